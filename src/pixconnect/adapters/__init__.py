@@ -1,0 +1,1 @@
+"""What we do not own: the rail, other people's webhooks, the clock, randomness."""

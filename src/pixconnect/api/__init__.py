@@ -1,0 +1,1 @@
+"""Callers that speak JSON."""

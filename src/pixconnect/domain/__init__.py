@@ -1,0 +1,1 @@
+"""The rules of Pix and of money; pure, never waits."""

@@ -1,0 +1,1 @@
+"""What any floor may stand on."""

@@ -1,0 +1,1 @@
+"""What we remember; the only SQL."""

@@ -1,0 +1,1 @@
+"""What a caller can do; owns the transaction."""

@@ -1,0 +1,1 @@
+"""The caller that is time."""

@@ -1,0 +1,236 @@
+"""Where we may connect to on somebody's word: webhook receivers, and the locations of other institutions' QR codes.
+
+::
+
+    URL ──parse_target──► Target ──(its name is looked up)──► addresses ──check_addresses──► connect to one of just these
+
+Names are judged when they are written down, addresses each time before a connection is made, and all of a name's addresses
+together: one forbidden answer refuses the name. Only public unicast is allowed, by the ranges below; Python's own
+``is_global`` lets some forbidden ones through. Addresses inside addresses (mapped, NAT64) are judged as what they carry.
+In the sandbox loopback may be reached too, but only by those who write it: a name that leads there is forbidden.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final, Literal
+from urllib.parse import quote
+
+from msgspec import Struct
+
+Address = IPv4Address | IPv6Address
+
+URL_LENGTH_MAX = 2048
+
+_DENIED_IPV4: Final = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+_GLOBAL_IPV6: Final = IPv6Network("2000::/3")
+_DENIED_IPV6: Final = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+
+_URL: Final = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(?P<fragment>#.*)?", re.IGNORECASE)
+_AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_DENIED_SUFFIXES: Final = (".internal", ".local", ".localhost")
+_PATH_SAFE: Final = "/?:@!$&'()*+,;=-._~%[]"
+
+
+class TargetRefused(Exception):  # noqa: N818  named as what it is
+    """A URL, or an address behind it, may not be connected to.
+
+    Args:
+        reason: Which rule it breaks, to follow the name of the field.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """A URL that may be tried, taken apart.
+
+    Attributes:
+        scheme: ``http`` only to loopback in the sandbox.
+        host: A name in its ASCII form and lower case, or an address.
+        port: TCP.
+        path: What is asked for, query included; ASCII.
+        address: The host, if it is an address.
+        is_loopback_allowed: In the sandbox, for those who wrote a loopback address or ``localhost``.
+    """
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    path: str
+    address: Address | None
+    is_loopback_allowed: bool
+
+    @property
+    def authority(self) -> str:
+        """The value of the ``Host`` header."""
+        host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+def parse_target(url: str, *, is_sandbox: bool) -> Target:
+    """Judge a URL by its form and take it apart.
+
+    Raises:
+        TargetRefused: Against one of the rules; the first that is broken.
+
+    Example:
+        >>> parse_target("https://shop.example:8443/hooks?a=1", is_sandbox=False).authority
+        'shop.example:8443'
+    """
+    if len(url) > URL_LENGTH_MAX:
+        raise TargetRefused(f"is longer than {URL_LENGTH_MAX} characters")
+    if any(character <= " " or character in '\\"<>^`{|}\x7f' or character.isspace() for character in url):
+        raise TargetRefused("contains a character that no URL may contain")
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise TargetRefused("must be an https URL")
+    if found["fragment"] is not None:
+        raise TargetRefused("must not have a fragment")
+    if "@" in found["authority"]:
+        raise TargetRefused("must not have user info")
+    authority = _AUTHORITY.fullmatch(found["authority"])
+    if authority is None:
+        raise TargetRefused("has no host and port that can be read")
+    host, address = _parse_host(authority["host"])
+    is_local = is_sandbox and (_is_loopback(address) if address is not None else host == "localhost")
+    scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
+    if scheme == "http" and not is_local:
+        raise TargetRefused("must be an https URL")
+    port = int(authority["port"]) if authority["port"] else (443 if scheme == "https" else 80)
+    if not is_local:
+        _check_name(host, address)
+    if not (0 < port <= 65535 if is_local else port == 443 or 1024 <= port <= 65535):
+        raise TargetRefused("must use port 443 or one of 1024 to 65535")
+    path = quote(found["path"], safe=_PATH_SAFE)
+    return Target(
+        scheme=scheme,
+        host=host,
+        port=port,
+        path=path if path.startswith("/") else f"/{path}",
+        address=address,
+        is_loopback_allowed=is_local,
+    )
+
+
+def check_addresses(target: Target, addresses: Sequence[str]) -> list[Address]:
+    """Judge all that a target's name leads to.
+
+    Args:
+        target: Judged by its form already.
+        addresses: Every answer of the look-up, or the address itself where it was written as one.
+
+    Returns:
+        The same, to connect to.
+
+    Raises:
+        TargetRefused: There is none, or one of them may not be reached.
+    """
+    if not addresses:
+        raise TargetRefused("has a host without addresses")
+    parsed = [ip_address(text) for text in addresses]
+    for address in parsed:
+        if not (_is_loopback(address) if target.is_loopback_allowed else is_public(address)):
+            raise TargetRefused(f"leads to {address}, which is not a public address")
+    return parsed
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is public unicast.
+
+    Example:
+        >>> is_public(ip_address("::ffff:10.0.0.1"))
+        False
+    """
+    address = _carried(address)
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _DENIED_IPV4)
+    return (
+        address.scope_id is None and address in _GLOBAL_IPV6 and not any(address in network for network in _DENIED_IPV6)
+    )
+
+
+def _is_loopback(address: Address) -> bool:
+    return _carried(address).is_loopback
+
+
+def _carried(address: Address) -> Address:
+    """The IPv4 address inside an IPv6 one that is nothing else."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
+
+
+def _parse_host(text: str) -> tuple[str, Address | None]:
+    """A host as it is looked up: an address in its usual form, or a name in ASCII and lower case."""
+    if text.startswith("["):
+        try:
+            address = IPv6Address(text[1:-1])
+        except ValueError:
+            raise TargetRefused("has an IPv6 address that cannot be read") from None
+        if address.scope_id is not None:
+            raise TargetRefused("must not have an address with a zone")
+        return str(address), address
+    name = _ascii_name(text)
+    labels = name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            address = IPv4Address(name)
+        except ValueError:
+            raise TargetRefused("must have its IPv4 address written as four decimal numbers") from None
+        return str(address), address
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise TargetRefused("has a host that cannot be read")
+    return name, None
+
+
+def _ascii_name(text: str) -> str:
+    """A name as the DNS has it: other ways to write letters, digits and dots are folded, one final dot is dropped."""
+    if text.isascii():
+        return text.lower().removesuffix(".")
+    folded = unicodedata.normalize("NFKC", text).lower()
+    try:
+        return folded.encode("idna").decode().lower().removesuffix(".")
+    except UnicodeError:
+        raise TargetRefused("has a host that cannot be read") from None
+
+
+def _check_name(host: str, address: Address | None) -> None:
+    if address is not None:
+        if not is_public(address):
+            raise TargetRefused(f"leads to {address}, which is not a public address")
+    elif "." not in host:
+        raise TargetRefused("must have a host of more than one label")
+    elif host.endswith(_DENIED_SUFFIXES):
+        raise TargetRefused("must not have a host of a private domain")

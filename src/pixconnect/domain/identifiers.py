@@ -1,0 +1,83 @@
+"""The names of things on the network: who made them, when, and eleven characters of chance.
+
+::
+
+    E 99999003 202611200753 a1B2c3D4e5F     an EndToEndId: one transfer, for as long as it lives
+    D 99999003 202611200753 f5E4d3C2b1A     a return id: one refund
+      ISPB     UTC minute   chance
+
+All are made before the first try and kept through every repetition: a second name would be a second transfer.
+They are case-sensitive.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from pixconnect.domain.entropy import Entropy
+
+EndToEndId = str
+"""A transfer's name on the whole network, 32 characters."""
+
+ReturnId = str
+"""A refund's name on the whole network, 32 characters."""
+
+Txid = str
+"""A charge's name, ``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
+
+_NETWORK_ID: Final = r"[0-9A-Z]{8}[0-9]{4}[0-1][0-9][0-3][0-9][0-2][0-9][0-5][0-9][a-zA-Z0-9]{11}"
+_END_TO_END_ID: Final = re.compile("E" + _NETWORK_ID)
+_RETURN_ID: Final = re.compile("D" + _NETWORK_ID)
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
+
+
+def make_end_to_end_id(ispb: str, instant: datetime, entropy: Entropy) -> EndToEndId:
+    """Name a transfer.
+
+    Args:
+        ispb: Ours.
+        instant: Aware; the network refuses a name more than 12 hours off (FF08).
+        entropy: 62^11 names a minute: two alike are not to be expected, and a unique key would refuse the second.
+
+    Source:
+        SPI message catalogue 5.13.1, pacs.008, EndToEndId.
+    """
+    return f"E{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
+
+
+def make_return_id(ispb: str, instant: datetime, entropy: Entropy) -> ReturnId:
+    """Name a refund; as ``make_end_to_end_id``.
+
+    Source:
+        SPI message catalogue 5.13.1, pacs.004, RtrId.
+    """
+    return f"D{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
+
+
+def make_txid(entropy: Entropy) -> Txid:
+    """Name a charge: 32 characters, more chance than anybody could guess."""
+    return entropy.token(32)
+
+
+def is_end_to_end_id(text: str) -> bool:
+    """Whether a transfer could have this name.
+
+    Example:
+        >>> is_end_to_end_id("E99999003202611200753a1B2c3D4e5F")
+        True
+    """
+    return _END_TO_END_ID.fullmatch(text) is not None
+
+
+def is_return_id(text: str) -> bool:
+    """Whether a refund could have this name."""
+    return _RETURN_ID.fullmatch(text) is not None
+
+
+def is_txid(text: str) -> bool:
+    """Whether a charge of any institution could have this name.
+
+    Source:
+        Pix API 2.9.0, TxId. What a static code carries is shorter and no charge's name.
+    """
+    return _TXID.fullmatch(text) is not None

@@ -1,0 +1,160 @@
+"""Double entry, one holder at a time.
+
+A ledger entry moves a positive amount from one account of a holder (debit) to another (credit), so that no entry can be
+unbalanced::
+
+    funding ──deposit──► available ──reserve──► reserved ──settle──► settlement
+                             ▲──────release────────┘
+    settlement ──receive──► available
+
+``available`` and ``reserved`` together are the holder's current funds. An entry that changes these carries the holder's next
+number, the current funds after it, and an instant after that of the entry before: so a statement is a range of numbers.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.limit import Limits
+
+Account = Literal["available", "reserved", "settlement", "funding"]
+
+_FUNDS: frozenset[Account] = frozenset({"available", "reserved"})
+_TICK = timedelta(microseconds=1)
+
+
+class Balance(Struct, frozen=True, kw_only=True):
+    """A holder's money, as the last entry left it.
+
+    Attributes:
+        holder_id: Whose it is.
+        available_cents: Can be spent; never below zero.
+        reserved_cents: Held for what is under way; never below zero.
+        last_number: Of the last entry that changed current funds.
+        last_entry_at: Of that entry.
+        modified_at: Moves with reservations too.
+        may_deposit: The operator's flag, read with the balance.
+        may_withdraw: The operator's flag.
+        may_lend: The operator's flag.
+        limits: The operator's limits on outgoing transfers.
+    """
+
+    holder_id: int
+    available_cents: int
+    reserved_cents: int
+    last_number: int
+    last_entry_at: datetime
+    modified_at: datetime
+    may_deposit: bool
+    may_withdraw: bool
+    may_lend: bool
+    limits: Limits
+
+    @property
+    def current_cents(self) -> int:
+        """Available and reserved together."""
+        return self.available_cents + self.reserved_cents
+
+
+class LedgerEntry(Struct, frozen=True, kw_only=True):
+    """One amount from one account to another.
+
+    Attributes:
+        id: Below 2^53.
+        holder_id: Whose accounts they are.
+        debit_account: Where the amount comes from.
+        credit_account: Where it goes.
+        amount_cents: Positive.
+        number: The holder's next, if current funds change; otherwise ``None``.
+        running_balance_cents: Current funds after it, if it has a number.
+        transfer_id: The transfer that caused it, if one did.
+        refund_id: The refund that caused it, if one did.
+        created_at: Service time; with a number, after the numbered entry before.
+    """
+
+    id: int
+    holder_id: int
+    debit_account: Account
+    credit_account: Account
+    amount_cents: int
+    number: int | None
+    running_balance_cents: int | None
+    transfer_id: int | None
+    refund_id: int | None
+    created_at: datetime
+
+
+class Transaction(Struct, frozen=True, kw_only=True):
+    """A change of current funds as the holder sees it.
+
+    Attributes:
+        id: Of the ledger entry.
+        amount_cents: Cents, positive.
+        direction: ``IN`` raised current funds, ``OUT`` lowered them.
+        created_at: When it settled.
+    """
+
+    id: int
+    amount_cents: int
+    direction: Literal["IN", "OUT"]
+    created_at: datetime
+
+
+def post(
+    balance: Balance,
+    debit_account: Account,
+    credit_account: Account,
+    amount_cents: int,
+    *,
+    entry_id: int,
+    now: datetime,
+    transfer_id: int | None = None,
+    refund_id: int | None = None,
+) -> tuple[Balance, LedgerEntry]:
+    """Move an amount between two accounts of a holder.
+
+    Args:
+        balance: As it stands, read under its lock.
+        debit_account: Where the amount comes from; if it is available or reserved it must cover the amount.
+        credit_account: Where it goes.
+        amount_cents: Positive.
+        entry_id: Of the new entry.
+        now: Service time.
+        transfer_id: The transfer that causes it.
+        refund_id: The refund that causes it.
+
+    Returns:
+        The balance after it, and the entry.
+    """
+    assert amount_cents > 0, amount_cents
+    assert debit_account != credit_account, debit_account
+    change = {debit_account: -amount_cents, credit_account: amount_cents}
+    available_cents = balance.available_cents + change.get("available", 0)
+    reserved_cents = balance.reserved_cents + change.get("reserved", 0)
+    assert min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before"
+    is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
+    number = balance.last_number + 1 if is_numbered else None
+    created_at = max(now, balance.last_entry_at + _TICK) if is_numbered else now
+    entry = LedgerEntry(
+        id=entry_id,
+        holder_id=balance.holder_id,
+        debit_account=debit_account,
+        credit_account=credit_account,
+        amount_cents=amount_cents,
+        number=number,
+        running_balance_cents=available_cents + reserved_cents if is_numbered else None,
+        transfer_id=transfer_id,
+        refund_id=refund_id,
+        created_at=created_at,
+    )
+    after = msgspec.structs.replace(
+        balance,
+        available_cents=available_cents,
+        reserved_cents=reserved_cents,
+        last_number=number or balance.last_number,
+        last_entry_at=created_at if is_numbered else balance.last_entry_at,
+        modified_at=max(balance.modified_at, created_at),
+    )
+    return after, entry

@@ -1,0 +1,130 @@
+"""Pix keys: what people give instead of an account.
+
+A key is normalised before anything else looks at it, so that one key has one spelling in the database, in the directory
+and in every answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that
+looks like another must not become it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain import errors, tax_id
+from pixconnect.domain.holder import KeyType
+
+KEY_LENGTH_MAX: Final = 77
+"""Of any key, in characters."""
+
+_CACHED_MAX: Final = 4096
+
+# A mask counts only where a mask stands; each of its marks may be missing, as people write them.
+_MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
+_MASKED_CNPJ: Final = re.compile(
+    r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
+)
+_PHONE_MARKS: Final = str.maketrans("", "", " .-()")
+_PHONE: Final = re.compile(r"\+[1-9][0-9]{1,14}")
+_EVP: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
+
+
+class PixKey(Struct, frozen=True, kw_only=True):
+    """A key in its one spelling.
+
+    Attributes:
+        key: Normalised: no mask, e-mail and EVP in lower case, CNPJ in capitals.
+        key_type: What it is.
+    """
+
+    key: str
+    key_type: KeyType
+
+
+@lru_cache(_CACHED_MAX)
+def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
+    """Normalise a key and judge its form.
+
+    Args:
+        text: As the caller wrote it.
+        key_type: What it must be. ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF,
+            then CNPJ.
+
+    Returns:
+        The key as the directory holds it.
+
+    Raises:
+        InvalidPixKey: It has no form of that type, or wrong check digits. The message does not repeat the key.
+
+    Source:
+        DICT API 2.12.1, table of key types. An EVP's version is not judged: the directory's own example has none.
+
+    Example:
+        >>> parse_pix_key("529.982.247-25")
+        PixKey(key='52998224725', key_type='CPF')
+        >>> parse_pix_key("+55 (61) 98888-7777", "PHONE").key
+        '+5561988887777'
+    """
+    found = key_type or _type_of(text)
+    key = _NORMALISE[found](text) if text.isascii() else None
+    if key is None or len(key) > KEY_LENGTH_MAX:
+        rule = "is neither EVP, EMAIL, PHONE, CPF nor CNPJ" if key_type is None else f"is no {found}"
+        raise errors.InvalidPixKey(f"key: {rule}: {_RULES[found]}")
+    return PixKey(key=key, key_type=found)
+
+
+def _type_of(text: str) -> KeyType:
+    if _EVP.fullmatch(text.lower()):
+        return "EVP"
+    if "@" in text:
+        return "EMAIL"
+    if text.startswith("+"):
+        return "PHONE"
+    return "CPF" if _normalise_cpf(text) else "CNPJ"
+
+
+def _normalise_cpf(text: str) -> str | None:
+    match = _MASKED_CPF.fullmatch(text)
+    key = "".join(match.groups()) if match else ""
+    return key if tax_id.is_cpf(key) else None
+
+
+def _normalise_cnpj(text: str) -> str | None:
+    match = _MASKED_CNPJ.fullmatch(text)
+    key = "".join(match.groups()).upper() if match else ""
+    return key if tax_id.is_cnpj(key) else None
+
+
+def _normalise_phone(text: str) -> str | None:
+    key = text.translate(_PHONE_MARKS)
+    return key if _PHONE.fullmatch(key) else None
+
+
+def _normalise_email(text: str) -> str | None:
+    key = text.lower()
+    return key if _EMAIL.fullmatch(key) else None
+
+
+def _normalise_evp(text: str) -> str | None:
+    key = text.lower()
+    return key if _EVP.fullmatch(key) else None
+
+
+_NORMALISE: Final[Mapping[KeyType, Callable[[str], str | None]]] = {
+    "CPF": _normalise_cpf,
+    "CNPJ": _normalise_cnpj,
+    "PHONE": _normalise_phone,
+    "EMAIL": _normalise_email,
+    "EVP": _normalise_evp,
+}
+
+_RULES: Final[Mapping[KeyType, str]] = {
+    "CPF": "11 digits with right check digits",
+    "CNPJ": "14 characters with right check digits",
+    "PHONE": "+ and 2 to 15 digits, the country's code first",
+    "EMAIL": "an address of at most 77 characters",
+    "EVP": "a UUID with its hyphens",
+}

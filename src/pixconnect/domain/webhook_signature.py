@@ -1,0 +1,84 @@
+"""What a webhook's headers say, so that its receiver can check who sent it.
+
+Three signatures over the same bytes, each for other tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
+``webhook-*`` headers of the Standard Webhooks specification, and ``X-Webhook-Signature-JWS`` (a detached JWS under the
+published key, which needs no shared secret).
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+from datetime import datetime
+
+_ENCODED_PREFIX = "whsec_"
+USER_AGENT = "PixConnect-Webhooks/1.0"
+
+
+def message_id(event_id: int) -> str:
+    """An event's name in ``webhook-id``, the same on every attempt."""
+    return f"evt_{event_id}"
+
+
+def hex_signature(secret: str, body: bytes) -> str:
+    """``X-Webhook-Signature``: HMAC-SHA256 of the body, keyed with the secret as given.
+
+    Example:
+        >>> hex_signature("a secret of sixteen", b"{}")[:16]
+        'cf388c77af90b2dc'
+    """
+    return hmac.digest(secret.encode(), body, hashlib.sha256).hex()
+
+
+def standard_signature(secrets: Sequence[str], name: str, timestamp_s: int, body: bytes) -> str:
+    """``webhook-signature``: one signature for each secret that counts now, the newest first.
+
+    Args:
+        secrets: One, or two for a day after a change.
+        name: ``webhook-id``.
+        timestamp_s: ``webhook-timestamp``.
+        body: What is sent.
+
+    Source:
+        Standard Webhooks specification 1.0, "Signature scheme".
+    """
+    message = b"%b.%d.%b" % (name.encode(), timestamp_s, body)
+    digests = (hmac.digest(_standard_key(secret), message, hashlib.sha256) for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def _standard_key(secret: str) -> bytes:
+    """The key that a secret stands for: ``whsec_`` and base64 is decoded, anything else is its own bytes."""
+    if secret.startswith(_ENCODED_PREFIX):
+        try:
+            return base64.b64decode(secret.removeprefix(_ENCODED_PREFIX), validate=True)
+        except (binascii.Error, ValueError):
+            return secret.encode()
+    return secret.encode()
+
+
+def request_headers(
+    secrets: Sequence[str], event_id: int, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
+) -> list[tuple[str, str]]:
+    """The headers of one attempt, without those of the transport.
+
+    Args:
+        secrets: The current one first.
+        event_id: Of the event.
+        body: What is sent.
+        jws: Detached, over the body.
+        attempt_number: From 1.
+        real_now: The machine's own time, whatever the sandbox clock says: receivers compare it with theirs.
+    """
+    name, timestamp_s = message_id(event_id), int(real_now.timestamp())
+    return [
+        ("Content-Type", "application/json"),
+        ("User-Agent", USER_AGENT),
+        ("X-Webhook-Signature", hex_signature(secrets[0], body)),
+        ("X-Webhook-Signature-JWS", jws),
+        ("X-Webhook-Attempt", str(attempt_number)),
+        ("webhook-id", name),
+        ("webhook-timestamp", str(timestamp_s)),
+        ("webhook-signature", standard_signature(secrets, name, timestamp_s, body)),
+    ]

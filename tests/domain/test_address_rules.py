@@ -1,0 +1,186 @@
+"""Where webhooks may go: every address of the vectors, in every spelling, and every rule on URLs."""
+
+import json
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+import pytest
+
+from pixconnect.domain.address_rules import TargetRefused, check_addresses, is_public, parse_target
+
+VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "ssrf.json").read_text(encoding="utf-8"))
+
+
+def spellings(text: str) -> list[str]:
+    """Ways to write an address in a URL that somebody's parser takes for it."""
+    address = ip_address(text)
+    if isinstance(address, IPv6Address):
+        written = [f"[{address}]", f"[{address.exploded}]", f"[{address}%25eth0]", f"[{address}%eth0]"]
+        if address.ipv4_mapped:
+            written.append(f"[::ffff:{address.ipv4_mapped}]")
+        return written
+    number, parts = int(address), address.packed
+    return [
+        str(address),
+        f"{address}.",
+        str(number),
+        hex(number),
+        oct(number).replace("o", ""),
+        ".".join(f"0{part:o}" for part in parts),
+        ".".join(hex(part) for part in parts),
+        f"{parts[0]}.{number & 0xFFFFFF}",
+        f"{parts[0]}.{parts[1]}.{number & 0xFFFF}",
+        "".join("①②③④⑤⑥⑦⑧⑨"[int(c) - 1] if c in "123456789" else "⓪" if c == "0" else c for c in str(address)),
+        str(address).replace(".", "。"),
+        f"[::ffff:{address}]",
+        f"[::ffff:{parts[0]:02x}{parts[1]:02x}:{parts[2]:02x}{parts[3]:02x}]",
+        f"[64:ff9b::{address}]",
+        f"[::{address}]",
+        f"[2002:{parts[0]:02x}{parts[1]:02x}:{parts[2]:02x}{parts[3]:02x}::1]",
+    ]
+
+
+@pytest.mark.parametrize("text", VECTORS["must_deny"])
+def test_a_forbidden_address_is_forbidden(text: str) -> None:
+    assert not is_public(ip_address(text))
+
+
+@pytest.mark.parametrize("text", VECTORS["must_allow"])
+def test_a_public_address_is_allowed(text: str) -> None:
+    assert is_public(ip_address(text))
+
+
+@pytest.mark.parametrize("text", VECTORS["must_deny"])
+def test_a_forbidden_address_is_refused_in_every_spelling(text: str) -> None:
+    for host in spellings(text):
+        with pytest.raises(TargetRefused):
+            parse_target(f"https://{host}/hook", is_sandbox=False)
+
+
+@pytest.mark.parametrize("text", VECTORS["must_deny"])
+def test_in_the_sandbox_only_loopback_may_be_reached_of_what_is_forbidden(text: str) -> None:
+    for host in spellings(text):
+        try:
+            target = parse_target(f"https://{host}/hook", is_sandbox=True)
+        except TargetRefused:
+            continue
+        assert target.address is not None
+        carried = IPv4Address(int(target.address) & 0xFFFFFFFF)
+        assert target.address.is_loopback or carried.is_loopback, host
+
+
+@pytest.mark.parametrize("host", VECTORS["legacy_host_spellings_must_deny"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_spelling_of_loopback_is_refused(host: str, scheme: str) -> None:
+    with pytest.raises(TargetRefused):
+        parse_target(f"{scheme}://{host}/hook", is_sandbox=False)
+
+
+@pytest.mark.parametrize("cidr", VECTORS["deny_ipv4_cidrs"])
+def test_a_forbidden_range_is_forbidden_from_end_to_end(cidr: str) -> None:
+    first, _, bits = cidr.partition("/")
+    last = int(IPv4Address(first)) + (1 << (32 - int(bits))) - 1
+    assert not is_public(IPv4Address(first))
+    assert not is_public(IPv4Address(last))
+
+
+@pytest.mark.parametrize("cidr", VECTORS["deny_ipv6_cidrs_inside_2000_3"])
+def test_a_forbidden_ipv6_range_is_forbidden_from_end_to_end(cidr: str) -> None:
+    first, _, bits = cidr.partition("/")
+    last = int(IPv6Address(first)) + (1 << (128 - int(bits))) - 1
+    assert not is_public(IPv6Address(first))
+    assert not is_public(IPv6Address(last))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "must be an https URL"),
+        ("shop.example/hook", "must be an https URL"),
+        ("ftp://shop.example/", "must be an https URL"),
+        ("http://shop.example/", "must be an https URL"),
+        ("https:///hook", "has a host that cannot be read"),
+        ("https://shop.example/#part", "must not have a fragment"),
+        ("https://shop.example/#", "must not have a fragment"),
+        ("https://me@shop.example/", "must not have user info"),
+        ("https://me:secret@shop.example/", "must not have user info"),
+        ("https://shop.example:80/", "must use port 443 or one of 1024 to 65535"),
+        ("https://shop.example:0/", "must use port 443 or one of 1024 to 65535"),
+        ("https://shop.example:1023/", "must use port 443 or one of 1024 to 65535"),
+        ("https://shop.example:65536/", "must use port 443 or one of 1024 to 65535"),
+        ("https://shop.example:999999/", "has no host and port that can be read"),
+        ("https://shop.example:x/", "has no host and port that can be read"),
+        ("https://shop/", "must have a host of more than one label"),
+        ("https://shop./", "must have a host of more than one label"),
+        ("https://metadata.google.internal/", "must not have a host of a private domain"),
+        ("https://printer.local/", "must not have a host of a private domain"),
+        ("https://a.localhost/", "must not have a host of a private domain"),
+        ("https://PRINTER.LOCAL./", "must not have a host of a private domain"),
+        ("https://shop..example/", "has a host that cannot be read"),
+        ("https://-shop.example/", "has a host that cannot be read"),
+        ("https://shop.exam ple/", "contains a character that no URL may contain"),
+        ("https://shop.example/\x00", "contains a character that no URL may contain"),
+        ("https://shop.example\\@10.0.0.1/", "contains a character that no URL may contain"),
+        ("https://shop.example/\r\nHost: a", "contains a character that no URL may contain"),
+        ("https://[::1/", "has no host and port that can be read"),
+        ("https://[10.0.0.1]/", "has an IPv6 address that cannot be read"),
+        ("https://1.2.3.4.5/", "must have its IPv4 address written as four decimal numbers"),
+        ("https://shop.example/" + "a" * 2048, "is longer than 2048 characters"),
+        ("https://" + "a" * 64 + ".example/", "has a host that cannot be read"),
+        ("https://127.0.0.1/", "leads to 127.0.0.1, which is not a public address"),
+        ("https://10.0.0.1/", "leads to 10.0.0.1, which is not a public address"),
+    ],
+)
+def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) -> None:
+    with pytest.raises(TargetRefused) as refused:
+        parse_target(url, is_sandbox=False)
+    assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("url", "authority", "path"),
+    [
+        ("https://shop.example", "shop.example", "/"),
+        ("https://shop.example?a=1", "shop.example", "/?a=1"),
+        ("HTTPS://Shop.Example./Hook", "shop.example", "/Hook"),
+        ("https://shop.example:443/", "shop.example", "/"),
+        ("https://shop.example:8443/a/b?c=d&e=%2F", "shop.example:8443", "/a/b?c=d&e=%2F"),
+        ("https://padaria-são-joão.example/olá", "xn--padaria-so-joo-yhbe.example", "/ol%C3%A1"),
+        ("https://93.184.216.34/", "93.184.216.34", "/"),
+        ("https://[2606:4700:4700::1111]:8443/", "[2606:4700:4700::1111]:8443", "/"),
+    ],
+)
+def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: str) -> None:
+    target = parse_target(url, is_sandbox=False)
+    assert (target.authority, target.path) == (authority, path)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:80/", "https://127.9.9.9:22/", "http://localhost:9/", "http://[::1]:1/"])
+def test_loopback_may_be_reached_in_the_sandbox_on_any_port(url: str) -> None:
+    assert parse_target(url, is_sandbox=True).is_loopback_allowed
+    with pytest.raises(TargetRefused):
+        parse_target(url, is_sandbox=False)
+
+
+@pytest.mark.parametrize("url", ["http://127.1/", "http://2130706433/", "http://shop.example/", "http://10.0.0.1/"])
+def test_the_sandbox_allows_nothing_else(url: str) -> None:
+    with pytest.raises(TargetRefused):
+        parse_target(url, is_sandbox=True)
+
+
+@pytest.mark.parametrize("is_sandbox", [True, False])
+@pytest.mark.parametrize(
+    "answers",
+    [[], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["::1"], ["fe80::1%eth0"]],
+)
+def test_a_name_is_refused_if_any_of_its_addresses_is(answers: list[str], is_sandbox: bool) -> None:
+    target = parse_target("https://shop.example/", is_sandbox=is_sandbox)
+    with pytest.raises(TargetRefused):
+        check_addresses(target, answers)
+
+
+def test_localhost_must_lead_to_loopback_alone() -> None:
+    target = parse_target("http://localhost:8000/", is_sandbox=True)
+    assert [str(address) for address in check_addresses(target, ["::1", "127.0.0.1"])] == ["::1", "127.0.0.1"]
+    with pytest.raises(TargetRefused):
+        check_addresses(target, ["127.0.0.1", "93.184.216.34"])

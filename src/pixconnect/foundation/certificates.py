@@ -1,0 +1,118 @@
+"""X.509 for signing keys: an authority of our own, and the leaf certificates that it signs.
+
+A payer's institution checks the payload of a dynamic QR code with a certificate that names the host it came from. The
+sandbox has an authority of its own for that. Both halves are EC P-256.
+"""
+
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import cast
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from joserfc.jwk import ECKey
+from msgspec import Struct
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+LEAF_LIFETIME = timedelta(days=396)
+_BACKDATED = timedelta(hours=1)
+"""Clocks differ: a certificate made now must hold for one that is a little behind."""
+_COMMON_NAME_MAX = 64
+
+
+class Certificate(Struct, frozen=True, kw_only=True):
+    """A certificate.
+
+    Attributes:
+        der: Its bytes.
+        expires_at: Its last instant.
+    """
+
+    der: bytes
+    expires_at: datetime
+
+
+def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
+    """An authority's own certificate.
+
+    Args:
+        key: The authority's, with its private part.
+        name: Its common name.
+        now: Real time.
+    """
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
+    expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
+    builder = (
+        _builder(subject, subject, key, now, expires_at)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    return _signed(builder, key, expires_at)
+
+
+def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
+    """A certificate for a signing key.
+
+    Args:
+        key: The signing key; only its public part is used.
+        host: A name or an IP address, the certificate's only subject alternative name.
+        authority_key: The authority's, with its private part.
+        authority: The authority's certificate in DER.
+        now: Real time.
+    """
+    issuer = x509.load_der_x509_certificate(authority)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:_COMMON_NAME_MAX])])
+    expires_at = (now + LEAF_LIFETIME).replace(microsecond=0)
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key)
+    builder = (
+        _builder(subject, issuer.subject, key, now, expires_at)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_general_name(host)]), critical=False)
+        .add_extension(issuer_id, critical=False)
+    )
+    return _signed(builder, authority_key, expires_at)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host.strip("[]")))
+    except ValueError:
+        return x509.DNSName(host.encode("idna").decode())
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ECKey, now: datetime, expires_at: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before((now - _BACKDATED).replace(microsecond=0))
+        .not_valid_after(expires_at)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _signed(builder: x509.CertificateBuilder, key: ECKey, expires_at: datetime) -> Certificate:
+    certificate = builder.sign(cast(EllipticCurvePrivateKey, key.private_key), SHA256())
+    return Certificate(der=certificate.public_bytes(Encoding.DER), expires_at=expires_at)

@@ -1,0 +1,135 @@
+"""One child of the supervisor, as a process with two pipes to it (see ``supervised``)."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from socket import socket
+
+from pixconnect.foundation import process_death, supervised
+
+READY_TIMEOUT_S = 60
+_MESSAGE_SIZE_MAX = 65_536
+
+
+class ChildFailedError(Exception):
+    """A child did not become ready; the message says why."""
+
+
+class ChildProcess:
+    """A child, started as often as it takes.
+
+    Args:
+        name: For people.
+        command: The program and its arguments; ``--parent-fd``, ``--ready-fd`` and a ``--socket-fd`` for each socket
+            are added.
+        environment: All of it.
+        sockets: Listening already; kept open here, so that a new process goes on with the connections of a dead one.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], sockets: Sequence[socket] = ()
+    ) -> None:
+        self.name = name
+        self.process: subprocess.Popen[bytes] | None = None
+        self._command = command
+        self._environment = environment
+        self._sockets = sockets
+        self._ready_fd: int | None = None
+        self._parent_fd: int | None = None
+
+    def spawn(self) -> None:
+        """Start the process, which prepares itself and waits for ``say_go``."""
+        if self.process is not None and self.process.poll() is None:  # it was too slow to become ready
+            self.process.kill()
+            self.process.wait()
+        self._close_pipes()
+        child_parent_fd, self._parent_fd = os.pipe()
+        self._ready_fd, child_ready_fd = os.pipe()
+        given = (child_parent_fd, child_ready_fd, *(one.fileno() for one in self._sockets))
+        options = [f"--parent-fd={child_parent_fd}", f"--ready-fd={child_ready_fd}"]
+        options += [f"--socket-fd={one.fileno()}" for one in self._sockets]
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - our own words only
+                [*self._command, *options],
+                stdin=subprocess.DEVNULL,
+                env=dict(self._environment),
+                pass_fds=given,
+                start_new_session=True,  # Ctrl-C is for the supervisor, which lets requests under way finish
+            )
+        finally:
+            os.close(child_parent_fd)
+            os.close(child_ready_fd)
+
+    def say_go(self) -> None:
+        """Let it begin; what it needs is there."""
+        assert self._parent_fd is not None, "not spawned"
+        with contextlib.suppress(BrokenPipeError):  # it died: waiting for it to be ready will tell
+            os.write(self._parent_fd, supervised.GO)
+
+    async def wait_until_ready(self) -> bytes:
+        """Wait for its report.
+
+        Returns:
+            What it had to say.
+
+        Raises:
+            ChildFailedError: It cannot start, died, or took longer than ``READY_TIMEOUT_S``.
+        """
+        try:
+            report = await asyncio.wait_for(self._read_report(), READY_TIMEOUT_S)
+        except TimeoutError:
+            raise ChildFailedError(f"{self.name} is not ready after {READY_TIMEOUT_S} s") from None
+        if report.startswith(supervised.READY):
+            return report[1:]
+        if report.startswith(supervised.FAILED):
+            raise ChildFailedError(report[1:].decode(errors="replace"))
+        raise ChildFailedError(f"{self.name} ended before it was ready ({await self.wait_for_end()})")
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        self.spawn()
+        self.say_go()
+        await self.wait_until_ready()
+
+    async def wait_for_end(self) -> str:
+        """Wait until the process is gone; why it went, in a few words."""
+        assert self.process is not None, "not spawned"
+        return process_death.describe_exit(await process_death.exit_status(self.process))
+
+    async def stop(self, timeout_s: float) -> None:
+        """Ask it to finish, and end it after ``timeout_s``."""
+        for stop_signal, wait_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
+            if self.process is None or self.process.poll() is not None:
+                break
+            self.process.send_signal(stop_signal)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process_death.exit_status(self.process), wait_s)
+        self._close_pipes()
+
+    async def _read_report(self) -> bytes:
+        """All that it writes into its ready pipe until it closes it, on purpose or by dying."""
+        assert self._ready_fd is not None, "not spawned"
+        report = b""
+        while len(report) < _MESSAGE_SIZE_MAX and (piece := await _read_some(self._ready_fd)):
+            report += piece
+        return report
+
+    def _close_pipes(self) -> None:
+        for descriptor in (self._ready_fd, self._parent_fd):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._ready_fd = self._parent_fd = None
+
+
+async def _read_some(descriptor: int) -> bytes:
+    readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, _MESSAGE_SIZE_MAX)

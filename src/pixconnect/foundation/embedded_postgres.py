@@ -1,0 +1,348 @@
+"""An embedded PostgreSQL: the server itself in the foreground, as a child of ours that dies with us.
+
+It listens on a socket in a private folder only, with passwords of its own. What the last run left behind (a server still
+shutting down, a backend busy with a query after kill -9) is ended first: only processes whose working folder is our data
+folder, and only under the folder's lock, so that no two of us ever share it.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import asyncpg
+
+from pixconnect.foundation import home as home_files
+from pixconnect.foundation import postgres_placement, postgres_programs, postgres_tuning, process_death
+from pixconnect.foundation.postgres_programs import PostgresUnavailableError, PostgresVersion
+
+OWNER_ROLE = "pixconnect_owner"
+LOGIN_ROLE = "pixconnect_login"
+DATABASE = "pixconnect"
+GROUP_ROLES = ("pixconnect_service", "pixconnect_sandbox")
+
+READY_TIMEOUT_S = 120  # recovery reads at most max_wal_size
+LEFTOVERS_TIMEOUT_S = 30
+_LEFTOVERS = ("pre-existing shared memory block", '" already exists')
+_POLL_S = 0.01
+_NEW_DATA_SIZE = 64 * 1024 * 1024
+_LOG_READ_SIZE = 65_536
+_LOG_SIZE_MAX = 4 * 1024 * 1024
+
+
+class EmbeddedPostgres:
+    """One server and its data.
+
+    Args:
+        home: An existing folder that holds all our state.
+        version: Which server a new home gets; an old one keeps its own.
+        connections_max: Clients at once.
+        durable: False only in tests.
+        tell: Hears one line about each unusual step.
+    """
+
+    name = "PostgreSQL"
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        version: PostgresVersion = "18",
+        connections_max: int = 100,
+        durable: bool = True,
+        tell: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self._home = home
+        self._version: PostgresVersion = version
+        self._connections_max = connections_max
+        self._durable = durable
+        self._tell = tell
+        self._user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
+        self._placement = postgres_placement.settle_placement(home, self._user, tell)
+        self._folder = home / self._placement.folder
+        if not self._folder.exists():
+            self._folder.mkdir()
+            self._folder.chmod(0o711)
+        self._socket_folder = postgres_placement.find_socket_folder(self._folder)
+        self._lock: BinaryIO | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def owner_url(self) -> str:
+        """The address of the superuser; good from the beginning, answered once started."""
+        return postgres_placement.address(OWNER_ROLE, self._placement.owner_password, self._socket_folder, DATABASE)
+
+    @property
+    def login_url(self) -> str:
+        """The address of the role that owns nothing and may take the group roles."""
+        return postgres_placement.address(LOGIN_ROLE, self._placement.login_password, self._socket_folder, DATABASE)
+
+    @property
+    def data_folder(self) -> Path:
+        """The server's data."""
+        return self._folder / "data"
+
+    @property
+    def programs(self) -> Path:
+        """The wheel's folder with ``bin`` for this data's version, tools such as ``pgbench`` included."""
+        return postgres_programs.find_programs(self._data_version() or self._version)
+
+    async def start(self) -> None:
+        """Start the server and wait until it answers; also after it died.
+
+        Raises:
+            PostgresUnavailableError: It does not start; the message says why, and what to do.
+        """
+        try:
+            await self._start()
+        except BaseException:  # also when the start is called off
+            await self.stop(timeout_s=0.5)
+            raise
+
+    async def _start(self) -> None:
+        self._take_lock()
+        if self._log_size() > _LOG_SIZE_MAX:
+            self._log.replace(self._log.with_suffix(".log.old"))
+        postgres_placement.make_private(self._socket_folder, self._user)
+        await self._end_leftovers()
+        programs = self._runnable_programs()
+        if self._data_version() is None:
+            await self._create_data(programs)
+        deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
+        while not await self._try_to_start(programs):
+            if time.monotonic() > deadline:
+                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_words()}")
+            await self._end_leftovers()
+            await asyncio.sleep(0.2)
+        await self._ensure_roles()
+
+    async def wait_for_end(self) -> str:
+        """Wait until the server is gone; why it went, in a few words."""
+        assert self.process is not None, "not started"
+        return process_death.describe_exit(await process_death.exit_status(self.process))
+
+    async def stop(self, timeout_s: float = 4.0) -> None:
+        """Shut down: the sessions are ended and everything is written; after ``timeout_s`` at once, to be recovered."""
+        for stop_signal, wait_s in ((signal.SIGINT, timeout_s), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
+            if self.process is None or self.process.poll() is not None:
+                break
+            self.process.send_signal(stop_signal)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process_death.exit_status(self.process), wait_s)
+        self._call_off_watcher()
+        with contextlib.suppress(OSError):  # it is not empty after a kill, and the next start uses it again
+            self._socket_folder.rmdir()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self._folder / "lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise PostgresUnavailableError(f"another instance uses the tables in {self._folder}: stop it") from None
+        self._lock = lock
+
+    def _data_version(self) -> PostgresVersion | None:
+        """The version that the data is of; ``None`` where there is no data yet."""
+        try:
+            found = (self.data_folder / "PG_VERSION").read_text().strip()
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            raise PostgresUnavailableError(f"{self.data_folder} belongs to another user: start as that user") from None
+        if found == "16" or found == "18":  # noqa: PLR1714 - so that the type checker sees which two
+            return found
+        raise PostgresUnavailableError(
+            f"the tables in {self.data_folder} are of PostgreSQL {found}: run the newer pixconnect that made them, "
+            "or set PIXCONNECT_HOME to another folder"
+        )
+
+    def _runnable_programs(self) -> Path:
+        if self._user is None:
+            return self.programs
+        return postgres_programs.make_runnable(self.programs, self._user, self._folder)
+
+    async def _create_data(self, programs: Path) -> None:
+        """Make the data folder beside its place and move it there whole, so that a killed ``initdb`` leaves no half."""
+        unfinished = self._folder / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        postgres_placement.make_private(unfinished, self._user)
+        password_file = unfinished / "password"
+        home_files.write_private(password_file, self._placement.owner_password.encode())
+        if self._user is not None:
+            os.chown(password_file, self._user.uid, self._user.gid)
+        command = [
+            programs / "bin" / "initdb",
+            f"--pgdata={unfinished / 'data'}",
+            f"--username={OWNER_ROLE}",
+            f"--pwfile={password_file}",
+            "--auth-local=scram-sha-256",
+            "--auth-host=reject",
+            "--encoding=UTF8",
+            "--locale=C",
+            *([] if self._durable else ["--no-sync"]),
+        ]
+        if await process_death.exit_status(self._launch(command)) != 0:
+            raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_words()}")
+        (unfinished / "data").rename(self.data_folder)
+        home_files.sync_folder(self._folder)  # or a power cut could take back the move, and with it all that follows
+        shutil.rmtree(unfinished)
+
+    async def _try_to_start(self, programs: Path) -> bool:
+        """Whether the server is ready; False when leftovers of an earlier one are still in its way."""
+        machine = postgres_tuning.look_at_machine(self._folder)
+        settings = postgres_tuning.server_settings(
+            machine, connections_max=self._connections_max, durable=self._durable
+        ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        log_start = self._log_size()
+        self._call_off_watcher()
+        self.process = self._launch([programs / "bin" / "postgres", "-D", self.data_folder, *words])
+        if sys.platform != "linux":
+            self._watcher = process_death.watch_from_outside(self.process.pid, signal.SIGINT)
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while not self._is_ready(self.process.pid):
+            if self.process.poll() is not None:
+                said = self._said_since(log_start)
+                if any(words in said for words in _LEFTOVERS):
+                    return False
+                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise PostgresUnavailableError(f"PostgreSQL is not ready after {READY_TIMEOUT_S} s: see {self._log}")
+            await asyncio.sleep(_POLL_S)
+        return True
+
+    def _launch(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+        """Start a program as the server's user; it dies with us, and hears no Ctrl-C, which is for us to pass on."""
+        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own words only
+                process_death.bound_to_us(command, signal.SIGINT, self._user),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={"LC_ALL": "C", "PATH": "/usr/bin:/bin", "TZ": "UTC"},
+                start_new_session=True,
+            )
+
+    def _is_ready(self, pid: int) -> bool:
+        """Whether the server of that pid says so in its pid file; nobody has to connect to find out."""
+        try:
+            lines = (self.data_folder / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) >= 8 and lines[0].strip() == str(pid) and lines[7].strip() == "ready"
+
+    async def _ensure_roles(self) -> None:
+        url = postgres_placement.address(
+            OWNER_ROLE, self._placement.owner_password, self._socket_folder, database="postgres"
+        )
+        connection = await asyncpg.connect(url, timeout=30)
+        try:
+            if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
+                return
+            for role in GROUP_ROLES:
+                if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
+                    await connection.execute(f"create role {role} nologin")
+            if not await connection.fetchval("select 1 from pg_roles where rolname = $1", LOGIN_ROLE):
+                # The password is of our own making and has no quote in it.
+                password = self._placement.login_password
+                await connection.execute(f"create role {LOGIN_ROLE} login noinherit password '{password}'")
+            await connection.execute(f"grant {', '.join(GROUP_ROLES)} to {LOGIN_ROLE}")
+            await connection.execute(f"create database {DATABASE} template template0")
+        finally:
+            await connection.close()
+
+    async def _end_leftovers(self) -> None:
+        """End what is left of an earlier run on our data; we hold its lock, so nobody needs it."""
+        deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
+        while leftovers := _processes_in(self.data_folder):
+            if time.monotonic() > deadline:
+                raise PostgresUnavailableError(
+                    f"an earlier PostgreSQL on {self.data_folder} does not end: end process {leftovers[0]}"
+                )
+            for pid in leftovers:
+                _kill(pid)
+            await asyncio.sleep(_POLL_S)
+
+    def _call_off_watcher(self) -> None:
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.communicate()
+            self._watcher = None
+
+    @property
+    def _log(self) -> Path:
+        return self._home / "postgres.log"
+
+    def _log_size(self) -> int:
+        return self._log.stat().st_size if self._log.exists() else 0
+
+    def _said_since(self, start: int) -> str:
+        with self._log.open("rb") as log:
+            log.seek(start)
+            return log.read(_LOG_READ_SIZE).decode(errors="replace")
+
+    def _last_words(self) -> str:
+        """The last complaint of the log, or its last line."""
+        said = self._said_since(max(0, self._log_size() - _LOG_READ_SIZE))
+        # The log may be on the very disk that is full, and initdb removes what it made before it gives up.
+        no_room = postgres_tuning.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
+        if "No space left on device" in said or (no_room and self._data_version() is None):
+            return f"the disk of {self._folder} is full: make room and start again"
+        lines = [line for line in said.splitlines() if line.strip()]
+        complaints = [line for line in lines if "FATAL" in line or "PANIC" in line or "error" in line]
+        return f"{(complaints or lines or ['it said nothing'])[-1].strip()} (see {self._log})"
+
+
+def _processes_in(data_folder: Path) -> list[int]:
+    """PostgreSQL's processes whose working folder is the data folder.
+
+    Without ``/proc`` only the server itself is known, by its pid file; its backends end by themselves once idle, and
+    until then the start is tried again.
+    """
+    if not data_folder.exists():
+        return []
+    if sys.platform != "linux":
+        return _server_by_pid_file(data_folder)
+    wanted = os.fspath(data_folder.resolve())
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal() and _works_in(name, wanted)]
+
+
+def _works_in(pid: str, folder: str) -> bool:
+    try:
+        if os.readlink(f"/proc/{pid}/cwd") != folder:
+            return False
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    except OSError:
+        return False
+
+
+def _server_by_pid_file(data_folder: Path) -> list[int]:
+    try:
+        pid = int((data_folder / "postmaster.pid").read_text().split("\n", 1)[0])
+        command = subprocess.check_output(["/bin/ps", "-o", "command=", "-p", str(pid)], text=True)  # noqa: S603
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return []
+    return [pid] if str(data_folder) in command else []
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

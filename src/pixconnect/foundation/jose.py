@@ -1,0 +1,246 @@
+"""ES256 and nothing else: compact and detached JWS, access tokens, keys as JWK and PEM (RFC 7515, 7517, 7519, 9068).
+
+What is read is read strictly: base64url in its one canonical form, or a changed last character would still verify. The
+algorithm is ours to name, never the token's: what its header says is only compared.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+)
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey
+from msgspec import Struct
+
+ALGORITHM = "ES256"
+TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
+
+
+class TokenInvalid(Exception):  # noqa: N818  a verdict, caught by whoever asked
+    """Not a token that this key signed; the message says what is wrong and shows nothing of it."""
+
+
+class Header(Struct, frozen=True, kw_only=True):
+    """What a token's protected header must have; anything else in it is ignored, but nothing critical is understood.
+
+    Attributes:
+        alg: The algorithm that it claims.
+        kid: Which key signed.
+        typ: What it claims to be.
+        crit: Extensions that must be understood.
+    """
+
+    alg: str
+    kid: str
+    typ: str
+    crit: list[str] = []
+
+
+class Claims(Struct, frozen=True, kw_only=True):
+    """What an access token says.
+
+    Attributes:
+        iss: The identity service's address.
+        aud: Whom it is for.
+        sub: The client_id.
+        holder_id: Whose account.
+        scope: Scopes, separated by spaces.
+        iat: Issued, in seconds of Unix time.
+        exp: Expires, in seconds of Unix time.
+        jti: Its own name.
+    """
+
+    iss: str
+    aud: str
+    sub: str
+    holder_id: int
+    scope: str
+    iat: int
+    exp: int
+    jti: str
+
+
+_read_header = msgspec.json.Decoder(Header).decode
+_read_claims = msgspec.json.Decoder(Claims).decode
+_write = msgspec.json.Encoder().encode
+_es256 = jws.default_registry.get_alg(ALGORITHM)
+
+
+class PrivateKey:
+    """A key pair that signs.
+
+    Args:
+        key: With its private part.
+        kid: Its name.
+    """
+
+    def __init__(self, key: ECKey, kid: str) -> None:
+        self.kid = kid
+        self._key = key
+        self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
+
+    def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
+        """A compact JWS; ``header`` comes beside ``alg`` and ``kid``."""
+        head = _head({"alg": ALGORITHM, "kid": self.kid, **header}) if header else self._plain_head
+        signed = head + b"." + encode_base64url(payload)
+        return (signed + b"." + self._sign(signed)).decode()
+
+    def sign_detached(self, body: bytes) -> str:
+        """``header..signature`` over a body that travels beside it (RFC 7515, appendix F)."""
+        signature = self._sign(self._plain_head + b"." + encode_base64url(body))
+        return (self._plain_head + b".." + signature).decode()
+
+    def _sign(self, signed: bytes) -> bytes:
+        return encode_base64url(_es256.sign(signed, self._key))
+
+
+def make_key() -> ECKey:
+    """A new P-256 key pair, from the operating system's randomness."""
+    return ECKey.generate_key("P-256")
+
+
+def thumbprint(key: ECKey) -> str:
+    """A key's name by RFC 7638."""
+    return key.thumbprint()
+
+
+def write_private_key(key: ECKey) -> bytes:
+    """PKCS #8, unencrypted: to be sealed at once."""
+    private_key = key.private_key
+    if private_key is None:
+        raise AssertionError("this key has no private part")
+    return private_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def read_private_key(pkcs8: bytes) -> ECKey:
+    """The inverse of ``write_private_key``."""
+    return ECKey.import_key(cast(Any, load_der_private_key(pkcs8, password=None)))
+
+
+def write_public_jwk(key: ECKey) -> bytes:
+    """JSON of the public part: ``crv``, ``kty``, ``x``, ``y``."""
+    members = key.as_dict(private=False)
+    return _write({name: members[name] for name in ("crv", "kty", "x", "y")})
+
+
+def read_public_jwk(text: bytes) -> ECKey:
+    """The inverse of ``write_public_jwk``."""
+    return ECKey.import_key(msgspec.json.decode(text, type=dict[str, str | list[str]]))
+
+
+def published_jwk(kid: str, public_jwk: bytes) -> dict[str, str]:
+    """A key as others read it: ``kid kty crv x y alg use``."""
+    members = msgspec.json.decode(public_jwk, type=dict[str, str])
+    return {
+        "kid": kid,
+        "kty": members["kty"],
+        "crv": members["crv"],
+        "x": members["x"],
+        "y": members["y"],
+        "alg": ALGORITHM,
+        "use": "sig",
+    }
+
+
+def write_public_pem(key: ECKey) -> str:
+    """The public part as SubjectPublicKeyInfo in PEM."""
+    return key.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def certificate_members(certificates: tuple[bytes, ...]) -> dict[str, str | list[str]]:
+    """``x5c`` (standard base64, the leaf first) and ``x5t#S256`` of a chain in DER."""
+    return {
+        "x5c": [base64.b64encode(certificate).decode() for certificate in certificates],
+        "x5t#S256": certificate_thumbprint(certificates[0]),
+    }
+
+
+def certificate_thumbprint(leaf: bytes) -> str:
+    """``x5t#S256`` of a certificate in DER."""
+    return encode_base64url(hashlib.sha256(leaf).digest()).decode()
+
+
+def is_signed_by(compact: str, key: ECKey) -> bool:
+    """Whether a compact JWS was signed by this key."""
+    signed, _, signature = compact.encode().rpartition(b".")
+    try:
+        return _es256.verify(signed, decode_base64url(signature), key)
+    except (ValueError, JoseError):
+        return False
+
+
+def sign_token(key: PrivateKey, claims: Claims) -> str:
+    """An access token."""
+    return key.sign(_write(claims), {"typ": TOKEN_TYPE})
+
+
+def read_token_kid(token: bytes) -> str:
+    """Which key must have signed a token, judged by its header alone.
+
+    Raises:
+        TokenInvalid: It has not the form of our tokens, or claims another algorithm or type.
+    """
+    parts = token.split(b".")
+    if len(parts) != 3:
+        raise TokenInvalid("must have three parts")
+    try:
+        header = _read_header(decode_base64url(parts[0]))
+    except (ValueError, msgspec.MsgspecError):
+        raise TokenInvalid("its header cannot be read") from None
+    if header.alg != ALGORITHM:
+        raise TokenInvalid(f"must be signed with {ALGORITHM}")
+    if header.typ != TOKEN_TYPE or header.crit:
+        raise TokenInvalid(f"must be of type {TOKEN_TYPE}")
+    return header.kid
+
+
+def verify_token(token: bytes, key: ECKey) -> Claims:
+    """Check a token's signature and read its claims; what they say is the caller's to judge.
+
+    Raises:
+        TokenInvalid: Another key signed it, or it was changed, or lacks a claim.
+    """
+    head, body, signature = token.split(b".")
+    try:
+        is_ours = _es256.verify(head + b"." + body, decode_base64url(signature), key)
+        claims = _read_claims(decode_base64url(body)) if is_ours else None
+    except (ValueError, JoseError, msgspec.MsgspecError):
+        raise TokenInvalid("its claims or its signature cannot be read") from None
+    if claims is None:
+        raise TokenInvalid("its signature is wrong")
+    return claims
+
+
+def encode_base64url(octets: bytes) -> bytes:
+    """Base64url without padding."""
+    return base64.urlsafe_b64encode(octets).rstrip(b"=")
+
+
+def decode_base64url(text: bytes) -> bytes:
+    """The inverse of ``encode_base64url``, for exactly what it writes.
+
+    Raises:
+        ValueError: Padding, other characters, or bits that mean nothing.
+    """
+    try:
+        octets = base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    if encode_base64url(octets) != text:
+        raise ValueError("not canonical base64url")
+    return octets
+
+
+def _head(header: Mapping[str, str]) -> bytes:
+    return encode_base64url(_write(header))

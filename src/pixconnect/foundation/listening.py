@@ -1,0 +1,97 @@
+"""Listening sockets that outlive the processes that answer on them.
+
+The supervisor opens one for each API process, on one port, and keeps them: connections that arrive while a process is
+started again wait in its socket. Only Linux spreads connections over several sockets; elsewhere all share one.
+"""
+
+import errno
+import socket
+import sys
+from contextlib import ExitStack
+
+BACKLOG = 2048
+
+
+class ListeningError(Exception):
+    """The address cannot be listened on; the message says why, and what to do."""
+
+
+def open_listening(host: str, port: int, count: int, *, port_setting: str) -> list[socket.socket]:
+    """Listen.
+
+    Args:
+        host: An address or a name of this machine.
+        port: 0 takes a free one.
+        count: How many processes will answer.
+        port_setting: The setting's name, for the message.
+
+    Returns:
+        A socket for each of them, all on the same port.
+
+    Raises:
+        ListeningError: Somebody else listens there, or we may not.
+    """
+    try:
+        family, _, _, _, (ip_address, *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # Sockets that share a port would share it with a stranger's as well: first see that it is free.
+        with _bind(family, str(ip_address), port, shared=False) as probe:
+            free_port = int(probe.getsockname()[1])
+        if sys.platform != "linux":
+            one = _listen(family, str(ip_address), free_port)
+            return [one] * count
+        with ExitStack() as opened:
+            sockets = [opened.enter_context(_listen(family, str(ip_address), free_port)) for _ in range(count)]
+            opened.pop_all()
+            return sockets
+    except OSError as error:
+        raise ListeningError(_explain(error, host, port, port_setting)) from error
+
+
+def reserve_port(host: str, port: int, *, port_setting: str) -> socket.socket:
+    """Keep a port for a child that listens on it itself, so that nobody takes it while the child is started again.
+
+    Callers are refused meanwhile, which tells them for certain that nothing was taken.
+
+    Args:
+        host: An address of this machine.
+        port: 0 takes a free one.
+        port_setting: The setting's name, for the message.
+
+    Returns:
+        A socket that is bound and does not listen; the child must set ``SO_REUSEADDR``.
+
+    Raises:
+        ListeningError: Somebody else has it.
+    """
+    try:
+        return _bind(socket.AF_INET, host, port, shared=False)
+    except OSError as error:
+        raise ListeningError(_explain(error, host, port, port_setting)) from error
+
+
+def _listen(family: int, ip_address: str, port: int) -> socket.socket:
+    listening = _bind(family, ip_address, port, shared=True)
+    listening.listen(BACKLOG)
+    listening.settimeout(0)
+    return listening
+
+
+def _bind(family: int, ip_address: str, port: int, *, shared: bool) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind((ip_address, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def _explain(error: OSError, host: str, port: int, port_setting: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is taken: stop what listens there, or set {port_setting} to another"
+    if error.errno == errno.EACCES:
+        return f"this user may not listen on port {port}: set {port_setting} to 1024 or more"
+    return f"cannot listen on {host} port {port} ({error.strerror}): set {port_setting} or PIXCONNECT_HOST"

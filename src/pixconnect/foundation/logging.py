@@ -1,0 +1,202 @@
+"""Log lines: for people on a terminal, as JSON lines otherwise, never with a secret in them.
+
+Everything goes through structlog, what libraries log included. Each line that is written while a request is answered carries
+the request's id and holder. Lines about requests themselves are many, so they are gathered and written together.
+
+What must not be written is left out where a line is made. A net under that hides values by the names of their fields, and
+tokens, e-mail addresses and tax ids wherever they stand: an exception's text is not ours to choose.
+"""
+
+import asyncio
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import IO, Any, Final, Literal, cast
+
+import msgspec
+import structlog
+
+from pixconnect.domain.clock import Clock, format_instant
+
+LogFormat = Literal["auto", "console", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+current_request: ContextVar[tuple[str, int | None] | None] = ContextVar("current_request", default=None)
+"""The id and the holder of the request that is being answered."""
+
+_SECRET_FIELDS: Final = re.compile(
+    r"(?:^|_)(?:token|secret|password|authorization|key|tax_id|name|email|phone|pix_key)$|_sealed$|_hash$"
+)
+_SHOWN_FIELDS: Final = frozenset({"logger", "request_id", "setting_name", "timestamp"})
+_SECRETS: Final = re.compile(
+    r"eyJ[\w-]+\.[\w-]*\.[\w-]*"  # a JWS
+    r"|[\w.+-]+@[\w-]+\.[\w.-]+"  # an e-mail address
+    r"|(?<![\w-])\d{11}(?![\w-])|(?<![\w-])[0-9A-Z]{12}\d{2}(?![\w-])"  # a CPF; a CNPJ
+    r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
+)
+_HIDDEN: Final = "[hidden]"
+
+EventDict = MutableMapping[str, Any]
+
+
+def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr) -> None:
+    """Configure structlog and the standard library's logging for this process.
+
+    Args:
+        log_format: ``auto`` writes for people on a terminal and JSON lines otherwise.
+        level: The least important lines to write.
+        stream: Where to.
+    """
+    is_console = log_format == "console" or (log_format == "auto" and stream.isatty())
+    shared: list[structlog.types.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        _add_time,
+        _add_request,
+        structlog.processors.format_exc_info,
+        _hide_secrets,
+    ]
+    renderer: structlog.types.Processor = (
+        structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        if is_console
+        else structlog.processors.JSONRenderer(serializer=_write_json)
+    )
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    output = logging.StreamHandler(stream)
+    output.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [output]
+    root.setLevel(level.upper())
+    for chatty in ("asyncio", "uvicorn", "uvicorn.error", "aiohttp"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One answered request.
+
+    Attributes:
+        timestamp: When it was written down, real time.
+        level: Of the line.
+        event: What the line is.
+        method: HTTP's.
+        path: The operation's, never the caller's: that may hold a key or a txid.
+        status: HTTP's.
+        duration_ms: From its head to its last byte.
+        request_id: Its id.
+        holder_id: Whose token it carried, if it had a good one.
+    """
+
+    timestamp: str
+    level: str
+    event: str
+    method: str
+    path: str
+    status: int
+    duration_ms: float
+    request_id: str
+    holder_id: int | None
+
+
+class AccessLog:
+    """Gathers a line for each request and writes them together.
+
+    Args:
+        clock: Real time.
+        is_on: Whether lines are wanted at all.
+        stream: Where to; always JSON lines.
+    """
+
+    LINES_MAX = 512
+    """Lines that wait at most."""
+    INTERVAL_S = 0.25
+    """How long a line waits at most."""
+
+    def __init__(self, clock: Clock, *, is_on: bool, stream: IO[str] = sys.stderr) -> None:
+        self.is_on = is_on
+        self._clock = clock
+        self._stream = stream
+        self._encode = msgspec.json.Encoder().encode
+        self._waiting: list[tuple[datetime, str, str, int, float, str, int | None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def append(
+        self, method: str, path: str, status: int, duration_ms: float, request_id: str, holder_id: int | None
+    ) -> None:
+        """Take a line; it is written within ``INTERVAL_S``."""
+        waiting = self._waiting
+        waiting.append((self._clock.real_now(), method, path, status, duration_ms, request_id, holder_id))
+        if len(waiting) >= self.LINES_MAX:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self.flush)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        lines = [
+            self._encode(
+                AccessLine(
+                    timestamp=format_instant(at),
+                    level="info",
+                    event="request",
+                    method=method,
+                    path=path,
+                    status=status,
+                    duration_ms=round(duration_ms, 3),
+                    request_id=request_id,
+                    holder_id=holder_id,
+                )
+            )
+            for at, method, path, status, duration_ms, request_id, holder_id in self._waiting
+        ]
+        self._waiting.clear()
+        self._stream.write(b"\n".join([*lines, b""]).decode())
+        self._stream.flush()
+
+
+def _add_time(logger: object, method: str, event: EventDict) -> EventDict:
+    event["timestamp"] = format_instant(datetime.now(UTC))  # noqa: TID251  logs keep the machine's time
+    return event
+
+
+def _add_request(logger: object, method: str, event: EventDict) -> EventDict:
+    request = current_request.get()
+    if request is not None:
+        event["request_id"], holder_id = request
+        if holder_id is not None:
+            event.setdefault("holder_id", holder_id)
+    return event
+
+
+def _hide_secrets(logger: object, method: str, event: EventDict) -> EventDict:
+    for field, value in event.items():
+        if field in _SHOWN_FIELDS:
+            continue
+        if _SECRET_FIELDS.search(field):
+            event[field] = _HIDDEN
+        elif isinstance(value, str):
+            event[field] = _SECRETS.sub(_HIDDEN, value)
+    return event
+
+
+def _write_json(event: object, **options: object) -> str:
+    return msgspec.json.encode(event, enc_hook=str).decode() if not options else _with_default(event, options)
+
+
+def _with_default(event: object, options: dict[str, object]) -> str:
+    fallback = cast(Any, options.get("default", str))
+    return msgspec.json.encode(event, enc_hook=fallback).decode()

@@ -1,0 +1,46 @@
+"""Tells the other processes that there is work, outside every transaction that makes some.
+
+``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is one statement of its own, sent at most
+once in ``QUIET_S`` however much happens, and losing it costs no more than the time until somebody looks.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Pool
+
+CHANNEL: Final = "pixconnect_work"
+QUIET_S: Final = 0.005
+
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Notifier:
+    """Says that there is something to do.
+
+    Args:
+        pool: Connections.
+    """
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+        self._speaking: asyncio.Task[None] | None = None
+        self._has_more = False
+
+    def notify(self) -> None:
+        """There is something to do; returns at once."""
+        self._has_more = True
+        if self._speaking is None or self._speaking.done():
+            self._speaking = asyncio.create_task(self._speak(), name="notifier")
+
+    async def _speak(self) -> None:
+        while self._has_more:
+            self._has_more = False
+            try:
+                await self._pool.execute(f"notify {CHANNEL}")
+            except _AWAY:
+                return  # whoever looks will find it
+            await asyncio.sleep(QUIET_S)

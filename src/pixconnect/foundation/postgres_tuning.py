@@ -1,0 +1,112 @@
+"""How the embedded PostgreSQL is set: durable always, and sized to the machine it finds itself on."""
+
+import os
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """What the server may use.
+
+    Attributes:
+        memory_bytes: The machine's memory, or the container's limit.
+        disk_free_bytes: Room where the tables live.
+        cores_count: Processors we may run on.
+    """
+
+    memory_bytes: int
+    disk_free_bytes: int
+    cores_count: int
+
+
+def look_at_machine(folder: Path) -> Machine:
+    """Measure the machine as seen from ``folder``."""
+    disk = os.statvfs(folder)
+    return Machine(
+        memory_bytes=min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_limit_bytes()),
+        disk_free_bytes=disk.f_bavail * disk.f_frsize,
+        cores_count=cores_count(),
+    )
+
+
+def cores_count() -> int:
+    """Processors we may run on."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def server_settings(machine: Machine, *, connections_max: int, durable: bool) -> dict[str, str]:
+    """The server's settings.
+
+    Args:
+        machine: Where it runs.
+        connections_max: Clients at once, ours and the operator's together.
+        durable: False only in tests, whose databases nobody misses after a crash.
+
+    Returns:
+        Names and values as ``postgres -c name=value`` takes them.
+    """
+    shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, 2 * GIB)
+    log_bytes = _between(machine.disk_free_bytes // 16, 256 * MIB, 4 * GIB)
+    settings = {
+        "listen_addresses": "",
+        "max_connections": str(connections_max),
+        "shared_buffers": _mib(shared_bytes),
+        "effective_cache_size": _mib(machine.memory_bytes // 2),
+        "maintenance_work_mem": _mib(_between(machine.memory_bytes // 64, 32 * MIB, 256 * MIB)),
+        "work_mem": "8MB",
+        "wal_buffers": "16MB",
+        "wal_compression": "on",
+        "max_wal_size": _mib(log_bytes),
+        "min_wal_size": _mib(min(log_bytes // 2, 512 * MIB)),
+        "checkpoint_timeout": "10min",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_logical_replication_workers": "0",
+        "autovacuum_naptime": "15s",
+        "autovacuum_vacuum_cost_limit": "1000",
+        "autovacuum_max_workers": str(_between(machine.cores_count, 2, 4)),
+        "max_parallel_workers_per_gather": str(min(machine.cores_count // 2, 2)),
+        "password_encryption": "scram-sha-256",
+        "log_checkpoints": "off",
+        "log_min_messages": "warning",
+        # Statements and details name people, their tax ids and keys: those stay out of logs.
+        "log_min_error_statement": "panic",
+        "log_error_verbosity": "terse",
+        "log_timezone": "UTC",
+        "timezone": "UTC",
+    }
+    return settings | (_durable() if durable else _forgetful())
+
+
+def _durable() -> dict[str, str]:
+    settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+    if sys.platform == "darwin":  # there a plain fsync leaves the bytes in the drive's own memory
+        settings["wal_sync_method"] = "fsync_writethrough"
+    return settings
+
+
+def _forgetful() -> dict[str, str]:
+    return {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+
+
+def _container_limit_bytes() -> int:
+    """The control group's memory limit (version 2, then 1); no limit where there is none to be read."""
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            return int(Path(name).read_text())
+        except (OSError, ValueError):
+            continue
+    return sys.maxsize
+
+
+def _between(value: int, lowest: int, highest: int) -> int:
+    return max(lowest, min(value, highest))
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes // MIB}MB"

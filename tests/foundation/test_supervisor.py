@@ -1,0 +1,97 @@
+import asyncio
+
+import pytest
+
+from pixconnect.foundation.supervisor import RESTARTS_MAX, PartKeepsFailingError, Supervisor
+
+
+class FakePart:
+    """Runs until ``die`` is called; ``broken`` starts fail."""
+
+    def __init__(self, name: str = "part", broken: int = 0) -> None:
+        self.name = name
+        self.starts_count = 0
+        self._broken = broken
+        self._gone = asyncio.Event()
+
+    def die(self) -> None:
+        self._gone.set()
+
+    async def start(self) -> None:
+        self.starts_count += 1
+        if self.starts_count <= self._broken:
+            raise RuntimeError("no luck")
+        self._gone.clear()
+
+    async def wait_for_end(self) -> str:
+        await self._gone.wait()
+        return "exit status 1"
+
+    async def stop(self, timeout_s: float) -> None:
+        self.die()
+
+
+async def run_until(supervisor: Supervisor, condition: asyncio.Event) -> None:
+    async with asyncio.timeout(5):
+        await supervisor.run_until(condition)
+
+
+async def test_a_part_that_ends_is_started_again_and_that_is_told() -> None:
+    heard: list[str] = []
+    supervisor, part, stop = Supervisor(heard.append), FakePart(), asyncio.Event()
+    supervisor.watch(part)
+    asyncio.get_running_loop().call_later(0.05, part.die)
+    asyncio.get_running_loop().call_later(0.2, stop.set)
+    await run_until(supervisor, stop)
+    assert part.starts_count == 1
+    assert heard == ["part ended (exit status 1): starting it again", "part is back"]
+
+
+async def test_failed_starts_are_tried_again() -> None:
+    supervisor, part, stop = Supervisor(lambda _: None, pauses_s=[0.01]), FakePart(broken=3), asyncio.Event()
+    supervisor.watch(part)
+    part.die()
+    asyncio.get_running_loop().call_later(0.2, stop.set)
+    await run_until(supervisor, stop)
+    assert part.starts_count == 4
+
+
+async def test_a_part_that_keeps_failing_ends_everything_within_a_bound() -> None:
+    supervisor, part = Supervisor(lambda _: None, pauses_s=[0.01]), FakePart(broken=1000)
+    supervisor.watch(part)
+    part.die()
+    with pytest.raises(PartKeepsFailingError, match="part keeps failing: no luck"):
+        await run_until(supervisor, asyncio.Event())
+    assert part.starts_count == RESTARTS_MAX
+
+
+async def test_a_part_waits_for_the_one_it_stands_on_and_is_not_blamed() -> None:
+    supervisor, stop = Supervisor(lambda _: None, pauses_s=[0.01]), asyncio.Event()
+    base, upper = FakePart("base"), FakePart("upper", broken=RESTARTS_MAX)
+    base_may_start = asyncio.Event()
+
+    async def start_base() -> None:
+        await base_may_start.wait()
+        await FakePart.start(base)
+
+    base.start = start_base
+    supervisor.watch(base)
+    supervisor.watch(upper, stands_on=[base])
+    base.die()
+    await asyncio.sleep(0)
+    upper.die()
+    asyncio.get_running_loop().call_later(0.05, lambda: None)
+    asyncio.get_running_loop().call_later(0.1, base_may_start.set)
+    asyncio.get_running_loop().call_later(0.4, stop.set)
+    await run_until(supervisor, stop)
+    assert upper.starts_count == RESTARTS_MAX + 1
+
+
+async def test_nothing_is_started_after_the_word_to_stop() -> None:
+    supervisor, part, stop = Supervisor(lambda _: None, pauses_s=[0.05]), FakePart(), asyncio.Event()
+    supervisor.watch(part)
+    part.die()
+    stop.set()
+    await run_until(supervisor, stop)
+    await asyncio.sleep(0.1)
+    assert part.starts_count == 0

@@ -1,0 +1,65 @@
+"""The command line as an operator uses it: a process, its output, its exit status."""
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from support.identity import SECRET_KEY
+from support.postgres import Addresses
+
+
+class CommandLine:
+    """``pixconnect`` beside a database.
+
+    Args:
+        database: Which.
+        home: Where there is nothing; all settings come from the environment.
+    """
+
+    def __init__(self, database: Addresses, home: Path) -> None:
+        self._environment = {
+            "PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "PIXCONNECT_HOME": str(home),
+            "PIXCONNECT_SECRET_KEY": base64.urlsafe_b64encode(SECRET_KEY).decode().rstrip("="),
+            "DATABASE_URL": database.service_url,
+            "COLUMNS": "240",
+            "NO_COLOR": "1",
+        }
+
+    def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run a verb, whatever comes of it."""
+        return subprocess.run(
+            [sys.executable, "-m", "pixconnect", *arguments],
+            env=self._environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """Run a verb that must succeed with ``--json``: its one object."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("\n") == 1
+        return msgspec.json.decode(done.stdout, type=dict[str, Any])
+
+    def refusal(self, *arguments: str, **environment: str) -> str:
+        """Run a verb that must fail: its one line of complaint."""
+        done = self.run(*arguments, **environment)
+        assert done.returncode != 0
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr.rstrip("\n")
+
+    def create_holder(self, account_number: str = "1001") -> str:
+        """Valid by default; the holder_id."""
+        made = self.json(
+            "holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number", account_number
+        )
+        return str(made["holder_id"])

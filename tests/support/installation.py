@@ -1,0 +1,162 @@
+"""A whole installation for a journey: ``pixconnect run`` on a home and a free port, with real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+ROOT = Path(__file__).resolve().parents[2]
+PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
+READY_TIMEOUT_S = 40  # the machine may be busy with other tests; the real bound is measured by the bench
+
+
+class Installation:
+    """One ``pixconnect run``.
+
+    Args:
+        home: Its home.
+        command: What starts it.
+        settings: Its environment beside ours, without ``PIXCONNECT_`` before the names.
+    """
+
+    def __init__(self, home: Path, command: Sequence[str] = (*PIXCONNECT, "run"), **settings: str) -> None:
+        self.home = home
+        self.environment = environment(home, **settings)
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.said: list[str] = []
+
+    def wait_until_ready(self) -> "Installation":
+        self.wait_for("Ready in")
+        self.wait_for("Ctrl-C stops.")
+        return self
+
+    def wait_for(self, words: str) -> str:
+        """Read what it says until a line holds the words."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"it never said {words!r}: {''.join(self.said)}")
+
+    @property
+    def sandbox(self) -> dict[str, Any]:
+        return json.loads((self.home / "sandbox.json").read_text())
+
+    @property
+    def base_url(self) -> str:
+        return self.sandbox["base_url"]
+
+    @property
+    def database_pid(self) -> int:
+        folder = Path(json.loads((self.home / "postgres.json").read_text())["folder"])
+        return int((self.home / folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    def is_healthy(self, timeout_s: float = 5) -> bool:
+        try:
+            with urlopen(f"{self.base_url}/v1/connect/health", timeout=timeout_s) as answer:  # noqa: S310 - our own
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def children(self, verb: str) -> list[int]:
+        """Pids of the processes that it runs for a verb."""
+        command = f" -m pixconnect {verb} "
+        found = [pid for pid in descendants(self.process.pid) if command in command_line(pid)]
+        assert found, f"there is no {verb} process"
+        return found
+
+    def stop(self, stop_signal: signal.Signals = signal.SIGTERM) -> float:
+        """Stop it; how long that took, in seconds."""
+        started_at = time.monotonic()
+        self.process.send_signal(stop_signal)
+        rest, _ = self.process.communicate(timeout=30)
+        self.said.append(rest)
+        return time.monotonic() - started_at
+
+    def end(self) -> None:
+        """However it is: end it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def running(home: Path, **settings: str) -> Iterator[Installation]:
+    """A ready installation, ended afterwards."""
+    installation = Installation(home, **settings)
+    try:
+        yield installation.wait_until_ready()
+    finally:
+        if installation.process.poll() is None:
+            installation.stop()
+        installation.end()
+
+
+def environment(home: Path, **settings: str) -> dict[str, str]:
+    """Ours without settings of the developer's own, and those given; a free port unless one is given."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
+    own = {name: value for name, value in own.items() if name not in {"PORT", "DATABASE_URL"}}
+    named = {f"PIXCONNECT_{name.upper()}": value for name, value in {"port": "0", **settings}.items()}
+    return {**own, "PIXCONNECT_HOME": str(home), **named}
+
+
+def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run one verb to its end."""
+    return subprocess.run(
+        [*PIXCONNECT, *words],
+        cwd=ROOT,
+        env=environment(home, **settings),
+        capture_output=True,
+        text=True,
+        timeout=READY_TIMEOUT_S,
+        check=False,
+    )
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below one, without those that only wait to be forgotten."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except OSError:
+            continue
+        state, parent, *_ = rest.split()
+        if state != "Z":
+            parents[int(name.split(" ", 1)[0])] = int(parent)
+    found = [pid]
+    for parent in found:
+        found += [child for child, above in parents.items() if above == parent]
+    return found[1:]
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition: Any, timeout_s: float = 20) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.05)

@@ -1,0 +1,193 @@
+"""The sandbox for tests: in this process over real HTTP, or as a process that can be killed; and orders to give it."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import count as counter
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from msgspec import Struct, structs
+
+from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.holder import Party
+from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
+from pixconnect.domain.sandbox_control import OutsideTransfer
+from pixconnect.sandbox import directory
+from pixconnect.sandbox.application import Application
+from pixconnect.sandbox.server import SandboxSettings, open_application
+
+SECRET = "the-secret-of-the-sandbox"
+OUR_ISPB = "99999003"
+OUR_KEY = "loja@pix.example"
+
+_number = counter(1)
+
+
+class Sandbox(Struct, frozen=True, kw_only=True):
+    """A running sandbox, and the adapter that speaks to it."""
+
+    url: str
+    rail: SandboxRail
+    control: HttpSandboxControl
+    application: Application | None = None
+
+
+@asynccontextmanager
+async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> AsyncIterator[Sandbox]:
+    """The sandbox in this process, over real HTTP."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        settings = SandboxSettings(database_url=database_url, secret=SECRET, seed=seed, latency_ms=latency_ms)
+        async with open_application(settings, SystemClock(), address) as application:
+            config = uvicorn.Config(
+                application, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1
+            )
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            async with connected(f"http://{address}") as (rail, control):
+                yield Sandbox(url=f"http://{address}", rail=rail, control=control, application=application)
+            server.should_exit = True
+            await serving
+
+
+@asynccontextmanager
+async def connected(url: str, secret: str = SECRET) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
+    """The adapter."""
+    connection = SandboxConnection(url, secret)
+    try:
+        yield SandboxRail(connection), HttpSandboxControl(connection)
+    finally:
+        await connection.close()
+
+
+class SandboxProcess:
+    """The sandbox as a process of its own, on a port that stays the same over its lives."""
+
+    def __init__(self, database_url: str, *, latency_ms: int = 20) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._arguments = [database_url, str(self.port), str(latency_ms)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        process = self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__)), *self._arguments], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        line = await asyncio.to_thread(process.stdout.readline)
+        assert line.strip() == str(self.port).encode(), line
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._wait()
+
+    def stop(self) -> int:
+        assert self._process is not None
+        self._process.terminate()
+        return self._wait()
+
+    def _wait(self) -> int:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        code = self._process.wait(10)
+        self._process.stdout.close()
+        return code
+
+
+def our_party(key: str | None = OUR_KEY) -> Party:
+    return Party(
+        account_number="10001",
+        account_type="CHECKING",
+        branch="0001",
+        ispb=OUR_ISPB,
+        key=key,
+        key_type=None if key is None else "EMAIL",
+        name="Loja de Teste",
+        tax_id="12345678000195",
+    )
+
+
+def network_id(letter: str = "E") -> str:
+    return f"{letter}{OUR_ISPB}{datetime.now(UTC):%Y%m%d%H%M}{next(_number):011d}"
+
+
+def order(word: str = "settle", **changes: Any) -> Order:
+    """An order to an entry that is always there."""
+    key = f"{word}@{directory.DOMAIN}"
+    plain = Order(
+        end_to_end_id=network_id(),
+        amount_cents=100,
+        debit_party=our_party(None),
+        credit_party=directory.FIXED_ENTRIES[key].party,
+        initiation_type="KEY",
+        txid=None,
+        ordered_at=datetime.now(UTC),
+    )
+    return structs.replace(plain, **changes)
+
+
+def refund_order(original: str, **changes: Any) -> RefundOrder:
+    plain = RefundOrder(
+        return_id=network_id("D"),
+        original_end_to_end_id=original,
+        amount_cents=100,
+        reason="MD06",
+        description=None,
+        ordered_at=datetime.now(UTC),
+    )
+    return structs.replace(plain, **changes)
+
+
+def outside_transfer(**changes: Any) -> OutsideTransfer:
+    return structs.replace(OutsideTransfer(credit_party=our_party(), amount_cents=100), **changes)
+
+
+async def next_reports(rail: SandboxRail, wait_s: float = 2.0) -> list[Report]:
+    """The next reports, acknowledged."""
+    reports = await rail.reports(wait_s)
+    await rail.acknowledge([Acknowledgement(report_id=report.report_id) for report in reports])
+    return reports
+
+
+async def reports_of(rail: SandboxRail, count_min: int) -> list[Report]:
+    """So many reports, acknowledged, in the order in which they came."""
+    seen: list[Report] = []
+    async with asyncio.timeout(10):
+        while len(seen) < count_min:
+            seen += await next_reports(rail)
+    return seen
+
+
+async def _main(database_url: str, port: str, latency_ms: str) -> None:
+    from pixconnect.sandbox import server  # noqa: PLC0415  only the child needs it
+
+    settings = SandboxSettings(database_url=database_url, secret=SECRET, seed=1, latency_ms=int(latency_ms))
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", int(port)))
+        await server.serve(settings, listener, SystemClock(), stop, lambda: print(port, flush=True))  # noqa: T201
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(_main(*sys.argv[1:]))

@@ -1,0 +1,272 @@
+"""A service without processes: a real database, and fakes for what is not ours."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from pixconnect.adapters.secret_box import AesSecretBox
+from pixconnect.adapters.system import SystemEntropy
+from pixconnect.domain.access import SCOPES, Caller
+from pixconnect.domain.holder import Party
+from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.pix_key import parse_pix_key
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    CreditReport,
+    DirectoryEntry,
+    Order,
+    QueryAnswer,
+    RailUnavailable,
+    RefundOrder,
+    Report,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+from pixconnect.domain.receivers import Exchange
+from pixconnect.foundation.pool import open_pool
+from pixconnect.store.identifiers import IdBlocks
+from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases import ledger as ledger_usecases
+from pixconnect.usecases.context import Context, Policy
+from pixconnect.usecases.directory import HolderDirectory
+from pixconnect.usecases.group_commit import GroupCommits
+from pixconnect.usecases.holder import NewHolder
+from support.postgres import Addresses
+
+ISPB = "99999003"
+OUTSIDE_ISPB = "99999004"
+
+
+class FakeClock:
+    """Time that a test moves by hand; ``set_offset`` is what use cases do with what the database says."""
+
+    def __init__(self, start: datetime = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)) -> None:
+        self.real = start
+        self._offset = timedelta(0)
+        self._monotonic_s = 0.0
+
+    @property
+    def offset(self) -> timedelta:
+        return self._offset
+
+    def set_offset(self, offset: timedelta) -> None:
+        self._offset = offset
+
+    def now(self) -> datetime:
+        return self.real + self._offset
+
+    def real_now(self) -> datetime:
+        return self.real
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def advance(self, **delta: float) -> None:
+        self.real += timedelta(**delta)
+
+
+class FakeRail:
+    """A network that answers what a test has laid out, and remembers what it was sent."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, DirectoryEntry] = {}
+        self.orders: list[Order] = []
+        self.refund_orders: list[RefundOrder] = []
+        self.queried: list[str] = []
+        self.acknowledged: list[Acknowledgement] = []
+        self.answers: dict[str, deque[SubmitAnswer]] = {}
+        self.outcomes: dict[str, QueryAnswer] = {}
+        self.is_reachable = True
+
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        self._check()
+        return self.entries.get(key)
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        self.orders += orders
+        return [self._answer(order.end_to_end_id) for order in orders]
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        self.refund_orders += orders
+        return [self._answer(order.return_id) for order in orders]
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        self._check()
+        self.queried += ids
+        return [self.outcomes.get(name, Unknown()) for name in ids]
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        self._check()
+        return []
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        self._check()
+        self.acknowledged += acknowledgements
+
+    async def check(self) -> None:
+        self._check()
+
+    def answer(self, *answers: SubmitAnswer, name: str = "") -> None:
+        """Lay out the answers to the next submissions, of one order or of any."""
+        self.answers.setdefault(name, deque()).extend(answers)
+
+    def _answer(self, name: str) -> SubmitAnswer:
+        laid_out = self.answers.get(name) or self.answers.get("")
+        return laid_out.popleft() if laid_out else Taken()
+
+    def _check(self) -> None:
+        if not self.is_reachable:
+            raise RailUnavailable("switched off")
+
+
+class FakeLocations:
+    """What a test has put behind locations."""
+
+    def __init__(self) -> None:
+        self.charges: dict[str, OutsideCharge] = {}
+
+    async def read(self, location: str) -> OutsideCharge:
+        if location not in self.charges:
+            raise LocationUnreachable(location)
+        return self.charges[location]
+
+
+class FakeSigner:
+    """Signs nothing, legibly."""
+
+    def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
+        return f"header.{payload.decode()}.signature"
+
+    def sign_location(self, payload: bytes, jku: str) -> str:
+        return f"{jku}.{payload.decode()}.signature"
+
+    def sign_detached(self, body: bytes) -> str:
+        return "header..signature"
+
+
+class FakeReceivers:
+    """Nobody listens."""
+
+    async def check_url(self, url: str) -> None:
+        return None
+
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
+        raise AssertionError("nothing is sent in these tests")
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """A context, and the fakes behind it."""
+
+    context: Context
+    clock: FakeClock
+    rail: FakeRail
+    locations: FakeLocations
+
+
+@asynccontextmanager
+async def open_service(database: Addresses, *, clock: FakeClock | None = None, **policy: object) -> AsyncIterator[Service]:
+    """A service of its own on a database; several may share one, as processes do."""
+    clock, rail, locations = clock or FakeClock(), FakeRail(), FakeLocations()
+    pool = await open_pool(
+        database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
+    )
+    groups = GroupCommits(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=lambda: None)
+    rules = {
+        "ispb": ISPB,
+        "institution_name": "Pix Connect Sandbox",
+        "location_prefix": "pix.test/v1/qr/",
+        "location_key_set_url": "https://pix.test/v1/qr/jwks.json",
+        "auth_url": "https://pix.test",
+        "charge_lifetime_s": 86_400,
+        "handover_timeout_s": 60,
+        "is_sandbox": True,
+    }
+    context = Context(
+        pool=pool,
+        clock=clock,
+        entropy=SystemEntropy(),
+        ids=IdBlocks(pool),
+        groups=groups,
+        policy=Policy(**(rules | policy)),  # type: ignore[arg-type]
+        directory=HolderDirectory(pool, ISPB, "Pix Connect Sandbox"),
+        rail=rail,
+        locations=locations,
+        signer=FakeSigner(),
+        receivers=FakeReceivers(),
+        secret_box=AesSecretBox(bytes(32), SystemEntropy()),
+        sandbox_control=None,
+        wake_workers=lambda: None,
+    )
+    try:
+        yield Service(context=context, clock=clock, rail=rail, locations=locations)
+    finally:
+        await groups.close()
+        await pool.close()
+
+
+async def open_holder(
+    service: Service, *, account_number: str = "1", key: str | None = None, funds_cents: int = 0
+) -> Caller:
+    """A holder with a key (an e-mail made of its account number) and money."""
+    new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
+    holder = await holder_usecases.create_holder(service.context, new)
+    await holder_usecases.add_pix_key(service.context, holder.id, "EMAIL", key or own_key(account_number))
+    if funds_cents:
+        await ledger_usecases.deposit(service.context, holder.id, funds_cents)
+    return Caller(client_id="test", holder_id=holder.id, scopes=frozenset(SCOPES))
+
+
+def own_key(account_number: str = "1") -> str:
+    return f"holder-{account_number}@test.example"
+
+
+def outside_party(*, key: str | None = None, account_number: str = "1001") -> Party:
+    """Somebody at another institution."""
+    parsed = None if key is None else parse_pix_key(key)
+    return Party(
+        account_number=account_number,
+        account_type="CHECKING",
+        branch="0001",
+        ispb=OUTSIDE_ISPB,
+        name="Joana Prado",
+        tax_id="12345678909",
+        key=parsed and parsed.key,
+        key_type=parsed and parsed.key_type,
+    )
+
+
+def credit_report(
+    service: Service,
+    *,
+    amount_cents: int = 1000,
+    account_number: str = "1",
+    txid: str | None = None,
+    end_to_end_id: str | None = None,
+    report_id: str = "r1",
+) -> CreditReport:
+    """Somebody pays to a holder's key."""
+    token = service.context.entropy.token(11)
+    return CreditReport(
+        report_id=report_id,
+        end_to_end_id=end_to_end_id or f"E{OUTSIDE_ISPB}202607011500{token}",
+        amount_cents=amount_cents,
+        debit_party=outside_party(),
+        credit_party=Party(
+            account_number=account_number,
+            account_type="TRANSACTIONAL",
+            branch="0001",
+            ispb=ISPB,
+            name="Maria Souza",
+            tax_id="52998224725",
+            key=own_key(account_number),
+            key_type="EMAIL",
+        ),
+        txid=txid,
+        initiation_type="KEY" if txid is None else "QRCODE",
+        reported_at=service.clock.now(),
+    )

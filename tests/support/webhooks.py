@@ -1,0 +1,278 @@
+"""What tests of webhooks stand on: receivers on loopback, a context that posts, events by hand, and workers."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.adapters.outgoing_http import Limits, Lookup, OutgoingHttp
+from pixconnect.adapters.system import SystemClock
+from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.domain import event as events
+from pixconnect.domain.access import Caller
+from pixconnect.domain.event import ChargePayload, Event, EventName
+from pixconnect.domain.webhook import Endpoint, EndpointRequest
+from pixconnect.foundation.pool import connect
+from pixconnect.store.changes import Changes
+from pixconnect.usecases import webhook
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.group_commit import GroupCommits
+from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.leases import SlotLeases
+from support import identity, postgres
+
+SECRET = "a secret for tests only"
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """One request as it came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+
+Behaviour = Callable[[Received, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Answers a request, well or badly."""
+
+
+def answer(status: int = 200, body: bytes = b"ok", **headers: str) -> bytes:
+    """A plain answer."""
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "\r\n"]).encode() + body
+
+
+def answering(status: int = 200, body: bytes = b"ok", **headers: str) -> Behaviour:
+    """Says the same to everybody."""
+    octets = answer(status, body, **headers)
+
+    async def behave(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(octets)
+
+    return behave
+
+
+class Receiver:
+    """A webhook receiver on loopback that remembers what came and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.behave: Behaviour = answering()
+        self.received: list[Received] = []
+        self.connections_count = 0
+        self.url = ""
+        self._news = asyncio.Condition()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._serve, host, 0, ssl=tls)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"{'https' if tls else 'http'}://{host}:{port}/hook"
+        self.port = port
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def wait_for(self, count: int, seconds: float = 10) -> list[Received]:
+        """Wait until this many requests have come."""
+        async with asyncio.timeout(seconds), self._news:
+            await self._news.wait_for(lambda: len(self.received) >= count)
+        return self.received
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections_count += 1
+        try:
+            while (request := await _read_request(reader)) is not None:
+                self.received.append(request)
+                async with self._news:
+                    self._news.notify_all()
+                await self.behave(request, reader, writer)
+                await writer.drain()
+        except (ConnectionError, asyncio.CancelledError, asyncio.IncompleteReadError, ssl.SSLError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+
+async def _read_request(reader: asyncio.StreamReader) -> Received | None:
+    head = await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b""
+    if not head:
+        return None
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines if line)
+    body = await reader.readexactly(int(headers["Content-Length"]))
+    return Received(path=first.split(" ")[1], headers=headers, body=body)
+
+
+@asynccontextmanager
+async def open_receiver(behave: Behaviour | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    receiver.behave = behave or answering()
+    await receiver.start(tls)
+    try:
+        yield receiver
+    finally:
+        await receiver.stop()
+
+
+@asynccontextmanager
+async def open_http(
+    lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, **limits: float
+) -> AsyncIterator[OutgoingHttp]:
+    http = OutgoingHttp(Limits(**limits), lookup=lookup, tls=tls)  # type: ignore[arg-type]
+    try:
+        yield http
+    finally:
+        await http.close()
+
+
+class World(Struct, kw_only=True):
+    """One process that posts webhooks."""
+
+    context: Context
+    caller: Caller
+    addresses: postgres.Addresses
+
+    async def add_endpoint(self, url: str, *event_types: EventName, secret: str = SECRET) -> Endpoint:
+        request = EndpointRequest(url=url, secret=secret, event_types=event_types or ("qrcode.pending",))
+        return await webhook.create_endpoint(self.context, self.caller, request)
+
+    async def announce(
+        self, resource_ids: list[int], name: EventName = "qrcode.pending", holder_id: int | None = None
+    ) -> list[Event]:
+        """Write one event for each resource, as a use case would."""
+        async with self.context.pool.acquire() as connection, connection.transaction():
+            first_id = await connection.fetchval("select nextval('write_group_id')")
+            now = self.context.clock.now()
+            made = [
+                make_event(first_id + number, holder_id or self.caller.holder_id, resource_id, name, now)
+                for number, resource_id in enumerate(resource_ids)
+            ]
+            changes = Changes()
+            for event in made:
+                changes.add_event(event)
+            await changes.write(connection)
+        self.context.wake_workers()
+        return made
+
+    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
+        return await self.context.pool.fetch(query, *arguments)
+
+    async def statuses(self) -> dict[str, int]:
+        """How many deliveries there are of each status."""
+        rows = await self.fetch("select status, count(*) from delivery group by status")
+        return {row["status"]: row["count"] for row in rows}
+
+
+def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName, now: Any) -> Event:
+    payload = ChargePayload(
+        id=resource_id,
+        transaction_identification="a" * 32,
+        external_id=f"order-{resource_id}",
+        status="PENDING",
+        create_timestamp="2026-11-20T12:00:00.000000Z",
+    )
+    return Event(
+        id=event_id,
+        holder_id=holder_id,
+        name=name,
+        resource="charge",
+        resource_id=resource_id,
+        slot=resource_id % 256,
+        body=events.encode_body(event_id, name, payload, now),
+        created_at=now,
+    )
+
+
+@asynccontextmanager
+async def open_world(
+    database: postgres.Addresses, *, clock: Any = None, lookup: Lookup | None = None, **limits: float
+) -> AsyncIterator[World]:
+    """A process with one holder; its receivers are real, on loopback."""
+    async with AsyncExitStack() as stack:
+        real = clock or SystemClock()
+        context = await stack.enter_async_context(identity.open_context(database.service_url, real))
+        http = await stack.enter_async_context(open_http(lookup, **limits))
+        groups = GroupCommits(pool=context.pool, clock=real, size_max=256, queue_length_max=4096)
+        stack.push_async_callback(groups.close)
+        context = structs.replace(
+            context,
+            groups=groups,
+            receivers=WebhookSender(http, is_sandbox=True),
+            wake_workers=lambda: None,
+        )
+        await identity.start_keyring(context)
+        holder = await identity.make_holder(context)
+        caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
+        yield World(context=context, caller=caller, addresses=database)
+
+
+class RunningWorker(Struct, kw_only=True):
+    """A worker of its own identity, in this process."""
+
+    leases: SlotLeases
+    delivery: DeliveryWorker
+    tasks: list[asyncio.Task[None]]
+
+    async def stop(self) -> None:
+        """As a process that is asked to end."""
+        self.delivery.stop()
+        await self.tasks[0]
+        self.leases.stop()
+        await self.tasks[1]
+
+    async def kill(self) -> None:
+        """As a process that is killed."""
+        for task in self.tasks:
+            task.cancel()
+        self.delivery.slots_lost()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def start_worker(world: World, limits: QueueLimits | None = None) -> RunningWorker:
+    context = world.context
+
+    async def open_connection() -> "asyncpg.Connection[asyncpg.Record]":
+        return await connect(
+            world.addresses.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
+        )
+
+    leases = SlotLeases(open_connection, context.clock)
+    delivery = DeliveryWorker(context, leases, limits or QueueLimits())
+    tasks = [asyncio.create_task(delivery.run()), asyncio.create_task(leases.run())]
+    return RunningWorker(leases=leases, delivery=delivery, tasks=tasks)
+
+
+@asynccontextmanager
+async def running_worker(world: World, limits: QueueLimits | None = None) -> AsyncIterator[RunningWorker]:
+    worker = start_worker(world, limits)
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    """Wait until something has become so."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,198 @@
+"""Clients, who of them is shut out, and the token requests that failed."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.access import Client
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from pixconnect.foundation.pool import Connection, Pool
+
+ADDRESS_LOCKS = 0x7078_6101
+CLIENT_LOCKS = 0x7078_6102
+"""Classes of advisory locks. Whoever takes both takes the address's first."""
+
+
+class StoredClient(Struct, frozen=True, kw_only=True):
+    """A client and what its secret is compared with.
+
+    Attributes:
+        client: The client.
+        secret_hash: 32 bytes.
+        may_log_in: Neither the client nor its holder is disabled.
+    """
+
+    client: Client
+    secret_hash: bytes
+    may_log_in: bool
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """Who of some clients may ask, as of one revision.
+
+    Attributes:
+        revision: Of ``access_revision``, in the same snapshot.
+        active: Those neither of whom nor of whose holder is disabled.
+    """
+
+    revision: int
+    active: frozenset[str]
+
+
+_INSERT: LiteralString = """
+insert into client (client_id, holder_id, name, scopes, secret_hash, created_at)
+values ($1, $2, $3, $4, $5, $6)
+"""
+
+
+async def insert(connection: "Connection", client: Client, secret_hash: bytes) -> None:
+    """Remember a new client."""
+    await connection.execute(
+        _INSERT,
+        client.client_id,
+        client.holder_id,
+        client.name,
+        list(client.scopes),
+        secret_hash,
+        client.created_at,
+    )
+
+
+_FIND: LiteralString = """
+select client.*,
+    disabled_at is null and not exists (
+        select from holder where holder.id = client.holder_id and holder.disabled_at is not null
+    ) as may_log_in
+from client where client_id = $1
+"""
+
+
+async def find(connection: "Connection", client_id: str) -> StoredClient | None:
+    """One client."""
+    row = await connection.fetchrow(_FIND, client_id)
+    if row is None:
+        return None
+    return StoredClient(client=_client(row), secret_hash=row["secret_hash"], may_log_in=row["may_log_in"])
+
+
+_LIST: LiteralString = "select * from client where holder_id = $1 order by created_at, client_id"
+
+
+async def list_of_holder(connection: "Connection", holder_id: int) -> list[Client]:
+    """A holder's clients, oldest first."""
+    return [_client(row) for row in await connection.fetch(_LIST, holder_id)]
+
+
+_ROTATE: LiteralString = """
+update client set secret_hash = $2, rotated_at = $3 where client_id = $1 returning *
+"""
+
+
+async def rotate(connection: "Connection", client_id: str, secret_hash: bytes, rotated_at: datetime) -> Client | None:
+    """Replace a client's secret; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_ROTATE, client_id, secret_hash, rotated_at)
+    return _client(row) if row is not None else None
+
+
+_SET_DISABLED: LiteralString = """
+update client set disabled_at = case when $2::timestamptz is not null then coalesce(disabled_at, $2) end
+where client_id = $1 returning *
+"""
+
+
+async def set_disabled(connection: "Connection", client_id: str, disabled_at: datetime | None) -> Client | None:
+    """Shut a client out, or with ``None`` let it in again; one that is out already keeps its first instant.
+
+    Returns:
+        The client, or ``None`` if there is none.
+    """
+    row = await connection.fetchrow(_SET_DISABLED, client_id, disabled_at)
+    return _client(row) if row is not None else None
+
+
+_REVISION: LiteralString = "select revision from access_revision"
+
+
+async def read_revision(pool: "Pool") -> int:
+    """The latest revision."""
+    return await pool.fetchval(_REVISION)
+
+
+_STANDING: LiteralString = """
+select revision, array(
+    select client_id from client join holder on holder.id = client.holder_id
+    where client_id = any($1) and client.disabled_at is null and holder.disabled_at is null
+) as active
+from access_revision
+"""
+
+
+async def read_standing(pool: "Pool", client_ids: Sequence[str]) -> Standing:
+    """Who of these may ask, and as of which revision; one snapshot."""
+    row = await pool.fetchrow(_STANDING, list(client_ids))
+    if row is None:
+        raise AssertionError("access_revision has lost its row")
+    return Standing(revision=row["revision"], active=frozenset(row["active"]))
+
+
+_LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
+
+
+async def lock_subject(connection: "Connection", lock_class: int, subject: bytes) -> None:
+    """Let nobody else count this subject's failures until the transaction ends."""
+    await connection.execute(_LOCK, lock_class, int.from_bytes(subject[:4], signed=True))
+
+
+_LIMITED_FOR: LiteralString = """
+select extract(epoch from failed_at + $2::interval - clock_timestamp())::float8 as left_s
+from token_failure where subject = $1 and failed_at > clock_timestamp() - $2::interval
+order by failed_at desc offset $3 - 1 limit 1
+"""
+
+
+async def limited_for_s(connection: "Connection", subject: bytes, window_s: int, failures_max: int) -> float | None:
+    """Seconds until this subject may fail again; ``None`` while it has failures left.
+
+    The database's own clock counts: it is one for all processes.
+    """
+    return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
+
+
+_APPEND_FAILURES: LiteralString = """
+insert into token_failure (subject) select unnest($1::bytea[])
+"""
+
+
+async def append_failures(connection: "Connection", subjects: Sequence[bytes]) -> None:
+    """Count one failure for each subject."""
+    await connection.execute(_APPEND_FAILURES, list(subjects))
+
+
+_DELETE_OLD_FAILURES: LiteralString = """
+delete from token_failure where id in (
+    select id from token_failure where failed_at < clock_timestamp() - $1::interval
+    order by failed_at limit $2 for update skip locked
+)
+"""
+
+
+async def delete_old_failures(connection: "Connection", window_s: int, rows_max: int) -> None:
+    """Forget failures that no longer count, a few at a time, so that the table never grows past its minute."""
+    await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
+
+
+def _client(row: "asyncpg.Record") -> Client:
+    return Client(
+        client_id=row["client_id"],
+        holder_id=row["holder_id"],
+        name=row["name"],
+        scopes=tuple(row["scopes"]),
+        created_at=row["created_at"],
+        rotated_at=row["rotated_at"],
+        disabled_at=row["disabled_at"],
+    )

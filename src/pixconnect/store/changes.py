@@ -1,0 +1,140 @@
+"""What one group changes, written by one statement.
+
+Facts, money, events, deliveries and totals go to PostgreSQL together: there is no moment at which one stands without the
+others, and one round trip for all of them. The statement is put together from the parts that have rows.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from pixconnect.domain.charge import Charge
+from pixconnect.domain.event import Event
+from pixconnect.domain.ledger import LedgerEntry
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
+from pixconnect.store import charge as charge_store
+from pixconnect.store import event as event_store
+from pixconnect.store import ledger as ledger_store
+from pixconnect.store import refund as refund_store
+from pixconnect.store import tally as tally_store
+from pixconnect.store import transfer as transfer_store
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.store.part import Part
+
+
+class Changes:
+    """Collects what a group has decided, request by request.
+
+    Adding something new or moved also notes what that does to the totals of lists.
+    """
+
+    def __init__(self) -> None:
+        self._charges: dict[int, Charge] = {}
+        self._moved_charges: dict[int, Charge] = {}
+        self._transfers: dict[int, Transfer] = {}
+        self._moved_transfers: dict[int, Transfer] = {}
+        self._refunds: dict[int, Refund] = {}
+        self._moved_refunds: dict[int, Refund] = {}
+        self._entries: list[LedgerEntry] = []
+        self._events: list[Event] = []
+        self._tallies: list[tally_store.Change] = []
+
+    def add_charge(self, charge: Charge) -> None:
+        """A new charge."""
+        self._charges[charge.id] = charge
+        self._tally(charge.holder_id, "charge", charge, None)
+
+    def move_charge(self, before: Charge, after: Charge) -> None:
+        """A charge that reached another status."""
+        self._moved_charges[after.id] = after
+        self._tally(after.holder_id, "charge", after, before.status)
+
+    def add_transfer(self, transfer: Transfer) -> None:
+        """A new transfer."""
+        self._transfers[transfer.id] = transfer
+        self._tally(transfer.holder_id, "transfer", transfer, None)
+
+    def move_transfer(self, before: Transfer, after: Transfer) -> None:
+        """A transfer that changed; one that this group made is made as it is now."""
+        into = self._transfers if after.id in self._transfers else self._moved_transfers
+        into[after.id] = after
+        self._tally(after.holder_id, "transfer", after, before.status)
+
+    def add_refund(self, refund: Refund) -> None:
+        """A new refund."""
+        self._refunds[refund.id] = refund
+        self._tally(refund.holder_id, "refund", refund, None)
+
+    def move_refund(self, before: Refund, after: Refund) -> None:
+        """A refund that changed; one that this group made is made as it is now."""
+        into = self._refunds if after.id in self._refunds else self._moved_refunds
+        into[after.id] = after
+        self._tally(after.holder_id, "refund", after, before.status)
+
+    def add_entry(self, entry: LedgerEntry) -> None:
+        """Money that moved."""
+        self._entries.append(entry)
+
+    def add_event(self, event: Event) -> None:
+        """Something to be told."""
+        self._events.append(event)
+
+    def _tally(
+        self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund, before: str | None
+    ) -> None:
+        if thing.status != before:
+            self._tallies += tally_store.moved(holder_id, kind, thing.created_at, before, thing.status)
+
+    async def write(self, connection: "Connection") -> bool:
+        """Write all of it in one statement.
+
+        Args:
+            connection: In the group's transaction.
+
+        Returns:
+            Whether somebody is to be told: a delivery was written.
+
+        Raises:
+            asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
+            asyncpg.IntegrityConstraintViolationError: Against an invariant of the schema.
+        """
+        # New rows are sorted by the key on which two processes can meet, changed ones by id: nobody waits in a ring.
+        parts: list[tuple[Part[Any], list[Any]]] = [
+            (charge_store.INSERT, sorted(self._charges.values(), key=lambda charge: charge.external_id)),
+            (charge_store.UPDATE, _by_id(self._moved_charges)),
+            (transfer_store.INSERT, sorted(self._transfers.values(), key=lambda transfer: transfer.end_to_end_id)),
+            (transfer_store.UPDATE, _by_id(self._moved_transfers)),
+            (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
+            (refund_store.UPDATE, _by_id(self._moved_refunds)),
+            (ledger_store.APPEND, self._entries),
+            (event_store.APPEND, self._events),
+            (tally_store.APPEND, self._tallies),
+        ]
+        present = [(part, rows) for part, rows in parts if rows]
+        if not present:
+            return False
+        columns = [part.columns(rows) for part, rows in present]
+        statement = _statement(
+            tuple((part.name, part.sql, len(arrays)) for (part, _), arrays in zip(present, columns, strict=True))
+        )
+        return await connection.fetchval(statement, *(array for arrays in columns for array in arrays))
+
+
+def _by_id(changed: dict[int, Any]) -> list[Any]:
+    return [changed[changed_id] for changed_id in sorted(changed)]
+
+
+@cache
+def _statement(parts: tuple[tuple[LiteralString, LiteralString, int], ...]) -> LiteralString:
+    """The statement of these parts: its text is the key of the connection's prepared statements."""
+    expressions: list[LiteralString] = []
+    first = 1
+    for name, sql, arguments_count in parts:
+        numbers = [f"${number}" for number in range(first, first + arguments_count)]
+        expressions.append(f"{name} as ({sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
+        first += arguments_count
+    has_events = any(name == event_store.APPEND.name for name, _, _ in parts)
+    answer = "exists (select from delivery_row)" if has_events else "false"
+    return "with " + ", ".join(expressions) + " select " + answer

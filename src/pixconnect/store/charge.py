@@ -1,0 +1,149 @@
+"""Charges at rest."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.charge import Charge, ChargeStatus, Payer
+from pixconnect.domain.listing import Page, Span
+from pixconnect.store import listing as listing_store
+from pixconnect.store.part import Part, columns_of
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_COLUMNS: Final[LiteralString] = """
+    charge.id, charge.holder_id, charge.external_id, charge.fingerprint, charge.txid, charge.amount_cents, charge.key,
+    charge.payer_name, charge.payer_tax_id, charge.br_code, charge.status, charge.slot, charge.created_at,
+    charge.modified_at, charge.expires_at
+"""
+
+_columns = columns_of(
+    "id", "holder_id", "external_id", "fingerprint", "txid", "amount_cents", "key", "br_code", "status", "slot",
+    "created_at", "modified_at", "expires_at",
+)  # fmt: skip
+
+
+def _charge(row: asyncpg.Record) -> Charge:
+    payer = None if row["payer_name"] is None else Payer(name=row["payer_name"], tax_id=row["payer_tax_id"])
+    return Charge(
+        id=row["id"],
+        holder_id=row["holder_id"],
+        external_id=row["external_id"],
+        fingerprint=row["fingerprint"],
+        txid=row["txid"],
+        amount_cents=row["amount_cents"],
+        key=row["key"],
+        payer=payer,
+        br_code=row["br_code"],
+        status=row["status"],
+        slot=row["slot"],
+        created_at=row["created_at"],
+        modified_at=row["modified_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+_FIND_EXTERNAL: Final[LiteralString] = f"""
+    select {_COLUMNS} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+    join charge on charge.external_id = wanted.external_id and charge.holder_id = wanted.holder_id
+"""
+
+
+async def find_external(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
+    """Charges by external id and holder, as they are now."""
+    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    found = map(_charge, rows)
+    return {(charge.holder_id, charge.external_id): charge for charge in found}
+
+
+def _insert_columns(charges: Sequence[Charge]) -> list[Sequence[object]]:
+    payers = [charge.payer for charge in charges]
+    return [
+        *_columns(charges),
+        [payer and payer.name for payer in payers],
+        [payer and payer.tax_id for payer in payers],
+    ]
+
+
+INSERT: Final = Part[Charge](
+    name="charge_row",
+    sql="""
+        insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
+            created_at, modified_at, expires_at, payer_name, payer_tax_id)
+        select * from unnest({}::bigint[], {}::bigint[], {}::text[], {}::bytea[], {}::text[], {}::bigint[], {}::text[],
+            {}::text[], {}::text[], {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::text[],
+            {}::text[])
+    """,
+    columns=_insert_columns,
+)
+
+UPDATE: Final = Part[Charge](
+    name="charge_change",
+    sql="""
+        update charge set status = new.status, modified_at = new.modified_at
+        from unnest({}::bigint[], {}::bigint[], {}::text[], {}::timestamptz[]) as new (id, holder_id, status, modified_at)
+        where charge.id = new.id and charge.holder_id = new.holder_id
+    """,
+    columns=columns_of("id", "holder_id", "status", "modified_at"),
+)
+
+
+_FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where id = $1 and holder_id = $2"
+
+
+async def find_by_id(pool: "Pool", holder_id: int, charge_id: int) -> Charge | None:
+    """The charge of this holder."""
+    row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
+    return None if row is None else _charge(row)
+
+
+_FIND_BY_EXTERNAL_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where external_id = $1 and holder_id = $2"
+
+
+async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) -> Charge | None:
+    """The charge of this holder."""
+    row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
+    return None if row is None else _charge(row)
+
+
+_FIND_BY_TXID: Final[LiteralString] = f"select {_COLUMNS} from charge where txid = $1"
+
+
+async def find_by_txid(pool: "Pool", txid: str) -> Charge | None:
+    """The charge of this txid, whoever's it is: the caller compares ``holder_id``, or serves its location."""
+    row = await pool.fetchrow(_FIND_BY_TXID, txid)
+    return None if row is None else _charge(row)
+
+
+_LIST = listing_store.source("charge", _COLUMNS)
+
+
+async def read_page(pool: "Pool", holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
+    """One page of a holder's charges of one status."""
+    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, [status], span)
+    return Page(items=[_charge(row) for row in rows], total_count=total_count)
+
+
+_LOCK: Final[LiteralString] = f"""
+    select {_COLUMNS} from charge where txid = any($1) or id = any($2) order by id for no key update
+"""
+
+
+async def lock(connection: "Connection", txids: Sequence[str], charge_ids: Sequence[int]) -> list[Charge]:
+    """Charges as they are now, held until the transaction ends; in order of id, as every process takes them."""
+    return [_charge(row) for row in await connection.fetch(_LOCK, txids, charge_ids)]
+
+
+_FIND_EXPIRED: Final[LiteralString] = """
+    select id from charge
+    where slot = any($1) and status = 'PENDING' and expires_at <= $2
+    order by expires_at limit $3
+"""
+
+
+async def find_expired(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[int]:
+    """Ids of charges that are past their time and not yet marked so."""
+    return [row["id"] for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]

@@ -1,0 +1,254 @@
+"""Deliveries as workers need them: what is due, what comes next, and what came of an attempt.
+
+Nothing is written to claim work: whoever holds a slot reads what is due in it, and its records are fenced. Reads go forward
+from a place in each slot, so that what was delivered is not walked over again.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Place
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+
+_COLUMNS: Final[LiteralString] = """
+    delivery.id, delivery.holder_id, delivery.endpoint_id, delivery.event_id, delivery.resource, delivery.resource_id,
+    delivery.slot, delivery.due_at, delivery.attempts_count, delivery.failures_count
+"""
+
+_NOT_HELD_BACK: Final[LiteralString] = """
+    not exists (
+        select from delivery as earlier
+        where earlier.endpoint_id = candidate.endpoint_id and earlier.resource_id = candidate.resource_id
+            and earlier.resource = candidate.resource and earlier.status = 'pending'
+            and (earlier.event_id, earlier.id) < (candidate.event_id, candidate.id)
+    )
+"""
+"""No earlier event of the same resource still waits for the same endpoint."""
+
+_READ_DUE: Final[LiteralString] = f"""
+    select candidate.*, ready.body
+    from unnest($1::smallint[], $2::timestamptz[], $3::bigint[]) as place (slot, due_at, id)
+    cross join lateral (
+        select {_COLUMNS} from delivery
+        where delivery.slot = place.slot and delivery.status = 'pending'
+            and (delivery.due_at, delivery.id) > (place.due_at, place.id) and delivery.due_at <= $4
+        order by delivery.due_at, delivery.id limit $5
+    ) as candidate
+    left join lateral (
+        select event.body from event
+        join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+        where event.id = candidate.event_id and event.holder_id = candidate.holder_id
+            and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
+    ) as ready on true
+"""
+
+
+def _due(row: asyncpg.Record) -> DueDelivery:
+    return DueDelivery(
+        id=row["id"],
+        holder_id=row["holder_id"],
+        endpoint_id=row["endpoint_id"],
+        event_id=row["event_id"],
+        resource=row["resource"],
+        resource_id=row["resource_id"],
+        slot=row["slot"],
+        due_at=row["due_at"],
+        attempts_count=row["attempts_count"],
+        failures_count=row["failures_count"],
+        body=row["body"],
+    )
+
+
+async def read_due(
+    pool: "Pool", places: Sequence[Place], until: datetime, per_slot_max: int, passed_over: Sequence[int]
+) -> DueRead:
+    """Read on in some slots.
+
+    Args:
+        pool: Connections.
+        places: Where to go on.
+        until: Service time.
+        per_slot_max: Rows looked at in each slot at most.
+        passed_over: Endpoints that nothing more is wanted of.
+    """
+    rows = await pool.fetch(
+        _READ_DUE,
+        [place.slot for place in places],
+        [place.due_at for place in places],
+        [place.id for place in places],
+        until,
+        per_slot_max,
+        passed_over,
+    )
+    counts: dict[int, int] = {}
+    last: dict[int, Place] = {}
+    for row in rows:
+        slot = row["slot"]
+        counts[slot] = counts.get(slot, 0) + 1
+        place = last.get(slot)
+        if place is None or (row["due_at"], row["id"]) > (place.due_at, place.id):
+            last[slot] = Place(slot=slot, due_at=row["due_at"], id=row["id"])
+    ready = [_due(row) for row in rows if row["body"] is not None]
+    ready.sort(key=lambda due: (due.due_at, due.id))
+    return DueRead(ready=ready, unfinished=[last[slot] for slot, count in counts.items() if count >= per_slot_max])
+
+
+_READ_FOLLOWERS: Final[LiteralString] = f"""
+    select candidate.*, event.body
+    from unnest($1::bigint[], $2::text[], $3::bigint[]) as done (endpoint_id, resource, resource_id)
+    cross join lateral (
+        select {_COLUMNS} from delivery
+        where delivery.endpoint_id = done.endpoint_id and delivery.resource_id = done.resource_id
+            and delivery.resource = done.resource and delivery.status = 'pending'
+        order by delivery.event_id, delivery.id limit 1
+    ) as candidate
+    join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
+    join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+    where candidate.due_at <= $4
+"""
+
+
+async def read_followers(pool: "Pool", done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
+    """What comes next at the same endpoint for the same resource, and is due.
+
+    Must be read after ``done`` were committed: a follower that was read as held back before that commit is found here.
+    """
+    keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
+    rows = await pool.fetch(
+        _READ_FOLLOWERS, [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys], until
+    )
+    return [_due(row) for row in rows]
+
+
+_READ_BACKLOG: Final[LiteralString] = f"""
+    select candidate.*, event.body
+    from (
+        select {_COLUMNS} from delivery
+        where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.status = 'pending'
+        order by delivery.resource_id, delivery.event_id, delivery.id limit $5
+    ) as candidate
+    left join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
+        and candidate.slot = any($3) and candidate.due_at <= $4 and {_NOT_HELD_BACK}
+    order by candidate.resource_id, candidate.event_id, candidate.id
+"""
+
+
+async def read_backlog(
+    pool: "Pool", endpoint_id: int, after_resource_id: int, slots: Sequence[int], until: datetime, count_max: int
+) -> tuple[list[DueDelivery], int | None]:
+    """Walk through what is pending for one endpoint, resource by resource: it has more than a worker keeps in memory.
+
+    Returns:
+        What can be tried, and the resource's id to go on after; ``None`` at the end.
+    """
+    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, after_resource_id, slots, until, count_max)
+    ready = [_due(row) for row in rows if row["body"] is not None]
+    return ready, rows[-1]["resource_id"] if len(rows) == count_max else None
+
+
+_STANDS: Final[LiteralString] = "(result.status = 'delivered' or delivery.failures_count = result.failures_before)"
+"""Not so for the failure of an attempt during which its owner asked for a new schedule: that one counts."""
+
+_RECORD: Final[LiteralString] = f"""
+    with result as (
+        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::smallint[], $6::smallint[],
+            $7::timestamptz[], $8::integer[], $9::timestamptz[], $10::smallint[], $11::bigint[], $12::text[], $13::text[])
+            as result (id, holder_id, status, due_at, failures_before, failures_count, ended_at, number, started_at,
+                status_code, duration_us, response, error)
+    ),
+    recorded as (
+        update delivery set
+            status = case when {_STANDS} then result.status else delivery.status end,
+            due_at = case when {_STANDS} then result.due_at else delivery.due_at end,
+            failures_count = case when {_STANDS} then result.failures_count else delivery.failures_count end,
+            attempts_count = result.number,
+            modified_at = result.ended_at
+        from result
+        where delivery.id = result.id and delivery.holder_id = result.holder_id and delivery.status = 'pending'
+            and delivery.attempts_count = result.number - 1
+        returning delivery.id
+    )
+    insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)
+    select id, number, started_at, status_code, duration_us, response, error
+    from result join recorded using (id)
+"""
+
+
+async def record(connection: "Connection", conclusions: Sequence[Conclusion]) -> None:
+    """Write down attempts and what they mean for their deliveries. What was written before is not written again.
+
+    Args:
+        connection: In a transaction that has fenced the slots.
+        conclusions: Of deliveries that differ; in order of id, so that nobody waits in a ring.
+    """
+    deliveries = [conclusion.delivery for conclusion in conclusions]
+    attempts = [conclusion.attempt for conclusion in conclusions]
+    await connection.execute(
+        _RECORD,
+        [delivery.id for delivery in deliveries],
+        [delivery.holder_id for delivery in deliveries],
+        [conclusion.status for conclusion in conclusions],
+        [conclusion.due_at for conclusion in conclusions],
+        [delivery.failures_count for delivery in deliveries],
+        [conclusion.failures_count for conclusion in conclusions],
+        [conclusion.ended_at for conclusion in conclusions],
+        [attempt.number for attempt in attempts],
+        [attempt.started_at for attempt in attempts],
+        [attempt.status_code for attempt in attempts],
+        [attempt.duration_us for attempt in attempts],
+        [attempt.response for attempt in attempts],
+        [attempt.error for attempt in attempts],
+    )
+
+
+_GIVE_UP: Final[LiteralString] = """
+    update delivery set status = 'failed', due_at = null, modified_at = $2
+    where id = any($1) and status = 'pending'
+        and not exists (select from webhook_endpoint where webhook_endpoint.id = delivery.endpoint_id)
+"""
+
+
+async def give_up_orphans(connection: "Connection | Pool", delivery_ids: Sequence[int], now: datetime) -> None:
+    """Give up those of these deliveries whose endpoint was deleted."""
+    await connection.execute(_GIVE_UP, delivery_ids, now)
+
+
+_NEXT_DUE: Final[LiteralString] = f"""
+    select min(candidate.due_at) from delivery as candidate
+    join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+    where candidate.status = 'pending' and candidate.due_at <= $1 and {_NOT_HELD_BACK}
+"""
+
+
+async def next_due_at(connection: "Connection | Pool", until: datetime) -> datetime | None:
+    """When the earliest delivery that nothing holds back is due, if that is by then."""
+    return await connection.fetchval(_NEXT_DUE, until)
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    with endpoint as (
+        update webhook_endpoint set
+            first_failure_at = case when first_failure_at > $1 then first_failure_at - $2::interval else first_failure_at end,
+            previous_secret_until = previous_secret_until
+                - case when modified_at > $1 then $2::interval else interval '0' end
+        where first_failure_at > $1 or (modified_at > $1 and previous_secret_until is not null)
+    )
+    update delivery set due_at = due_at - $2::interval where status = 'pending' and modified_at > $1
+"""
+
+
+async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:
+    """Move what is due back in time, where it was set at an instant that is in the future now: the clock was reset.
+
+    Args:
+        connection: In the transaction that resets the clock.
+        now: Service time after the reset.
+        by: How far the clock goes back.
+    """
+    await connection.execute(_MOVE_BACK, now, by)

@@ -1,0 +1,211 @@
+"""Deliveries and events as their owner sees them: lists, attempts, redelivery and replay."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.event import Event
+from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.webhook import Attempt, Delivery, DeliveryStatus, Endpoint
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_COLUMNS: Final[LiteralString] = "id, holder_id, endpoint_id, event_id, status, due_at, created_at"
+
+
+def _delivery(row: asyncpg.Record, attempts: Sequence[Attempt]) -> Delivery:
+    return Delivery(
+        id=row["id"],
+        holder_id=row["holder_id"],
+        endpoint_id=row["endpoint_id"],
+        event_id=row["event_id"],
+        status=row["status"],
+        due_at=row["due_at"],
+        attempts=tuple(attempts),
+        created_at=row["created_at"],
+    )
+
+
+_FIND_ATTEMPTS: Final[LiteralString] = """
+    select delivery_id, number, started_at, status_code, duration_us, response, error from delivery_attempt
+    where delivery_id = any($1) order by delivery_id, number
+"""
+
+
+async def _with_attempts(connection: "Connection | Pool", rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+    attempts: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
+    for row in await connection.fetch(_FIND_ATTEMPTS, list(attempts)):
+        attempts[row["delivery_id"]].append(
+            Attempt(
+                number=row["number"],
+                started_at=row["started_at"],
+                status_code=row["status_code"],
+                duration_us=row["duration_us"],
+                response=row["response"],
+                error=row["error"],
+            )
+        )
+    return [_delivery(row, attempts[row["id"]]) for row in rows]
+
+
+_FIND: Final[LiteralString] = f"select {_COLUMNS} from delivery where id = $1 and holder_id = $2"
+
+
+async def find(connection: "Connection | Pool", holder_id: int, delivery_id: int) -> Delivery | None:
+    """The delivery of this holder, with its attempts."""
+    rows = await connection.fetch(_FIND, delivery_id, holder_id)
+    found = await _with_attempts(connection, rows)
+    return found[0] if found else None
+
+
+_FROM: Final[LiteralString] = """
+    from delivery where endpoint_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
+        and created_at <= coalesce($3, 'infinity'::timestamptz)
+"""
+_STATUSES: Final[dict[DeliveryStatus | None, LiteralString]] = {
+    None: "",
+    "pending": "and status = 'pending'",
+    "delivered": "and status = 'delivered'",
+    "failed": "and status = 'failed'",
+}
+
+
+async def read_page(pool: "Pool", endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
+    """One page of an endpoint's deliveries, and how many there are."""
+    source: LiteralString = f"{_FROM} {_STATUSES[status]}"
+    bounds = (endpoint_id, span.initial_at, span.final_at)
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        total_count = await connection.fetchval(f"select count(*) {source}", *bounds)
+        rows = await connection.fetch(
+            f"select {_COLUMNS} {source} order by created_at desc, id desc offset $4 limit $5",
+            *bounds,
+            (span.page - 1) * span.page_size,
+            span.page_size,
+        )
+        return Page(items=await _with_attempts(connection, rows), total_count=total_count)
+
+
+_REDELIVER: Final[LiteralString] = """
+    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
+    where id = $1 and holder_id = $2
+"""
+
+
+async def redeliver(connection: "Connection | Pool", holder_id: int, delivery_id: int, now: datetime) -> None:
+    """Start a new schedule, now."""
+    await connection.execute(_REDELIVER, delivery_id, holder_id, now)
+
+
+_REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
+    with chosen as (
+        select id, holder_id from delivery
+        where endpoint_id = $1 and created_at >= $2 and id > $3 and status <> 'delivered'
+        order by id limit $5 for no key update
+    ),
+    restarted as (
+        update delivery set status = 'pending', due_at = $4, failures_count = 0, modified_at = $4
+        from chosen where delivery.id = chosen.id and delivery.holder_id = chosen.holder_id
+    )
+    select count(*) as count, max(id) as last_id from chosen
+"""
+
+
+async def redeliver_unacknowledged(
+    pool: "Pool", endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
+) -> tuple[int, int]:
+    """Start new schedules for deliveries that were never acknowledged, some at a time.
+
+    Returns:
+        How many, and the last one's id.
+    """
+    row = await pool.fetchrow(_REDELIVER_UNACKNOWLEDGED, endpoint_id, since, after_id, now, count_max)
+    assert row is not None
+    return row["count"], row["last_id"] or after_id
+
+
+_RESUME: Final[LiteralString] = """
+    update delivery set due_at = $2, modified_at = $2 where (id, holder_id) in (
+        select id, holder_id from delivery where endpoint_id = $1 and status = 'pending' and due_at <= $2
+        order by id limit $3 for no key update
+    )
+"""
+
+
+async def resume(connection: "Connection", endpoint_id: int, now: datetime, count_max: int) -> None:
+    """Date what waited for an endpoint to now, so that workers find it in front of them rather than behind."""
+    await connection.execute(_RESUME, endpoint_id, now, count_max)
+
+
+_REPLAY: Final[LiteralString] = """
+    with chosen as (
+        select id, holder_id, resource, resource_id, slot, created_at from event
+        where holder_id = $2 and name = any($3) and created_at <= $5 and (created_at, id) > ($4, $6)
+        order by created_at, id limit $8
+    ),
+    replayed as (
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), holder_id, $1, id, resource, resource_id, slot, 'pending', $7, $7, $7
+        from (select * from chosen order by created_at, id) as chosen
+    )
+    select created_at, id from chosen order by created_at, id
+"""
+
+
+async def replay(
+    pool: "Pool", endpoint: Endpoint, after: tuple[datetime, int], until: datetime, now: datetime, count_max: int
+) -> tuple[int, tuple[datetime, int]]:
+    """Make new deliveries of old events, some at a time.
+
+    Args:
+        pool: Connections.
+        endpoint: Who is to be told again, of the types that it asks for.
+        after: The last event that was replayed: its instant and its id.
+        until: The newest instant included.
+        now: Service time.
+        count_max: How many at most.
+
+    Returns:
+        How many, and the last one's instant and id.
+    """
+    rows = await pool.fetch(
+        _REPLAY, endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1], now, count_max
+    )
+    return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)
+
+
+_EVENTS: Final[LiteralString] = """
+    from event where holder_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
+        and created_at <= coalesce($3, 'infinity'::timestamptz)
+"""
+
+
+async def read_events(pool: "Pool", holder_id: int, span: Span) -> Page[Event]:
+    """One page of a holder's events, and how many there are."""
+    bounds = (holder_id, span.initial_at, span.final_at)
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        total_count = await connection.fetchval(f"select count(*) {_EVENTS}", *bounds)
+        rows = await connection.fetch(
+            f"select id, holder_id, name, resource, resource_id, slot, body, created_at {_EVENTS}"
+            " order by created_at desc, id desc offset $4 limit $5",
+            *bounds,
+            (span.page - 1) * span.page_size,
+            span.page_size,
+        )
+    return Page(items=[_event(row) for row in rows], total_count=total_count)
+
+
+def _event(row: asyncpg.Record) -> Event:
+    return Event(
+        id=row["id"],
+        holder_id=row["holder_id"],
+        name=row["name"],
+        resource=row["resource"],
+        resource_id=row["resource_id"],
+        slot=row["slot"],
+        body=row["body"],
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,15 @@
+"""Keeps two processes from tidying at once."""
+
+from typing import TYPE_CHECKING, Final, LiteralString
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+LOCK_KEY: Final = 0x7069_7868  # "pixh"
+
+_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
+
+
+async def try_lock(connection: "Connection") -> bool:
+    """Whether this transaction is the one that tidies."""
+    return await connection.fetchval(_TRY_LOCK, LOCK_KEY)

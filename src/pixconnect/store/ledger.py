@@ -1,0 +1,123 @@
+"""Balances and ledger entries at rest. Balances are only read here: PostgreSQL moves them when entries are added."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
+from pixconnect.domain.limit import Limits
+from pixconnect.domain.listing import Page, Span
+from pixconnect.store.part import Part, columns_of
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_BALANCE_COLUMNS: Final[LiteralString] = """
+    balance.holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at, may_deposit, may_withdraw,
+    may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents
+"""
+_EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+
+
+def _balance(row: asyncpg.Record) -> Balance:
+    return Balance(
+        holder_id=row["holder_id"],
+        available_cents=row["available_cents"],
+        reserved_cents=row["reserved_cents"],
+        last_number=row["last_number"],
+        last_entry_at=row["last_entry_at"],
+        modified_at=row["modified_at"],
+        may_deposit=row["may_deposit"],
+        may_withdraw=row["may_withdraw"],
+        may_lend=row["may_lend"],
+        limits=Limits(
+            transfer_cents=row["transfer_limit_cents"],
+            day_cents=row["day_limit_cents"],
+            night_cents=row["night_limit_cents"],
+        ),
+    )
+
+
+_LOCK_BALANCES: Final[LiteralString] = f"""
+    select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id
+    where balance.holder_id = any($1)
+    order by balance.holder_id for no key update of balance
+"""
+
+
+async def lock_balances(connection: "Connection", holder_ids: Sequence[int]) -> dict[int, Balance]:
+    """Balances as they are now, held until the transaction ends; in ascending order, as every process takes them."""
+    return {row["holder_id"]: _balance(row) for row in await connection.fetch(_LOCK_BALANCES, holder_ids)}
+
+
+_FIND_BALANCE: Final[LiteralString] = f"""
+    select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id where balance.holder_id = $1
+"""
+
+
+async def find_balance(pool: "Pool", holder_id: int) -> Balance | None:
+    """The balance as it is now."""
+    row = await pool.fetchrow(_FIND_BALANCE, holder_id)
+    return None if row is None else _balance(row)
+
+
+APPEND: Final = Part[LedgerEntry](
+    name="ledger_entry_row",
+    sql="""
+        insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
+            transfer_id, refund_id, created_at)
+        select id, holder_id, debit_account::ledger_account, credit_account::ledger_account, amount_cents, number,
+            running_balance_cents, transfer_id, refund_id, created_at
+        from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::bigint[], {}::bigint[], {}::bigint[],
+            {}::bigint[], {}::bigint[], {}::timestamptz[]) as new (id, holder_id, debit_account, credit_account,
+            amount_cents, number, running_balance_cents, transfer_id, refund_id, created_at)
+    """,
+    columns=columns_of(
+        "id",
+        "holder_id",
+        "debit_account",
+        "credit_account",
+        "amount_cents",
+        "number",
+        "running_balance_cents",
+        "transfer_id",
+        "refund_id",
+        "created_at",
+    ),
+)
+
+# Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.
+_READ_PAGE: Final[LiteralString] = """
+    with span as materialized (
+        select
+            (select number from ledger_entry where holder_id = $1 and number is not null and created_at >= $2
+                order by created_at limit 1) as first,
+            (select number from ledger_entry where holder_id = $1 and number is not null and created_at <= $3
+                order by created_at desc limit 1) as last
+    )
+    select greatest(last - first + 1, 0) as total_count, id, amount_cents, created_at,
+        credit_account in ('available', 'reserved') as is_in
+    from span left join ledger_entry on holder_id = $1
+        and number <= last - $4::bigint and number > last - $4::bigint - $5::bigint and number >= first
+    order by number desc
+"""
+
+
+async def read_page(pool: "Pool", holder_id: int, span: Span) -> Page[Transaction]:
+    """One page of the changes of a holder's current funds."""
+    offset = min((span.page - 1) * span.page_size, 2**62)
+    final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
+    rows = await pool.fetch(_READ_PAGE, holder_id, span.initial_at or _EARLIEST, final_at, offset, span.page_size)
+    items = [
+        Transaction(
+            id=row["id"],
+            amount_cents=row["amount_cents"],
+            direction="IN" if row["is_in"] else "OUT",
+            created_at=row["created_at"],
+        )
+        for row in rows
+        if row["id"] is not None
+    ]
+    return Page(items=items, total_count=rows[0]["total_count"] or 0)

@@ -1,0 +1,141 @@
+-- Charges, transfers, refunds, and how many there are.
+--
+-- Keys lead with what selects, so that no plan can mistake a holder's whole history for a way to find one row. Invariants of the
+-- domain stand here once more.
+
+create table charge (
+    id bigint not null check (id between 1 and 9007199254740991),
+    holder_id bigint not null references holder,
+    external_id text not null check (length(external_id) between 1 and 255),
+    fingerprint bytea not null,
+    txid text not null check (txid ~ '^[a-zA-Z0-9]{26,35}$'),
+    amount_cents bigint not null check (amount_cents between 1 and 999999999999),
+    key text not null check (length(key) between 1 and 77),
+    payer_name text,
+    payer_tax_id text,
+    br_code text not null check (length(br_code) <= 512),
+    status text not null check (status in ('PENDING', 'APPROVED', 'EXPIRED', 'RETURNED')),
+    slot smallint not null check (slot between 0 and 255),
+    created_at timestamptz not null,
+    modified_at timestamptz not null,
+    expires_at timestamptz not null,
+    primary key (id, holder_id),
+    constraint charge_external_id_is_used_once unique (external_id, holder_id),
+    constraint charge_txid_is_used_once unique (txid, holder_id),
+    check ((payer_name is null) = (payer_tax_id is null))
+);
+create index charge_list on charge (holder_id, status, created_at, id);
+create index charge_due on charge (slot, expires_at) where status = 'PENDING';
+grant select, insert on charge to pixconnect_service;
+grant update (status, modified_at, expires_at) on charge to pixconnect_service;
+
+create table transfer (
+    id bigint not null check (id between 1 and 9007199254740991),
+    holder_id bigint not null references holder,
+    direction text not null check (direction in ('IN', 'OUT')),
+    initiation_type text not null check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
+    is_book boolean not null default false,
+    external_id text check (length(external_id) between 1 and 255),
+    fingerprint bytea,
+    end_to_end_id text not null check (end_to_end_id ~ '^E[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
+    correlation_id uuid not null,
+    txid text check (txid ~ '^[a-zA-Z0-9-]{1,35}$'),
+    charge_id bigint,
+    amount_cents bigint not null check (amount_cents between 1 and 999999999999),
+    status text not null check (status in ('PROCESSING', 'CONFIRMED', 'ERROR', 'CANCELLED', 'RETURNED')),
+    own_key text,
+    counterparty jsonb not null,
+    outcome_code text,
+    outcome_reason text,
+    returned_cents bigint not null default 0,
+    returning_cents bigint not null default 0,
+    slot smallint not null check (slot between 0 and 255),
+    due_at timestamptz,
+    handed_at timestamptz,
+    asked_count integer not null default 0,
+    settled_at timestamptz,
+    created_at timestamptz not null,
+    modified_at timestamptz not null,
+    primary key (id, holder_id),
+    constraint transfer_external_id_is_used_once unique (external_id, holder_id),
+    constraint transfer_end_to_end_id_is_used_once unique (end_to_end_id, holder_id, direction),
+    check ((direction = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
+    check (charge_id is null or direction = 'IN'),
+    check ((settled_at is not null) = (status in ('CONFIRMED', 'RETURNED'))),
+    check (due_at is null or (direction = 'OUT' and status = 'PROCESSING')),
+    constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
+    constraint returns_stay_within_transfer check (
+        returned_cents >= 0 and returning_cents >= 0 and returned_cents + returning_cents <= amount_cents
+        and (returned_cents + returning_cents = 0 or settled_at is not null)
+        and (status = 'RETURNED') = (returned_cents = amount_cents)
+    )
+);
+-- A charge is paid at most once.
+create unique index charge_is_paid_once on transfer (charge_id, holder_id) where charge_id is not null and settled_at is not null;
+create index transfer_list on transfer (holder_id, status, created_at, id);
+create index transfer_due on transfer (slot, due_at) where due_at is not null;
+grant select, insert on transfer to pixconnect_service;
+grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, handed_at, asked_count, settled_at,
+    modified_at) on transfer to pixconnect_service;
+
+create table refund (
+    id bigint not null check (id between 1 and 9007199254740991),
+    holder_id bigint not null references holder,
+    transfer_id bigint not null,
+    flow text not null check (flow in ('IN', 'OUT')),
+    is_book boolean not null default false,
+    external_id text check (length(external_id) between 1 and 255),
+    fingerprint bytea,
+    return_id text not null check (return_id ~ '^D[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
+    original_end_to_end_id text not null,
+    correlation_id uuid not null,
+    amount_cents bigint not null check (amount_cents between 1 and 999999999999),
+    status text not null check (status in ('PROCESSING', 'RETURNED', 'ERROR')),
+    reason text not null check (reason in ('MD06', 'BE08', 'FR01', 'SL02')),
+    description text check (length(description) <= 140),
+    outcome_code text,
+    outcome_reason text,
+    slot smallint not null check (slot between 0 and 255),
+    due_at timestamptz,
+    handed_at timestamptz,
+    asked_count integer not null default 0,
+    settled_at timestamptz,
+    created_at timestamptz not null,
+    modified_at timestamptz not null,
+    primary key (id, holder_id),
+    constraint refund_external_id_is_used_once unique (external_id, holder_id),
+    constraint refund_return_id_is_used_once unique (return_id, holder_id, flow),
+    foreign key (transfer_id, holder_id) references transfer (id, holder_id),
+    check ((flow = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
+    check ((settled_at is not null) = (status = 'RETURNED')),
+    check (due_at is null or (flow = 'OUT' and status = 'PROCESSING'))
+);
+create index refund_of_transfer on refund (transfer_id, holder_id);
+create index refund_list on refund (holder_id, created_at, id);
+create index refund_list_by_status on refund (holder_id, status, created_at, id);
+create index refund_due on refund (slot, due_at) where due_at is not null;
+grant select, insert on refund to pixconnect_service;
+grant update (status, outcome_code, outcome_reason, due_at, handed_at, asked_count, settled_at, modified_at)
+    on refund to pixconnect_service;
+
+-- How many charges, transfers and refunds of a status a holder has, by the hour in which they were created. Write groups only
+-- add rows to tally_change, so that two of them never wait for each other; housekeeping folds these into tally. A list's total
+-- is the sum of whole hours from both, and a count of the two hours at its edges.
+create table tally (
+    holder_id bigint not null references holder,
+    kind text not null check (kind in ('charge', 'transfer', 'refund')),
+    status text not null,
+    hour timestamptz not null,
+    count bigint not null,
+    primary key (holder_id, kind, status, hour)
+) with (fillfactor = 70);
+create table tally_change (
+    holder_id bigint not null,
+    kind text not null,
+    status text not null,
+    hour timestamptz not null,
+    change bigint not null
+);
+create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
+grant select, insert, update on tally to pixconnect_service;
+grant select, insert, delete on tally_change to pixconnect_service;

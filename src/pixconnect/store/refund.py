@@ -1,0 +1,172 @@
+"""Refunds at rest."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.refund import Flow, Refund, RefundStatus
+from pixconnect.store import listing as listing_store
+from pixconnect.store.part import Part, columns_of
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_COLUMNS: Final[LiteralString] = """
+    refund.id, refund.holder_id, refund.transfer_id, refund.flow, refund.is_book, refund.external_id, refund.fingerprint,
+    refund.return_id, refund.original_end_to_end_id, refund.correlation_id, refund.amount_cents, refund.status,
+    refund.reason, refund.description, refund.outcome_code, refund.outcome_reason, refund.slot, refund.due_at,
+    refund.handed_at, refund.asked_count, refund.settled_at, refund.created_at, refund.modified_at
+"""
+
+_ALL_STATUSES: Final[tuple[RefundStatus, ...]] = ("PROCESSING", "RETURNED", "ERROR")
+
+
+def _refund(row: asyncpg.Record) -> Refund:
+    return Refund(**row)
+
+
+INSERT: Final = Part[Refund](
+    name="refund_row",
+    sql="""
+        insert into refund (id, holder_id, transfer_id, flow, is_book, external_id, fingerprint, return_id,
+            original_end_to_end_id, correlation_id, amount_cents, status, reason, description, outcome_code, outcome_reason,
+            slot, due_at, settled_at, created_at, modified_at)
+        select * from unnest({}::bigint[], {}::bigint[], {}::bigint[], {}::text[], {}::boolean[], {}::text[], {}::bytea[],
+            {}::text[], {}::text[], {}::uuid[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[], {}::text[],
+            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
+    """,
+    columns=columns_of(
+        "id",
+        "holder_id",
+        "transfer_id",
+        "flow",
+        "is_book",
+        "external_id",
+        "fingerprint",
+        "return_id",
+        "original_end_to_end_id",
+        "correlation_id",
+        "amount_cents",
+        "status",
+        "reason",
+        "description",
+        "outcome_code",
+        "outcome_reason",
+        "slot",
+        "due_at",
+        "settled_at",
+        "created_at",
+        "modified_at",
+    ),
+)
+
+UPDATE: Final = Part[Refund](
+    name="refund_change",
+    sql="""
+        update refund set
+            status = new.status, outcome_code = new.outcome_code, outcome_reason = new.outcome_reason, due_at = new.due_at,
+            handed_at = new.handed_at, asked_count = new.asked_count, settled_at = new.settled_at,
+            modified_at = new.modified_at
+        from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::timestamptz[], {}::timestamptz[],
+            {}::integer[], {}::timestamptz[], {}::timestamptz[])
+            as new (id, holder_id, status, outcome_code, outcome_reason, due_at, handed_at, asked_count, settled_at,
+                modified_at)
+        where refund.id = new.id and refund.holder_id = new.holder_id
+    """,
+    columns=columns_of(
+        "id",
+        "holder_id",
+        "status",
+        "outcome_code",
+        "outcome_reason",
+        "due_at",
+        "handed_at",
+        "asked_count",
+        "settled_at",
+        "modified_at",
+    ),
+)
+
+_FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where id = $1 and holder_id = $2"
+
+
+async def find_by_id(pool: "Pool", holder_id: int, refund_id: int) -> Refund | None:
+    """The refund of this holder."""
+    row = await pool.fetchrow(_FIND_BY_ID, refund_id, holder_id)
+    return None if row is None else _refund(row)
+
+
+_FIND_BY_EXTERNAL_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where external_id = $1 and holder_id = $2"
+
+
+async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) -> Refund | None:
+    """The outgoing refund of this holder."""
+    row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
+    return None if row is None else _refund(row)
+
+
+_FIND_BY_RETURN_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = $1 and holder_id = $2"
+
+
+async def find_by_return_id(pool: "Pool", holder_id: int, return_id: str) -> Refund | None:
+    """This holder's own side of the refund."""
+    row = await pool.fetchrow(_FIND_BY_RETURN_ID, return_id, holder_id)
+    return None if row is None else _refund(row)
+
+
+_LIST = listing_store.source("refund", _COLUMNS)
+
+
+async def read_page(pool: "Pool", holder_id: int, status: RefundStatus | None, span: Span) -> Page[Refund]:
+    """One page of a holder's refunds, both ways, of one status or of all."""
+    statuses = _ALL_STATUSES if status is None else (status,)
+    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, statuses, span)
+    return Page(items=[_refund(row) for row in rows], total_count=total_count)
+
+
+_FIND_EXTERNAL: Final[LiteralString] = f"""
+    select {_COLUMNS} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+    join refund on refund.external_id = wanted.external_id and refund.holder_id = wanted.holder_id
+"""
+
+
+async def find_external(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Refund]:
+    """Outgoing refunds by external id and holder; their holders' balances are locked."""
+    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    found = map(_refund, rows)
+    return {(refund.holder_id, refund.external_id or ""): refund for refund in found}
+
+
+_LOCK: Final[LiteralString] = f"""
+    select {_COLUMNS} from refund where return_id = any($1) and flow = $2 order by id for no key update
+"""
+
+
+async def lock(connection: "Connection", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+    """Refunds as they are now, by return id, held until the transaction ends; taken after their transfers."""
+    found = map(_refund, await connection.fetch(_LOCK, return_ids, flow))
+    return {refund.return_id: refund for refund in found}
+
+
+_FIND_HOLDERS: Final[LiteralString] = """
+    select return_id, holder_id, original_end_to_end_id from refund where return_id = any($1) and flow = $2
+"""
+
+
+async def find_holders(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, tuple[int, str]]:
+    """Whose refunds these are and of which originals, before any lock is taken."""
+    rows = await pool.fetch(_FIND_HOLDERS, return_ids, flow)
+    return {row["return_id"]: (row["holder_id"], row["original_end_to_end_id"]) for row in rows}
+
+
+_FIND_DUE: Final[LiteralString] = f"""
+    select {_COLUMNS} from refund where slot = any($1) and due_at <= $2 order by due_at limit $3
+"""
+
+
+async def find_due(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[Refund]:
+    """Outgoing refunds that a worker must look at, the longest due first."""
+    return [_refund(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]

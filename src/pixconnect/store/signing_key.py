@@ -1,0 +1,135 @@
+"""Signing keys and the authority that certifies them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.signing import SigningKey
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_KEY_LOCK = 0x7078_6103
+
+
+class Authority(Struct, frozen=True, kw_only=True):
+    """Who signs certificates.
+
+    Attributes:
+        private_sealed: PKCS #8, sealed about ``certificate_authority``.
+        certificate: DER.
+        expires_at: Its last instant.
+        created_at: Real time.
+    """
+
+    private_sealed: bytes
+    certificate: bytes
+    expires_at: datetime
+    created_at: datetime
+
+
+_LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
+
+
+async def lock(connection: "Connection") -> None:
+    """Let nobody else make keys until the transaction ends."""
+    await connection.execute(_LOCK, _KEY_LOCK)
+
+
+_LIST: LiteralString = """
+select kid, public_jwk, private_sealed, certificates, host, expires_at, created_at, signs_from
+from signing_key order by signs_from desc, created_at desc, kid
+"""
+
+
+async def list_all(connection: "Connection | Pool") -> list[SigningKey]:
+    """Every key that is not forgotten yet, the latest first."""
+    return [
+        SigningKey(
+            kid=row["kid"],
+            public_jwk=row["public_jwk"],
+            private_sealed=row["private_sealed"],
+            certificates=tuple(row["certificates"]),
+            host=row["host"],
+            expires_at=row["expires_at"],
+            created_at=row["created_at"],
+            signs_from=row["signs_from"],
+        )
+        for row in await connection.fetch(_LIST)
+    ]
+
+
+_INSERT: LiteralString = """
+insert into signing_key (kid, public_jwk, private_sealed, certificates, host, expires_at, created_at, signs_from)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+
+async def insert(connection: "Connection", key: SigningKey) -> None:
+    """Publish a new key."""
+    await connection.execute(
+        _INSERT,
+        key.kid,
+        key.public_jwk,
+        key.private_sealed,
+        list(key.certificates),
+        key.host,
+        key.expires_at,
+        key.created_at,
+        key.signs_from,
+    )
+
+
+_FORGET_PRIVATE: LiteralString = """
+update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
+"""
+
+
+async def forget_private(connection: "Connection", kids: Sequence[str]) -> None:
+    """Drop the private parts of keys that sign no more."""
+    await connection.execute(_FORGET_PRIVATE, list(kids))
+
+
+_DELETE: LiteralString = "delete from signing_key where kid = any($1)"
+
+
+async def delete(connection: "Connection", kids: Sequence[str]) -> None:
+    """Forget keys that nothing is verified with any more."""
+    await connection.execute(_DELETE, list(kids))
+
+
+_FIND_AUTHORITY: LiteralString = """
+select private_sealed, certificate, expires_at, created_at
+from certificate_authority order by created_at desc, id desc limit 1
+"""
+
+
+async def find_authority(connection: "Connection") -> Authority | None:
+    """The newest authority."""
+    row = await connection.fetchrow(_FIND_AUTHORITY)
+    if row is None:
+        return None
+    return Authority(
+        private_sealed=row["private_sealed"],
+        certificate=row["certificate"],
+        expires_at=row["expires_at"],
+        created_at=row["created_at"],
+    )
+
+
+_INSERT_AUTHORITY: LiteralString = """
+insert into certificate_authority (private_sealed, certificate, expires_at, created_at) values ($1, $2, $3, $4)
+"""
+
+
+async def insert_authority(connection: "Connection", authority: Authority) -> None:
+    """Remember a new authority."""
+    await connection.execute(
+        _INSERT_AUTHORITY,
+        authority.private_sealed,
+        authority.certificate,
+        authority.expires_at,
+        authority.created_at,
+    )

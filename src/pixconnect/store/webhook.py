@@ -1,0 +1,170 @@
+"""Webhook endpoints at rest."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.webhook import Endpoint
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+_COLUMNS: Final[LiteralString] = """
+    id, holder_id, url, event_types, status, status_reason, secret, previous_secret, previous_secret_until, first_failure_at,
+    created_at, modified_at
+"""
+
+
+def _endpoint(row: asyncpg.Record) -> Endpoint:
+    return Endpoint(
+        id=row["id"],
+        holder_id=row["holder_id"],
+        url=row["url"],
+        event_types=tuple(row["event_types"]),
+        status=row["status"],
+        status_reason=row["status_reason"],
+        secret_sealed=row["secret"],
+        previous_secret_sealed=row["previous_secret"],
+        previous_secret_until=row["previous_secret_until"],
+        first_failure_at=row["first_failure_at"],
+        created_at=row["created_at"],
+        modified_at=row["modified_at"],
+    )
+
+
+_NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id')"
+
+
+async def next_id(pool: "Pool") -> int:
+    """An id for a new endpoint; its secret is sealed about it."""
+    return await pool.fetchval(_NEXT_ID)
+
+
+_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1"
+
+
+async def count(connection: "Connection | Pool", holder_id: int) -> int:
+    """How many endpoints a holder has."""
+    return await connection.fetchval(_COUNT, holder_id)
+
+
+_LOCK_HOLDER: Final[LiteralString] = "select id from holder where id = $1 for no key update"
+
+
+async def lock_holder(connection: "Connection", holder_id: int) -> None:
+    """Let nobody else add endpoints for a holder until the transaction ends."""
+    await connection.execute(_LOCK_HOLDER, holder_id)
+
+
+_INSERT: Final[LiteralString] = f"""
+    insert into webhook_endpoint ({_COLUMNS}) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+"""
+
+
+async def insert(connection: "Connection", endpoint: Endpoint) -> None:
+    """Remember a new endpoint."""
+    await connection.execute(
+        _INSERT,
+        endpoint.id,
+        endpoint.holder_id,
+        endpoint.url,
+        list(endpoint.event_types),
+        endpoint.status,
+        endpoint.status_reason,
+        endpoint.secret_sealed,
+        endpoint.previous_secret_sealed,
+        endpoint.previous_secret_until,
+        endpoint.first_failure_at,
+        endpoint.created_at,
+        endpoint.modified_at,
+    )
+
+
+_FIND: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = $1 and holder_id = $2"
+
+
+async def find(pool: "Pool", holder_id: int, endpoint_id: int) -> Endpoint | None:
+    """The endpoint of this holder."""
+    row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
+    return None if row is None else _endpoint(row)
+
+
+_FIND_MANY: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = any($1)"
+
+
+async def find_many(pool: "Pool", endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
+    """Endpoints as they are now, by id; of whichever holders."""
+    return {row["id"]: _endpoint(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+
+
+_LOCK: Final[LiteralString] = f"{_FIND} for no key update"
+
+
+async def lock(connection: "Connection", holder_id: int, endpoint_id: int) -> Endpoint | None:
+    """The endpoint of this holder, held until the transaction ends."""
+    row = await connection.fetchrow(_LOCK, endpoint_id, holder_id)
+    return None if row is None else _endpoint(row)
+
+
+_LOCK_CONCERNED: Final[LiteralString] = f"""
+    select {_COLUMNS} from webhook_endpoint
+    where id = any($1) and (id = any($2) or first_failure_at is not null)
+    order by id for no key update
+"""
+
+
+async def lock_concerned(
+    connection: "Connection", endpoint_ids: Sequence[int], failing_ids: Sequence[int]
+) -> list[Endpoint]:
+    """Of the endpoints that were posted to, those that something may change for: they failed now or had failed before."""
+    return [_endpoint(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
+
+
+_UPDATE: Final[LiteralString] = """
+    update webhook_endpoint set url = $3, event_types = $4, status = $5, status_reason = $6, secret = $7, previous_secret = $8,
+        previous_secret_until = $9, first_failure_at = $10, modified_at = $11
+    where id = $1 and holder_id = $2
+"""
+
+
+async def update(connection: "Connection", endpoint: Endpoint) -> None:
+    """Remember what has changed of an endpoint that is locked."""
+    await connection.execute(
+        _UPDATE,
+        endpoint.id,
+        endpoint.holder_id,
+        endpoint.url,
+        list(endpoint.event_types),
+        endpoint.status,
+        endpoint.status_reason,
+        endpoint.secret_sealed,
+        endpoint.previous_secret_sealed,
+        endpoint.previous_secret_until,
+        endpoint.first_failure_at,
+        endpoint.modified_at,
+    )
+
+
+_DELETE: Final[LiteralString] = "delete from webhook_endpoint where id = $1 and holder_id = $2"
+
+
+async def delete(connection: "Connection", holder_id: int, endpoint_id: int) -> None:
+    """Forget an endpoint; its deliveries stay until their time is over."""
+    await connection.execute(_DELETE, endpoint_id, holder_id)
+
+
+_PAGE: Final[LiteralString] = f"""
+    select {_COLUMNS} from webhook_endpoint
+    where holder_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
+        and created_at <= coalesce($3, 'infinity'::timestamptz)
+    order by created_at desc, id desc
+"""
+
+
+async def read_page(pool: "Pool", holder_id: int, span: Span) -> Page[Endpoint]:
+    """One page of a holder's endpoints, of which there are few."""
+    rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
+    start = (span.page - 1) * span.page_size
+    return Page(items=[_endpoint(row) for row in rows[start : start + span.page_size]], total_count=len(rows))

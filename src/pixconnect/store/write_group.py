@@ -1,0 +1,22 @@
+"""What every write group reads first."""
+
+from typing import TYPE_CHECKING, Final, LiteralString
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+BLOCK_SIZE: Final = 2048
+"""Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
+
+_OPEN: Final[LiteralString] = "select offset_us, nextval('write_group_id') as first_id from clock"
+
+
+async def open_group(connection: "Connection") -> tuple[int, int]:
+    """Begin to write: called in a transaction, after everything that the group changes has been locked.
+
+    Returns:
+        The sandbox clock's offset in microseconds, and the first id of the group's block.
+    """
+    row = await connection.fetchrow(_OPEN)
+    assert row is not None, "the clock has one row"
+    return row["offset_us"], row["first_id"]

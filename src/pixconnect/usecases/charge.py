@@ -1,0 +1,298 @@
+"""Charges: create, read, list, serve their payload, expire.
+
+Creating: what can be judged without the database is judged first, but a replay comes before every refusal; the rest happens in
+a group, in one transaction.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import Charge, ChargeRequest, ChargeStatus, expire_charge
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.listing import Page, Span
+from pixconnect.store import charge as charge_store
+from pixconnect.usecases.write_group import open_write_group
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+
+
+class NewCharge(Struct, frozen=True, kw_only=True):
+    """A charge that may be created, with every id made before the first try.
+
+    Attributes:
+        holder_id: Who is to be paid.
+        external_id: The client's, or ours.
+        fingerprint: Of the request.
+        request: What was asked for; judged.
+        charge_id: Its id.
+        txid: Its txid.
+        key: Normalised.
+        br_code: The text of its QR code.
+    """
+
+    holder_id: int
+    external_id: str
+    fingerprint: bytes
+    request: ChargeRequest
+    charge_id: int
+    txid: str
+    key: str
+    br_code: str
+
+
+async def create_charge(context: "Context", caller: Caller, request: ChargeRequest) -> Charge:
+    """Make a charge and its QR code.
+
+    Returns:
+        The new charge; or the one that the same request made before, as it is now.
+
+    Raises:
+        ExternalIdConflict: The external id was used with other contents.
+        AmountOutOfRange: The amount.
+        InvalidPixKey: The key has no form.
+        PixKeyNotOwned: The key is not this holder's.
+        InvalidTaxId: The payer's.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    try:
+        key = await _judge(context, caller, request)
+    except errors.RuleBroken:
+        replayed = await _find_replay(context, caller, request)
+        if replayed is None:
+            raise
+        return replayed
+    account = await context.directory.read_account(caller.holder_id)
+    txid = identifiers.make_txid(context.entropy)
+    new = NewCharge(
+        holder_id=caller.holder_id,
+        external_id=request.external_id or str(context.entropy.uuid4()),
+        fingerprint=fingerprint(request),
+        request=request,
+        charge_id=await context.ids.charge_id(),
+        txid=txid,
+        key=key,
+        br_code=br_code.format_dynamic_br_code(context.policy.location_prefix + txid, account.party.name, account.city),
+    )
+    return await context.groups.submit(create_charges, context, new)
+
+
+async def create_charges(
+    context: "Context", connection: "Connection", group: Sequence[NewCharge]
+) -> list[Charge | errors.PixConnectError]:
+    """Write a group of charges; one outcome each, in order."""
+    wanted = [(new.external_id, new.holder_id) for new in group]
+    writing = await open_write_group(context, connection)
+    known = await charge_store.find_external(connection, wanted)
+    outcomes: list[Charge | errors.PixConnectError] = []
+    lifetime = timedelta(seconds=context.policy.charge_lifetime_s)
+    for new in group:
+        name = new.holder_id, new.external_id
+        charge = known.get(name)
+        if charge is not None:
+            outcomes.append(_replay(charge, new.fingerprint))
+            continue
+        charge = known[name] = _open_charge(new, writing.now, lifetime)
+        writing.changes.add_charge(charge)
+        writing.announce_charge(charge, "qrcode.pending")
+        outcomes.append(charge)
+    await writing.write()
+    return outcomes
+
+
+async def read_charge_by_id(context: "Context", caller: Caller, charge_id: int) -> Charge:
+    """The holder's charge of this id.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
+
+
+async def read_charge_by_external_id(context: "Context", caller: Caller, external_id: str) -> Charge:
+    """The holder's charge of this external id.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return _found(caller, charge, "externalId")
+
+
+async def read_charge_by_txid(context: "Context", caller: Caller, txid: str) -> Charge:
+    """The holder's charge of this txid.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
+
+
+async def list_charges(context: "Context", caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
+    """One page of the holder's charges of one status, newest first."""
+    return await charge_store.read_page(context.pool, caller.holder_id, status, span)
+
+
+class _Calendar(Struct, frozen=True, kw_only=True):
+    criacao: str
+    apresentacao: str
+    expiracao: int
+
+
+class _Debtor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class _Value(Struct, frozen=True, kw_only=True):
+    original: str
+    modalidadeAlteracao: int = 0  # noqa: N815  the official payload's own name
+
+
+class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the payer's institution reads. Source: Pix API 2.9.0, CobPayload."""
+
+    calendario: _Calendar
+    devedor: _Debtor | None = None
+    valor: _Value
+    chave: str
+    txid: str
+    revisao: int
+    status: str
+
+
+_PAYLOAD_STATUS: dict[ChargeStatus, str] = {
+    "PENDING": "ATIVA",
+    "APPROVED": "CONCLUIDA",
+    "RETURNED": "CONCLUIDA",
+    "EXPIRED": "REMOVIDA_PELO_PSP",
+}
+
+
+async def read_location(context: "Context", txid: str) -> str:
+    """What the location of a charge serves to whoever scanned its code.
+
+    Returns:
+        A compact JWS over the official payload.
+
+    Raises:
+        NotFound: There is no such charge.
+        ServiceUnavailable: There is no key to sign with.
+    """
+    charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
+    if charge is None:
+        raise errors.NotFound("no charge is served here")
+    payload = _Payload(
+        calendario=_Calendar(
+            criacao=format_instant(charge.created_at),
+            apresentacao=format_instant(max(context.clock.now(), charge.created_at)),
+            expiracao=round((charge.expires_at - charge.created_at).total_seconds()),
+        ),
+        devedor=_debtor(charge),
+        valor=_Value(original=money.format_reais(charge.amount_cents)),
+        chave=charge.key,
+        txid=charge.txid,
+        revisao=0,
+        status=_PAYLOAD_STATUS[charge.status],
+    )
+    return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
+
+
+async def expire_charges(context: "Context", slots: Sequence[int], until: datetime, count_max: int) -> int:
+    """Mark charges that were not paid in time.
+
+    Args:
+        context: Of this process.
+        slots: Those that the worker holds; two workers that expire the same charge do no harm, only work twice.
+        until: Service time.
+        count_max: In one group.
+
+    Returns:
+        How many were past their time: ``count_max`` says that there may be more.
+    """
+    expired = await charge_store.find_expired(context.pool, slots, until, count_max)
+    if expired:
+        async with context.pool.acquire() as connection, connection.transaction():
+            charges = await charge_store.lock(connection, [], expired)
+            writing = await open_write_group(context, connection)
+            for charge in charges:
+                if charge.status == "PENDING" and charge.expires_at <= writing.now:
+                    after = expire_charge(charge, max(writing.now, charge.modified_at))
+                    writing.changes.move_charge(charge, after)
+                    writing.announce_charge(after, "qrcode.expired")
+            await writing.write()
+    return len(expired)
+
+
+async def _judge(context: "Context", caller: Caller, request: ChargeRequest) -> str:
+    """Refuse what breaks a rule, in the documented order; answers the normalised key."""
+    money.check_amount(request.amount_cents)
+    key = pix_key.parse_pix_key(request.key).key
+    if await context.directory.find_owner(key) != caller.holder_id:
+        raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if request.payer is not None:
+        tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    return key
+
+
+async def _find_replay(context: "Context", caller: Caller, request: ChargeRequest) -> Charge | None:
+    if request.external_id is None:
+        return None
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
+    if charge is None:
+        return None
+    outcome = _replay(charge, fingerprint(request))
+    if isinstance(outcome, errors.PixConnectError):
+        raise outcome
+    return outcome
+
+
+def _replay(charge: Charge, wanted: bytes) -> Charge | errors.PixConnectError:
+    if charge.fingerprint == wanted:
+        return charge
+    return errors.ExternalIdConflict("external_id: was already used for a charge with other contents")
+
+
+def _open_charge(new: NewCharge, now: datetime, lifetime: timedelta) -> Charge:
+    return Charge(
+        id=new.charge_id,
+        holder_id=new.holder_id,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        txid=new.txid,
+        amount_cents=new.request.amount_cents,
+        key=new.key,
+        payer=new.request.payer,
+        br_code=new.br_code,
+        status="PENDING",
+        slot=new.charge_id % SLOTS_COUNT,
+        created_at=now,
+        modified_at=now,
+        expires_at=now + lifetime,
+    )
+
+
+def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:
+    """Another holder's charge looks exactly like an absent one."""
+    if charge is None or charge.holder_id != caller.holder_id:
+        raise errors.NotFound(f"{parameter}: there is no such charge")
+    return charge
+
+
+def _debtor(charge: Charge) -> _Debtor | None:
+    if charge.payer is None:
+        return None
+    if tax_id.is_cpf(charge.payer.tax_id):
+        return _Debtor(nome=charge.payer.name, cpf=charge.payer.tax_id)
+    return _Debtor(nome=charge.payer.name, cnpj=charge.payer.tax_id)

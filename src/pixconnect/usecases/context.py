@@ -1,0 +1,89 @@
+"""What every use case is given: the database, the ports, and the rules that an operator may set."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.entropy import Entropy
+from pixconnect.domain.location import Locations
+from pixconnect.domain.rail import Rail
+from pixconnect.domain.receivers import Receivers
+from pixconnect.domain.signing import Signer
+
+if TYPE_CHECKING:
+    from pixconnect.domain.sandbox_control import SandboxControl
+    from pixconnect.domain.secret_box import SecretBox
+    from pixconnect.foundation.pool import Pool
+    from pixconnect.store.identifiers import IdBlocks
+    from pixconnect.usecases.directory import HolderDirectory
+    from pixconnect.usecases.group_commit import GroupCommits
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """The rules that an operator may set; ``config.py`` says what each means.
+
+    Attributes:
+        ispb: Our institution's identifier.
+        institution_name: Its name.
+        location_prefix: Where QR code payloads are served: host and path up to the txid, without a scheme.
+        location_key_set_url: Where the keys that sign them are served with their certificates.
+        auth_url: The tokens' issuer.
+        charge_lifetime_s: How long a charge can be paid.
+        handover_timeout_s: After it, what was never handed to the rail is given up.
+        is_sandbox: Whether the sandbox's doors exist.
+        token_lifetime_s: How long an access token is good for.
+        token_failures_max: Failed token requests a minute, for a client_id and for an address.
+        signing_key_rotation_days: A new signing key is made when the newest is this old.
+        signing_key_published_days: How long a key stays published after its last signature.
+    """
+
+    ispb: str
+    institution_name: str
+    location_prefix: str
+    location_key_set_url: str
+    auth_url: str
+    charge_lifetime_s: int
+    handover_timeout_s: int
+    is_sandbox: bool
+    token_lifetime_s: int = 300
+    token_failures_max: int = 10
+    signing_key_rotation_days: int = 90
+    signing_key_published_days: int = 30
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """One process's way to everything that a use case needs.
+
+    Attributes:
+        pool: Connections as ``pixconnect_service``.
+        clock: Time.
+        entropy: Chance.
+        ids: Blocks of ids.
+        groups: Where requests wait to be written together.
+        policy: The operator's rules.
+        directory: Our own keys and accounts.
+        rail: The network.
+        locations: What outside institutions serve behind their QR codes.
+        signer: Signs with the current key.
+        receivers: Other people's webhook receivers.
+        secret_box: Seals what is secret at rest.
+        sandbox_control: The doors of the sandbox; ``None`` in live mode.
+        wake_workers: Says, without waiting, that there is something to do; workers look anyway from time to time.
+    """
+
+    pool: "Pool"
+    clock: Clock
+    entropy: Entropy
+    ids: "IdBlocks"
+    groups: "GroupCommits"
+    policy: Policy
+    directory: "HolderDirectory"
+    rail: Rail
+    locations: Locations
+    signer: Signer
+    receivers: Receivers
+    secret_box: "SecretBox"
+    sandbox_control: "SandboxControl | None"
+    wake_workers: Callable[[], None]

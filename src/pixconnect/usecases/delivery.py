@@ -1,0 +1,236 @@
+"""What a worker does with deliveries: read what is due, post it, and record what came of it, in groups.
+
+No transaction is open while a receiver is spoken to. Every record is fenced: a worker that lost its slot cannot write.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pixconnect.domain import webhook as webhook_rules
+from pixconnect.domain import webhook_signature
+from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Endpoint, Place
+from pixconnect.store import delivery as delivery_store
+from pixconnect.store import holder as holder_store
+from pixconnect.store import lease as lease_store
+from pixconnect.store import webhook as webhook_store
+
+if TYPE_CHECKING:
+    from pixconnect.domain.secret_box import SecretBox
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+
+_WAIT_STEP_S = 0.02
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A conclusion on its way into the database.
+
+    Attributes:
+        conclusion: What came of an attempt.
+        epoch: Under which its slot was held when the delivery was read.
+    """
+
+    conclusion: Conclusion
+    epoch: int
+
+    @property
+    def holder_id(self) -> int:
+        """Whose delivery it is."""
+        return self.conclusion.delivery.holder_id
+
+    @property
+    def external_id(self) -> None:
+        """There is nothing to repeat it under: the attempt is made again."""
+        return
+
+
+async def read_now(context: "Context") -> datetime:
+    """Service time, after a look at how far the sandbox has moved it."""
+    if context.policy.is_sandbox:
+        async with context.pool.acquire() as connection:
+            context.clock.set_offset(await holder_store.read_clock_offset(connection))
+    return context.clock.now()
+
+
+async def read_due(
+    context: "Context", places: Sequence[Place], until: datetime, per_slot_max: int, passed_over: Sequence[int]
+) -> DueRead:
+    """Read on in slots that are held; as ``store.delivery.read_due``."""
+    return await delivery_store.read_due(context.pool, places, until, per_slot_max, passed_over)
+
+
+async def read_backlog(
+    context: "Context", endpoint_id: int, after_resource_id: int, slots: Sequence[int], count_max: int
+) -> tuple[list[DueDelivery], int | None]:
+    """Walk through what is pending for one endpoint; as ``store.delivery.read_backlog``."""
+    return await delivery_store.read_backlog(
+        context.pool, endpoint_id, after_resource_id, slots, context.clock.now(), count_max
+    )
+
+
+async def read_followers(context: "Context", done: Sequence[DueDelivery]) -> list[DueDelivery]:
+    """What comes after deliveries that are recorded as delivered or given up."""
+    return await delivery_store.read_followers(context.pool, done, context.clock.now())
+
+
+async def read_endpoints(context: "Context", deliveries: Sequence[DueDelivery]) -> dict[int, Endpoint]:
+    """The endpoints of deliveries as they are at this moment; those that were deleted are missing."""
+    return await webhook_store.find_many(context.pool, sorted({delivery.endpoint_id for delivery in deliveries}))
+
+
+async def give_up_orphans(context: "Context", deliveries: Sequence[DueDelivery]) -> None:
+    """Give up deliveries whose endpoint was deleted."""
+    await delivery_store.give_up_orphans(
+        context.pool, sorted(delivery.id for delivery in deliveries), context.clock.now()
+    )
+
+
+async def attempt(context: "Context", delivery: DueDelivery, endpoint: Endpoint, jws: str) -> Conclusion:
+    """Post a delivery once.
+
+    Args:
+        context: Of this process.
+        delivery: Due.
+        endpoint: As it is at this moment.
+        jws: Detached, over the body.
+    """
+    try:
+        secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
+    except SealBroken:
+        exchange = Exchange(
+            status_code=None,
+            retry_after=None,
+            response=b"",
+            error="the endpoint's secret cannot be read here any more: set it again",
+            duration_us=0,
+        )
+    else:
+        body = delivery.body.encode()
+        headers = webhook_signature.request_headers(
+            secrets,
+            delivery.event_id,
+            body,
+            jws=jws,
+            attempt_number=delivery.attempts_count + 1,
+            real_now=context.clock.real_now(),
+        )
+        exchange = await context.receivers.post(endpoint.url, headers, body)
+    return webhook_rules.conclude(
+        delivery,
+        exchange,
+        ended_at=context.clock.now(),
+        real_now=context.clock.real_now(),
+        chance=context.entropy.fraction(),
+    )
+
+
+def open_secrets(secret_box: "SecretBox", endpoint: Endpoint, now: datetime) -> list[str]:
+    """The secrets that sign for an endpoint now, the newest first.
+
+    Raises:
+        SealBroken: They were sealed with another key.
+    """
+    about = webhook_rules.endpoint_seal(endpoint.id)
+    secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
+    previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
+    if previous is not None and until is not None and now < until:
+        secrets.append(secret_box.open(previous, about).decode())
+    return secrets
+
+
+async def record(context: "Context", conclusion: Conclusion, epoch: int) -> bool:
+    """Write down an attempt and what it means.
+
+    Returns:
+        Whether it is written; not if the slot belongs to another worker by now.
+
+    Raises:
+        ServiceUnavailable: The database is away; nothing was written.
+        OutcomeUnknown: It went away during the commit; recording again is safe.
+    """
+    return await context.groups.submit(_record_group, context, Recording(conclusion=conclusion, epoch=epoch))
+
+
+async def _record_group(
+    _context: "Context", connection: "Connection", recordings: Sequence[Recording]
+) -> Sequence[bool]:
+    """Write a group of recordings: fence, endpoints, deliveries, in this order of locks."""
+    epochs: dict[int, int] = {}
+    for recording in recordings:
+        slot = recording.conclusion.delivery.slot
+        epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
+    held = await lease_store.fence(connection, epochs)
+    answers = [
+        recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
+        for recording in recordings
+    ]
+    standing = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
+    if standing:
+        await _learn(connection, standing)
+        await delivery_store.record(connection, sorted(standing, key=lambda conclusion: conclusion.delivery.id))
+    return answers
+
+
+async def _learn(connection: "Connection", conclusions: Sequence[Conclusion]) -> None:
+    by_endpoint: dict[int, list[Conclusion]] = {}
+    failing: set[int] = set()
+    for conclusion in conclusions:
+        endpoint_id = conclusion.delivery.endpoint_id
+        by_endpoint.setdefault(endpoint_id, []).append(conclusion)
+        if conclusion.status != "delivered":
+            failing.add(endpoint_id)
+    for before in await webhook_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
+        after = webhook_rules.learn(before, by_endpoint[before.id])
+        if after != before:
+            await webhook_store.update(connection, after)
+
+
+# For a sandbox clock that walks from deadline to deadline.
+
+
+async def next_due_at(context: "Context", until: datetime) -> datetime | None:
+    """When the earliest delivery is due that nothing holds back, if that is by then; service time."""
+    return await delivery_store.next_due_at(context.pool, until)
+
+
+async def wait_until_sent(context: "Context", until: datetime, patience_s: float) -> bool:
+    """Wait until workers have tried every delivery that is due by an instant which the clock has reached.
+
+    Args:
+        context: Of this process.
+        until: Not after service time.
+        patience_s: Real seconds at most.
+
+    Returns:
+        Whether all were tried.
+    """
+    give_up_s = context.clock.monotonic_s() + patience_s
+    context.wake_workers()
+    while await next_due_at(context, until) is not None:
+        if context.clock.monotonic_s() >= give_up_s:
+            return False
+        await asyncio.sleep(_WAIT_STEP_S)
+    return True
+
+
+async def read_oldest_due(context: "Context") -> datetime | None:
+    """Since when the oldest delivery waits that neither its endpoint's limit nor an earlier event holds back; service time.
+
+    Workers tell what they could send and have not. Where there is no worker, whatever is due waits for one.
+    """
+    async with context.pool.acquire() as connection:
+        workers_count, oldest_due_at = await lease_store.read_backlog(connection)
+        if workers_count == 0:
+            return await delivery_store.next_due_at(connection, context.clock.now())
+    return None if oldest_due_at is None else oldest_due_at + context.clock.offset
+
+
+async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:
+    """Part of a reset of the sandbox clock: what is due because of an instant that is now in the future comes sooner."""
+    await delivery_store.move_back(connection, now, by)

@@ -1,0 +1,96 @@
+"""Somebody to be in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
+
+Every step looks first at what is there, so that it may be cut short anywhere and run again.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import SCOPES
+from pixconnect.domain.holder import Holder, KeyType
+from pixconnect.store import holder as holder_store
+from pixconnect.store import ledger as ledger_store
+from pixconnect.usecases import access, holder, ledger
+from pixconnect.usecases.holder import NewHolder
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+
+DEPOSIT_CENTS: Final = 100_000_000
+"""R$ 1 000 000.00."""
+
+_HOLDER: Final = NewHolder(
+    name="Loja Demonstração Ltda",
+    tax_id="12345678000195",
+    city="São Paulo",
+    branch="0001",
+    account_number="10000001",
+    account_type="TRANSACTIONAL",
+)
+_KEYS: Final[dict[KeyType, str | None]] = {
+    "EMAIL": "loja@demo.pix.example",
+    "CPF": "12345678909",
+    "CNPJ": "12345678000195",
+    "PHONE": "+5511987654321",
+    "EVP": None,  # made by us
+}
+
+
+class DemoCredentials(Struct, frozen=True, kw_only=True):
+    """Who a developer is in the sandbox.
+
+    Attributes:
+        client_id: Of a client with all scopes.
+        client_secret: Its secret.
+        holder_id: The holder it speaks for.
+        pix_keys: One of each type.
+    """
+
+    client_id: str
+    client_secret: str
+    holder_id: str
+    pix_keys: list[str]
+
+
+async def prepare_demonstration(context: "Context", known: DemoCredentials | None) -> DemoCredentials:
+    """Make what is missing of the demonstration.
+
+    Args:
+        context: Of the sandbox.
+        known: What an earlier start answered: a secret is told once, and only a hash is kept here.
+
+    Returns:
+        The credentials; the known ones, if they are of this database.
+    """
+    owner = await _open_holder(context)
+    keys = {key.key_type: key.key for key in await holder.list_pix_keys(context, owner.id)}
+    for key_type, text in _KEYS.items():
+        if key_type not in keys:
+            keys[key_type] = (await holder.add_pix_key(context, owner.id, key_type, text)).key
+    balance = await ledger_store.find_balance(context.pool, owner.id)
+    if balance is not None and balance.last_number == 0:
+        await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
+    clients = {client.client_id for client in await access.list_clients(context, owner.id) if not client.disabled_at}
+    if known is not None and known.client_id in clients:
+        client_id, client_secret = known.client_id, known.client_secret
+    else:
+        issued = await access.create_client(context, owner.id, "demonstration", SCOPES)
+        client_id, client_secret = issued.client.client_id, issued.client_secret
+    return DemoCredentials(
+        client_id=client_id,
+        client_secret=client_secret,
+        holder_id=str(owner.id),
+        pix_keys=[keys[key_type] for key_type in _KEYS],
+    )
+
+
+async def _open_holder(context: "Context") -> Holder:
+    try:
+        return await holder.create_holder(context, _HOLDER)
+    except errors.InvalidAccount:
+        found = await holder_store.find_by_account(context.pool, _HOLDER.branch, _HOLDER.account_number)
+        if found is None:
+            raise
+        return found

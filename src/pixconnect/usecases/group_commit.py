@@ -1,0 +1,379 @@
+"""Group commit: requests that wait together are written together.
+
+::
+
+    submit ─┐
+    submit ─┼─► queue ──► group ──► BEGIN, write(connection, requests), COMMIT ──► each request its own answer
+    submit ─┘             (what arrived while the last group was committing; no timer)
+
+One account is one balance row: a commit per request would make that row, and the disk, the limit. A refusal is an outcome of
+one request and never touches its group. One request alone is a group of one: there is no second path.
+
+What can go wrong, and who is touched by it:
+
+- Data that PostgreSQL refuses: the group is halved until the poisoned request stands alone; the others are written.
+- A holder's row locked by somebody else: the group is parted by holder; the stalled holder gets a lane of its own until it
+  moves again.
+- The connection is lost before COMMIT was sent: nothing was done, the group is tried again.
+- The connection is lost during COMMIT: nobody knows. All ids were made before the first try, so the group runs again with
+  the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell.
+- The client goes away: before its group starts it is dropped, after that it is committed all the same.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+    from pixconnect.usecases.context import Context
+
+
+class Groupable(Protocol):
+    """What can be written in a group."""
+
+    @property
+    def holder_id(self) -> int:
+        """Whose balance or charges it concerns."""
+        ...
+
+    @property
+    def external_id(self) -> str | None:
+        """What to repeat it under when its outcome is unknown."""
+        ...
+
+
+Request = TypeVar("Request", bound=Groupable)
+Answer = TypeVar("Answer")
+Outcomes = Sequence[Answer | errors.PixConnectError]
+Write = Callable[["Connection", Sequence[Request]], Awaitable[Outcomes[Answer]]]
+ContextWrite = Callable[["Context", "Connection", Sequence[Request]], Awaitable[Outcomes[Answer]]]
+
+UNKNOWN_OUTCOME_PATIENCE_S = 10.0
+"""How long we try to find out what a lost COMMIT did."""
+UNREACHABLE_PATIENCE_S = 3.0
+"""How long a group waits for a database that is away."""
+LANES_MAX = 4
+"""Stalled holders that are tried beside the others; more are refused at once."""
+RERUNS_MAX = 5
+"""How often a group that met another process's rows or locks starts over."""
+
+_CONNECTION_LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+_START_OVER = (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
+_POISONED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+
+_log = structlog.get_logger(__name__)
+
+
+class _Waiting(Generic[Request, Answer]):
+    """One request and whoever waits for its answer."""
+
+    __slots__ = ("answer", "request")
+
+    def __init__(self, request: Request, answer: "asyncio.Future[Answer]") -> None:
+        self.request = request
+        self.answer = answer
+
+    def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
+        """Tell the answer, unless whoever waited has gone."""
+        if self.answer.done():
+            return
+        if isinstance(outcome, errors.PixConnectError):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)
+
+
+class GroupCommit(Generic[Request, Answer]):
+    """Writes requests of one kind in groups.
+
+    Args:
+        write: Writes a group in the transaction it is given: one outcome a request, in order. It may be called again with the
+            same requests, and must then find what it wrote.
+        pool: Connections.
+        clock: For patience; its time cannot be moved by the sandbox.
+        size_max: Requests in a group at most.
+        queue_length_max: Requests waiting at most; the next one is refused.
+        on_commit: Hears of each commit, with its connection.
+    """
+
+    def __init__(
+        self,
+        write: Write[Request, Answer],
+        *,
+        pool: "Pool",
+        clock: Clock,
+        size_max: int,
+        queue_length_max: int,
+        on_commit: Callable[["Connection"], None],
+    ) -> None:
+        self._on_commit = on_commit
+        self._write = write
+        self._pool = pool
+        self._clock = clock
+        self._size_max = size_max
+        self._queue_length_max = queue_length_max
+        self._queue: deque[_Waiting[Request, Answer]] = deque()
+        self._lanes: dict[int, deque[_Waiting[Request, Answer]]] = {}
+        self._lane_tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.groups_count = 0
+        self.requests_count = 0
+
+    async def submit(self, request: Request) -> Answer:
+        """Have one request written in the next group.
+
+        Returns:
+            Its answer, once it is durable.
+
+        Raises:
+            Refusal: Whatever ``write`` refused it with.
+            ServiceUnavailable: The queue is full or the database is away; nothing was done.
+            OutcomeUnknown: The database went away during the commit and did not come back in time.
+        """
+        if len(self._queue) >= self._queue_length_max or self._is_closing:
+            raise errors.ServiceUnavailable("the write queue is full: try again shortly")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(request, answer))
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="group commit")
+        self._wake.set()
+        return await answer
+
+    async def close(self) -> None:
+        """Write what waits, and take no more."""
+        self._is_closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        if self._lane_tasks:
+            await asyncio.wait(self._lane_tasks)
+
+    async def _run(self) -> None:
+        while True:
+            group = self._next_group()
+            if group:
+                await self._answer(group)
+            elif self._is_closing:
+                return
+            else:
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _next_group(self) -> list[_Waiting[Request, Answer]]:
+        """What waits now, without those who have gone and those of stalled holders."""
+        group: list[_Waiting[Request, Answer]] = []
+        while self._queue and len(group) < self._size_max:
+            waiting = self._queue.popleft()
+            if waiting.answer.done():
+                continue
+            lane = self._lanes.get(waiting.request.holder_id) if self._lanes else None
+            if lane is None:
+                group.append(waiting)
+            elif len(lane) < self._size_max:
+                lane.append(waiting)
+            else:
+                waiting.resolve(_stalled())
+        return group
+
+    async def _answer(self, group: list[_Waiting[Request, Answer]]) -> None:
+        """Write a group and give everybody in it an answer; raises nothing."""
+        try:
+            outcomes = await self._write_durably(group)
+        except _STALLED:
+            await self._answer_stalled(group)
+        except _POISONED as error:
+            await self._answer_poisoned(group, error)
+        except errors.PixConnectError as error:
+            for waiting in group:
+                waiting.resolve(_about(error, waiting.request.external_id))
+        except Exception:  # noqa: BLE001  whatever it is, those who wait must hear of it and the next group must be written
+            _log.exception("group failed", requests_count=len(group))
+            for waiting in group:
+                waiting.resolve(errors.InternalError("internal error"))
+        else:
+            for waiting, outcome in zip(group, outcomes, strict=True):
+                waiting.resolve(outcome)
+
+    async def _write_durably(self, group: list[_Waiting[Request, Answer]]) -> Outcomes[Answer]:
+        """Run the group until its outcome is known or patience ends."""
+        requests = [waiting.request for waiting in group]
+        self.groups_count += 1
+        self.requests_count += len(requests)
+        started_s = self._clock.monotonic_s()
+        is_unknown = False
+        reruns_count = 0
+        while True:
+            attempt = _Attempt()
+            try:
+                return await self._write_once(requests, attempt)
+            except _START_OVER:
+                reruns_count += 1
+                if reruns_count > RERUNS_MAX:
+                    raise
+            except _STALLED:
+                # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
+                if not is_unknown or self._clock.monotonic_s() - started_s > UNKNOWN_OUTCOME_PATIENCE_S:
+                    raise
+            except _CONNECTION_LOST as error:
+                is_unknown = is_unknown or attempt.is_committing
+                waited_s = self._clock.monotonic_s() - started_s
+                if is_unknown and waited_s > UNKNOWN_OUTCOME_PATIENCE_S:
+                    raise errors.OutcomeUnknown("the database was lost during the commit") from error
+                if not is_unknown and waited_s > UNREACHABLE_PATIENCE_S:
+                    raise errors.ServiceUnavailable("the database cannot be reached; nothing was done") from error
+                await asyncio.sleep(min(0.05 + waited_s / 10, 0.5))
+
+    async def _write_once(self, requests: Sequence[Request], attempt: "_Attempt") -> Outcomes[Answer]:
+        async with self._pool.acquire(timeout=UNREACHABLE_PATIENCE_S) as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                outcomes = await self._write(connection, requests)
+            except _CONNECTION_LOST:
+                raise
+            except BaseException:
+                await transaction.rollback()
+                raise
+            attempt.is_committing = True
+            await transaction.commit()
+            self._on_commit(connection)
+            return outcomes
+
+    async def _answer_stalled(self, group: list[_Waiting[Request, Answer]]) -> None:
+        parts: dict[int, list[_Waiting[Request, Answer]]] = {}
+        for waiting in group:
+            parts.setdefault(waiting.request.holder_id, []).append(waiting)
+        if len(parts) > 1:
+            await asyncio.gather(*(self._answer(part) for part in parts.values()))
+            return
+        for waiting in group:
+            waiting.resolve(_stalled())
+        (holder_id,) = parts
+        if holder_id not in self._lanes and len(self._lanes) < LANES_MAX:
+            self._lanes[holder_id] = deque()
+            task = asyncio.create_task(self._run_lane(holder_id), name="group commit lane")
+            self._lane_tasks.add(task)
+            task.add_done_callback(self._lane_tasks.discard)
+
+    async def _run_lane(self, holder_id: int) -> None:
+        """Try a stalled holder's requests beside everybody else's until nothing of it waits."""
+        lane = self._lanes[holder_id]
+        await asyncio.sleep(1)
+        while lane:
+            group = [lane.popleft() for _ in range(len(lane))]
+            await self._answer([waiting for waiting in group if not waiting.answer.done()])
+        del self._lanes[holder_id]
+
+    async def _answer_poisoned(self, group: list[_Waiting[Request, Answer]], error: Exception) -> None:
+        if len(group) > 1:
+            middle = len(group) // 2
+            await self._answer(group[:middle])
+            await self._answer(group[middle:])
+            return
+        for waiting in group:
+            _log.error("request refused by the database", error=type(error).__name__, detail=str(error))
+            waiting.resolve(errors.InternalError("internal error"))
+
+
+class GroupCommits:
+    """The group commits of one process, one for each way of writing.
+
+    Args:
+        pool: Connections.
+        clock: Time.
+        size_max: Requests in a group at most.
+        queue_length_max: Requests waiting for one of them at most.
+        wake_workers: Says, without waiting, that there is something to do.
+    """
+
+    def __init__(
+        self, *, pool: "Pool", clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
+    ) -> None:
+        self._wake_workers = wake_workers
+        self._waking: set[int] = set()
+        self._pool = pool
+        self._clock = clock
+        self._size_max = size_max
+        self._queue_length_max = queue_length_max
+        self._by_write: dict[object, GroupCommit[Any, Any]] = {}
+
+    async def submit(self, write: "ContextWrite[Request, Answer]", context: "Context", request: Request) -> Answer:
+        """Have one request written in the next group of its kind; errors as in ``GroupCommit.submit``."""
+        return await self._commit_of(write, context).submit(request)
+
+    async def submit_all(
+        self, write: "ContextWrite[Request, Answer]", context: "Context", requests: Sequence[Request]
+    ) -> list[Answer]:
+        """Have requests that are known together written together, in order; raises the first error among them."""
+        commit = self._commit_of(write, context)
+        return await asyncio.gather(*(commit.submit(request) for request in requests))
+
+    def _commit_of(self, write: "ContextWrite[Request, Answer]", context: "Context") -> GroupCommit[Request, Answer]:
+        commit: GroupCommit[Request, Answer] | None = self._by_write.get(write)
+        if commit is None:
+            commit = self._by_write[write] = GroupCommit(
+                partial(write, context),
+                pool=self._pool,
+                clock=self._clock,
+                size_max=self._size_max,
+                queue_length_max=self._queue_length_max,
+                on_commit=self._wake_if_asked,
+            )
+        return commit
+
+    def wake_after_commit(self, connection: "Connection") -> None:
+        """Wake workers when the transaction that is open on this connection has become durable, and not before."""
+        self._waking.add(id(connection))
+
+    def _wake_if_asked(self, connection: "Connection") -> None:
+        if id(connection) in self._waking:
+            self._waking.discard(id(connection))
+            self._wake_workers()
+
+    async def close(self) -> None:
+        """Write what waits, and take no more."""
+        await asyncio.gather(*(commit.close() for commit in self._by_write.values()))
+
+
+class _Attempt:
+    """How far one try came."""
+
+    __slots__ = ("is_committing",)
+
+    def __init__(self) -> None:
+        self.is_committing = False
+
+
+def _stalled() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
+
+
+def _about(error: errors.PixConnectError, external_id: str | None) -> errors.PixConnectError:
+    """The error as this request's own: an unknown outcome says what to repeat it under."""
+    if isinstance(error, errors.OutcomeUnknown):
+        return errors.OutcomeUnknown(
+            f"the database was lost during the commit and what happened is unknown: repeat the request with "
+            f'external_id "{external_id}", which cannot take effect twice'
+        )
+    return error

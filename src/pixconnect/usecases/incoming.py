@@ -1,0 +1,285 @@
+"""Money that comes in: what the rail reports, judged and recorded in groups.
+
+A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
+first. The rail is answered only after everything is durable.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain import charge as charge_rules
+from pixconnect.domain import refund as refund_rules
+from pixconnect.domain import reject_code
+from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.charge import Charge
+from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.domain.ledger import Balance
+from pixconnect.domain.rail import Acknowledgement, CreditReport, ReturnReport
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
+from pixconnect.store import charge as charge_store
+from pixconnect.store import refund as refund_store
+from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.write_group import WriteGroup, open_write_group
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+
+UNKNOWN_ACCOUNT = "AC03"
+ACCOUNT_BLOCKED = "AC06"
+ABOVE_ORIGINAL = "AM09"
+WINDOW_CLOSED = "DT05"
+
+
+class Credit(Struct, frozen=True, kw_only=True):
+    """A reported payment to a holder of ours, with every id made before the first try.
+
+    Attributes:
+        holder_id: Who is paid.
+        report: What the rail says.
+        transfer_id: Of the transfer that it becomes.
+        correlation_id: Joins everything of this payment.
+        external_id: None: incoming transfers have no name of a client's.
+    """
+
+    holder_id: int
+    report: CreditReport
+    transfer_id: int
+    correlation_id: UUID
+    external_id: str | None = None
+
+
+async def receive_credit(context: "Context", report: CreditReport) -> Acknowledgement:
+    """Take in a payment, or refuse it.
+
+    Returns:
+        Our word on it, the same however often it is reported.
+    """
+    party = report.credit_party
+    if party.key is not None:
+        holder_id = await context.directory.find_owner(party.key)
+    else:
+        account = await context.directory.find_account(party.branch, party.account_number)
+        holder_id = account and account.holder_id
+    if holder_id is None:
+        return Acknowledgement(report_id=report.report_id, refusal_code=UNKNOWN_ACCOUNT)
+    credit = Credit(
+        holder_id=holder_id,
+        report=report,
+        transfer_id=await context.ids.transfer_id(),
+        correlation_id=context.entropy.uuid4(),
+    )
+    return await context.groups.submit(receive_credits, context, credit)
+
+
+async def receive_credits(
+    context: "Context", connection: "Connection", group: Sequence[Credit]
+) -> list[Acknowledgement]:
+    """Write a group of incoming payments; one answer each, in order."""
+    writing = await open_write_group(context, connection, (credit.holder_id for credit in group))
+    txids = [credit.report.txid for credit in group if credit.report.txid is not None]
+    charges = {charge.txid: charge for charge in await charge_store.lock(connection, txids, [])} if txids else {}
+    known = await transfer_store.find_received(
+        connection, [(credit.report.end_to_end_id, credit.holder_id) for credit in group]
+    )
+    answers: list[Acknowledgement] = []
+    for credit in group:
+        name = credit.holder_id, credit.report.end_to_end_id
+        transfer = known.get(name)
+        if transfer is None:
+            transfer = known[name] = _receive(writing, credit, charges)
+        refusal_code = transfer.outcome_code if transfer.status == "ERROR" else None
+        answers.append(Acknowledgement(report_id=credit.report.report_id, refusal_code=refusal_code))
+    await writing.write()
+    return answers
+
+
+def _receive(writing: WriteGroup, credit: Credit, charges: dict[str, Charge]) -> Transfer:
+    """Decide on one payment; a charge that it pays is paid for the rest of the group."""
+    charge = charges.get(credit.report.txid or "")
+    transfer = _open_transfer(writing, credit, charge)
+    writing.announce_transfer(transfer)
+    code = _refuse(writing.balances[credit.holder_id], credit, charge)
+    if code is not None:
+        transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), writing.now)
+        writing.announce_transfer(transfer)
+        writing.changes.add_transfer(transfer)
+        return transfer
+    entry = writing.post(
+        credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id
+    )
+    transfer = transfer_rules.settle_transfer(transfer, entry.created_at)
+    writing.announce_transfer(transfer)
+    writing.changes.add_transfer(transfer)
+    if charge is not None:
+        paid = charges[charge.txid] = charge_rules.pay_charge(charge, writing.now)
+        writing.changes.move_charge(charge, paid)
+        writing.announce_charge(paid, "qrcode.approved")
+    return transfer
+
+
+def _refuse(balance: Balance, credit: Credit, charge: Charge | None) -> str | None:
+    """The scheme's reason to refuse a payment, or ``None``."""
+    if not balance.may_deposit:
+        return ACCOUNT_BLOCKED
+    if charge is None:
+        return None
+    if charge.holder_id != credit.holder_id:
+        return "BE17"
+    return charge_rules.refuse_payment(charge, credit.report.amount_cents, credit.report.reported_at)
+
+
+def _open_transfer(writing: WriteGroup, credit: Credit, charge: Charge | None) -> Transfer:
+    report = credit.report
+    is_own_charge = charge is not None and charge.holder_id == credit.holder_id
+    return Transfer(
+        id=credit.transfer_id,
+        holder_id=credit.holder_id,
+        direction="IN",
+        initiation_type=report.initiation_type,
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        end_to_end_id=report.end_to_end_id,
+        correlation_id=credit.correlation_id,
+        txid=report.txid,
+        charge_id=charge.id if charge is not None and is_own_charge else None,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        own_key=report.credit_party.key,
+        counterparty=report.debit_party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=(charge.id if charge is not None and is_own_charge else credit.transfer_id) % SLOTS_COUNT,
+        due_at=None,
+        handed_at=None,
+        asked_count=0,
+        settled_at=None,
+        created_at=writing.now,
+        modified_at=writing.now,
+    )
+
+
+class GivenBack(Struct, frozen=True, kw_only=True):
+    """A reported return of a transfer of ours, with every id made before the first try.
+
+    Attributes:
+        holder_id: Who gets money back.
+        report: What the rail says.
+        refund_id: Of the refund that it becomes.
+        external_id: None: incoming refunds have no name of a client's.
+    """
+
+    holder_id: int
+    report: ReturnReport
+    refund_id: int
+    external_id: str | None = None
+
+
+async def receive_return(context: "Context", report: ReturnReport) -> Acknowledgement | None:
+    """Take back money that a receiver returns, or refuse it.
+
+    Returns:
+        Our word on it; ``None`` where the transfer has not settled here yet, and the rail is to report again.
+    """
+    original = report.original_end_to_end_id
+    holder_id = (await transfer_store.find_holders(context.pool, [original], "OUT")).get(original)
+    if holder_id is None:
+        return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
+    given_back = GivenBack(holder_id=holder_id, report=report, refund_id=await context.ids.refund_id())
+    return await context.groups.submit(receive_returns, context, given_back)
+
+
+async def receive_returns(
+    context: "Context", connection: "Connection", group: Sequence[GivenBack]
+) -> list[Acknowledgement | None]:
+    """Write a group of incoming returns; one answer each, in order."""
+    writing = await open_write_group(context, connection, (given_back.holder_id for given_back in group))
+    originals = await transfer_store.lock(connection, [item.report.original_end_to_end_id for item in group], "OUT")
+    known = await refund_store.lock(connection, [item.report.return_id for item in group], "IN")
+    answers: list[Acknowledgement | None] = []
+    for given_back in group:
+        report = given_back.report
+        original = originals[report.original_end_to_end_id]
+        refund = known.get(report.return_id)
+        if refund is None and original.status == "PROCESSING":
+            answers.append(None)
+            continue
+        if refund is None:
+            refund, original = _take_back(writing, given_back, original)
+            known[report.return_id] = refund
+            originals[original.end_to_end_id] = original
+        refusal_code = refund.outcome_code if refund.status == "ERROR" else None
+        answers.append(Acknowledgement(report_id=report.report_id, refusal_code=refusal_code))
+    await writing.write()
+    return answers
+
+
+def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
+    """Decide on one return: the refund that it becomes, and the transfer after it."""
+    refund = _open_refund(writing, given_back, original)
+    writing.announce_refund(refund)
+    code = _refuse_return(writing.balances[original.holder_id], given_back.report, original)
+    if code is not None:
+        refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), writing.now)
+        writing.announce_refund(refund)
+        writing.changes.add_refund(refund)
+        return refund, original
+    entry = writing.post(
+        original.holder_id,
+        "settlement",
+        "available",
+        refund.amount_cents,
+        transfer_id=original.id,
+        refund_id=refund.id,
+    )
+    refund = refund_rules.settle_refund(refund, entry.created_at)
+    writing.announce_refund(refund)
+    writing.changes.add_refund(refund)
+    after = transfer_rules.return_part(original, refund.amount_cents, writing.now)
+    writing.changes.move_transfer(original, after)
+    return refund, after
+
+
+def _refuse_return(balance: Balance, report: ReturnReport, original: Transfer) -> str | None:
+    if original.settled_at is None or report.amount_cents > original.amount_cents - original.returned_cents:
+        return ABOVE_ORIGINAL
+    if report.reported_at > original.settled_at + refund_rules.WINDOW:
+        return WINDOW_CLOSED
+    return None if balance.may_deposit else ACCOUNT_BLOCKED
+
+
+def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer) -> Refund:
+    report = given_back.report
+    return Refund(
+        id=given_back.refund_id,
+        holder_id=original.holder_id,
+        transfer_id=original.id,
+        flow="IN",
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        return_id=report.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        correlation_id=original.correlation_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        reason=msgspec.convert(report.reason, refund_rules.RefundReason),
+        description=report.description,
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        due_at=None,
+        handed_at=None,
+        asked_count=0,
+        settled_at=None,
+        created_at=writing.now,
+        modified_at=writing.now,
+    )

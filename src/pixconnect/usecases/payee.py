@@ -1,0 +1,165 @@
+"""Who is to be paid: found by key, by account or by QR code, before anything is locked.
+
+What a rule needs and cannot be asked is passed over: the payee is then ``None``, and the caller judges what else there is to
+judge before it answers that the service is unavailable.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pixconnect.domain import account as account_rules
+from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
+from pixconnect.domain.br_code import BrCode
+from pixconnect.domain.charge import Charge
+from pixconnect.domain.holder import Party
+from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.pix_key import PixKey
+from pixconnect.domain.rail import RailUnavailable
+from pixconnect.domain.transfer import (
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    TransferRequest,
+)
+from pixconnect.store import charge as charge_store
+from pixconnect.usecases.directory import with_key
+
+if TYPE_CHECKING:
+    from pixconnect.domain.access import Caller
+    from pixconnect.usecases.context import Context
+
+
+class Payee(Struct, frozen=True, kw_only=True):
+    """Who is to be paid, and for what.
+
+    Attributes:
+        party: The account.
+        holder_id: If it is one of ours; then the transfer is settled by book.
+        txid: Of the QR code, if it had one.
+        charge: Of ours, if that is what is being paid.
+    """
+
+    party: Party
+    holder_id: int | None
+    txid: str | None = None
+    charge: Charge | None = None
+
+
+async def find_payee(
+    context: "Context", caller: "Caller", request: TransferRequest, end_to_end_id: str
+) -> Payee | None:
+    """Find out who is to be paid.
+
+    Args:
+        context: Of this process.
+        caller: Who pays.
+        request: As it was sent.
+        end_to_end_id: The id that the transfer will carry: the directory wants to know.
+
+    Returns:
+        The payee; ``None`` if somebody who must be asked cannot be reached.
+
+    Raises:
+        RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
+    """
+    match request:
+        case KeyTransferRequest():
+            key = pix_key.parse_pix_key(request.key, request.key_type)
+            payee = await _find_by_key(context, caller, key, end_to_end_id)
+        case AccountTransferRequest():
+            payee = await _find_by_account(context, request.credit_party)
+        case QrCodeTransferRequest():
+            payee = await _find_by_code(context, caller, request, end_to_end_id)
+    if payee is not None and payee.holder_id == caller.holder_id:
+        raise errors.SameAccount("payer and payee are the same account")
+    return payee
+
+
+async def _find_by_key(context: "Context", caller: "Caller", key: PixKey, end_to_end_id: str) -> Payee | None:
+    holder_id = await context.directory.find_owner(key.key)
+    if holder_id is not None:
+        own = await context.directory.read_account(holder_id)
+        return Payee(party=with_key(own.party, key), holder_id=holder_id)
+    payer = await context.directory.read_account(caller.holder_id)
+    try:
+        entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+    except RailUnavailable:
+        return None
+    if entry is None:
+        raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
+    return Payee(party=entry.party, holder_id=None)
+
+
+async def _find_by_account(context: "Context", party: Party) -> Payee:
+    key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
+    tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
+    account_rules.check_account(party.branch, party.account_number, party.ispb)
+    if party.ispb != context.policy.ispb:
+        return Payee(party=with_key(party, key), holder_id=None)
+    own = await context.directory.find_account(party.branch, party.account_number)
+    if own is None:
+        raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
+    return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
+
+
+async def _find_by_code(
+    context: "Context", caller: "Caller", request: QrCodeTransferRequest, end_to_end_id: str
+) -> Payee | None:
+    code = br_code.parse_br_code(request.br_code)
+    if code.location is None:
+        return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id)
+    if code.location.startswith(context.policy.location_prefix):
+        return await _find_by_own_code(context, code.location, request.amount_cents)
+    try:
+        asked = await context.locations.read(code.location)
+    except LocationUnreachable:
+        return None
+    payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id)
+    _check_outside_charge(context, asked, request.amount_cents)
+    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
+
+
+async def _find_by_static_code(
+    context: "Context", caller: "Caller", code: BrCode, amount_cents: int, end_to_end_id: str
+) -> Payee | None:
+    if code.key is None:
+        raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
+    payee = await _find_by_key(context, caller, _key_of_code(code.key), end_to_end_id)
+    _check_code_amount(code.fixed_amount_cents, amount_cents)
+    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
+
+
+async def _find_by_own_code(context: "Context", location: str, amount_cents: int) -> Payee:
+    txid = location.removeprefix(context.policy.location_prefix)
+    charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
+    if charge is None:
+        raise errors.InvalidQrCode("emv: its location serves no charge")
+    if charge.status in {"APPROVED", "RETURNED"}:
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    if charge.status == "EXPIRED" or context.clock.now() >= charge.expires_at:
+        raise errors.QrCodeExpired("emv: the charge behind the code has expired")
+    _check_code_amount(charge.amount_cents, amount_cents)
+    own = await context.directory.read_account(charge.holder_id)
+    key = pix_key.parse_pix_key(charge.key)
+    return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=txid, charge=charge)
+
+
+def _key_of_code(text: str) -> PixKey:
+    try:
+        return pix_key.parse_pix_key(text)
+    except errors.InvalidPixKey:
+        raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
+
+
+def _check_outside_charge(context: "Context", asked: OutsideCharge, amount_cents: int) -> None:
+    if asked.status == "CONCLUIDA":
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):
+        raise errors.QrCodeExpired("emv: the charge behind the code can no longer be paid")
+    _check_code_amount(asked.amount_cents, amount_cents)
+
+
+def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
+    if asked_cents is not None and asked_cents != amount_cents:
+        raise errors.AmountMismatch(f"amount: the QR code asks for exactly {asked_cents} cents")

@@ -1,0 +1,315 @@
+"""Refunds out: return what a holder received, wholly or in part; read, list.
+
+Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund
+of a book transfer is settled by book, in the same transaction.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain import errors, identifiers, money
+from pixconnect.domain import refund as refund_rules
+from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import Charge
+from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.refund import Refund, RefundRequest, RefundStatus
+from pixconnect.domain.transfer import Transfer
+from pixconnect.store import charge as charge_store
+from pixconnect.store import ledger as ledger_store
+from pixconnect.store import refund as refund_store
+from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.settlement import return_paid_charge
+from pixconnect.usecases.transfer import check_funds
+from pixconnect.usecases.write_group import WriteGroup, open_write_group
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+
+
+class NewRefund(Struct, frozen=True, kw_only=True):
+    """A refund that may be accepted, with every id made before the first try.
+
+    Attributes:
+        holder_id: Who returns.
+        external_id: The client's, or ours.
+        fingerprint: Of the request.
+        request: What was asked for; its amount is judged.
+        original_id: The received transfer, found before any lock.
+        sent: The other side of it, if it was settled by book.
+        refund_id: Its id.
+        received_id: Of the other side's refund, if it is settled by book.
+        return_id: Its name on the network.
+    """
+
+    holder_id: int
+    external_id: str
+    fingerprint: bytes
+    request: RefundRequest
+    original_id: int
+    sent: Transfer | None
+    refund_id: int
+    received_id: int
+    return_id: str
+
+
+async def start_refund(context: "Context", caller: Caller, request: RefundRequest) -> Refund:
+    """Accept a refund: its money is reserved, and it will reach the rail or be given up.
+
+    Returns:
+        The new refund; or the one that the same request made before, as it is now.
+
+    Raises:
+        ExternalIdConflict: The external id was used with other contents.
+        AmountOutOfRange: The amount.
+        HolderBlocked: The holder may not withdraw.
+        OriginalNotRefundable: Not a received and settled Pix of this holder.
+        RefundExceedsOriginal: With those under way it would be more than the original.
+        RefundWindowClosed: More than 90 days have passed.
+        InsufficientFunds: Less is available.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
+    try:
+        money.check_amount(request.amount_cents)
+        if original is None or original.direction != "IN" or original.settled_at is None:
+            await _check_may_withdraw(context, caller)
+            raise errors.OriginalNotRefundable(
+                "end_to_end_id: is not a Pix that this holder received and that has settled"
+            )
+    except errors.RuleBroken:
+        replayed = await _find_replay(context, caller, request)
+        if replayed is None:
+            raise
+        return replayed
+    new = NewRefund(
+        holder_id=caller.holder_id,
+        external_id=request.external_id or str(context.entropy.uuid4()),
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=await transfer_store.find_sent(context.pool, original.end_to_end_id) if original.is_book else None,
+        refund_id=await context.ids.refund_id(),
+        received_id=await context.ids.refund_id() if original.is_book else 0,
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+    )
+    return await context.groups.submit(start_refunds, context, new)
+
+
+async def start_refunds(
+    context: "Context", connection: "Connection", group: Sequence[NewRefund]
+) -> list[Refund | errors.PixConnectError]:
+    """Write a group of refunds; one outcome each, in order."""
+    senders = [new.sent.holder_id for new in group if new.sent is not None]
+    writing = await open_write_group(context, connection, [*(new.holder_id for new in group), *senders])
+    books = await _open_books(connection, group)
+    known = await refund_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
+    outcomes: list[Refund | errors.PixConnectError] = []
+    for new in group:
+        name = new.holder_id, new.external_id
+        refund = known.get(name)
+        if refund is not None:
+            outcomes.append(_replay(refund, new.fingerprint))
+            continue
+        try:
+            _judge(writing, new, books.transfers[new.original_id])
+        except errors.RuleBroken as refusal:
+            outcomes.append(refusal)
+            continue
+        refund = known[name] = _accept(writing, new, books)
+        outcomes.append(refund)
+    await writing.write()
+    return outcomes
+
+
+async def read_refund_by_id(context: "Context", caller: Caller, refund_id: int) -> Refund:
+    """The holder's refund of this id.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
+
+
+async def read_refund_by_external_id(context: "Context", caller: Caller, external_id: str) -> Refund:
+    """The holder's outgoing refund of this external id.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return _found(refund, "externalId")
+
+
+async def read_refund_by_return_id(context: "Context", caller: Caller, return_id: str) -> Refund:
+    """The holder's own side of the refund of this return id.
+
+    Raises:
+        NotFound: There is none of this holder.
+    """
+    refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
+    return _found(refund, "returnIdentification")
+
+
+async def list_refunds(context: "Context", caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
+    """One page of the holder's refunds, both ways, of one status or of all, newest first."""
+    return await refund_store.read_page(context.pool, caller.holder_id, status, span)
+
+
+class _Books:
+    """Everything that a group of refunds may change, locked."""
+
+    def __init__(self, transfers: dict[int, Transfer], charges: dict[int, Charge]) -> None:
+        self.transfers = transfers
+        self.charges = charges
+
+
+async def _open_books(connection: "Connection", group: Sequence[NewRefund]) -> _Books:
+    names = [new.request.end_to_end_id for new in group]
+    charge_ids = await transfer_store.find_charge_ids(connection, names)
+    charges = await charge_store.lock(connection, [], charge_ids) if charge_ids else []
+    wanted = {(new.original_id, new.holder_id) for new in group}
+    wanted |= {(new.sent.id, new.sent.holder_id) for new in group if new.sent is not None}
+    transfers = await transfer_store.lock_by_id(connection, sorted(wanted))
+    return _Books(transfers, {charge.id: charge for charge in charges})
+
+
+def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:
+    """Refuse what breaks a rule, in the documented order."""
+    balance = writing.balances[new.holder_id]
+    if not balance.may_withdraw:
+        raise errors.HolderBlocked("the holder may not withdraw")
+    assert original.settled_at is not None, "judged before, and never undone"
+    left_cents = original.amount_cents - original.returned_cents - original.returning_cents
+    if new.request.amount_cents > left_cents:
+        raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
+    if writing.now > original.settled_at + refund_rules.WINDOW:
+        raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
+    check_funds(balance, new.request.amount_cents)
+
+
+def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
+    """Reserve the money of one refund, or settle it by book."""
+    original = books.transfers[new.original_id]
+    refund = _open_refund(writing, new, original)
+    writing.announce_refund(refund)
+    if new.sent is not None:
+        return _settle_by_book(writing, new, refund, original, books)
+    writing.post(
+        refund.holder_id,
+        "available",
+        "reserved",
+        refund.amount_cents,
+        transfer_id=original.id,
+        refund_id=refund.id,
+    )
+    returning = books.transfers[original.id] = transfer_rules.begin_return(original, refund.amount_cents)
+    writing.changes.add_refund(refund)
+    writing.changes.move_transfer(original, returning)
+    writing.leave_to_workers()
+    return refund
+
+
+def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, original: Transfer, books: _Books) -> Refund:
+    """Both sides of a refund between two holders of ours."""
+    assert new.sent is not None, "a book transfer has two sides"
+    sent = books.transfers[new.sent.id]
+    received = _open_received(new, refund, sent)
+    writing.announce_refund(received)
+    amount_cents = refund.amount_cents
+    taken = writing.post(
+        refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id
+    )
+    given = writing.post(
+        sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id
+    )
+    settled: list[tuple[Refund, datetime]] = [(refund, taken.created_at), (received, given.created_at)]
+    sides = [refund_rules.settle_refund(side, settled_at) for side, settled_at in settled]
+    for side in sides:
+        writing.announce_refund(side)
+        writing.changes.add_refund(side)
+    for transfer in (original, sent):
+        after = books.transfers[transfer.id] = transfer_rules.return_part(transfer, amount_cents, writing.now)
+        writing.changes.move_transfer(transfer, after)
+        if after.status == "RETURNED" and after.charge_id is not None:
+            return_paid_charge(writing, books.charges, after.charge_id)
+    return sides[0]
+
+
+def _open_refund(writing: WriteGroup, new: NewRefund, original: Transfer) -> Refund:
+    return Refund(
+        id=new.refund_id,
+        holder_id=new.holder_id,
+        transfer_id=original.id,
+        flow="OUT",
+        is_book=original.is_book,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        return_id=new.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        correlation_id=original.correlation_id,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        reason=new.request.reason,
+        description=new.request.description,
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        due_at=None if original.is_book else writing.now,
+        handed_at=None,
+        asked_count=0,
+        settled_at=None,
+        created_at=writing.now,
+        modified_at=writing.now,
+    )
+
+
+def _open_received(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
+    return msgspec.structs.replace(
+        refund,
+        id=new.received_id,
+        holder_id=sent.holder_id,
+        transfer_id=sent.id,
+        flow="IN",
+        external_id=None,
+        fingerprint=None,
+        slot=sent.slot,
+    )
+
+
+async def _check_may_withdraw(context: "Context", caller: Caller) -> None:
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is not None and not balance.may_withdraw:
+        raise errors.HolderBlocked("the holder may not withdraw")
+
+
+async def _find_replay(context: "Context", caller: Caller, request: RefundRequest) -> Refund | None:
+    if request.external_id is None:
+        return None
+    refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
+    if refund is None:
+        return None
+    outcome = _replay(refund, fingerprint(request))
+    if isinstance(outcome, errors.PixConnectError):
+        raise outcome
+    return outcome
+
+
+def _replay(refund: Refund, wanted: bytes) -> Refund | errors.PixConnectError:
+    if refund.fingerprint == wanted:
+        return refund
+    return errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+
+
+def _found(refund: Refund | None, parameter: str) -> Refund:
+    if refund is None:
+        raise errors.NotFound(f"{parameter}: there is no such refund")
+    return refund

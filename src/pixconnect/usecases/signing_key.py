@@ -1,0 +1,332 @@
+"""The keys that sign tokens, webhooks and QR code payloads: made, published, used, replaced and forgotten.
+
+Each process holds the keys in a ``Keyring``, which reads them again every few seconds. A new key is published a minute before
+it signs, so every keyring knows it by then; one that nobody could have seen yet (the very first, or the first for a new
+host) signs at once, and whoever meets its unknown name reads again.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain import signing as signing_rules
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.signing import SigningKey
+from pixconnect.foundation import certificates, jose
+from pixconnect.store import signing_key as signing_key_store
+from pixconnect.store.signing_key import Authority
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from joserfc.jwk import ECKey
+
+    from pixconnect.domain.clock import Clock
+    from pixconnect.domain.secret_box import SecretBox
+    from pixconnect.foundation.pool import Connection, Pool
+    from pixconnect.usecases.context import Policy
+    from pixconnect.usecases.operator import SigningContext
+
+RELOAD_INTERVAL_S = 20.0
+"""How often a process reads the keys again; three times within ``PUBLISHED_AHEAD``."""
+RELOAD_UNKNOWN_INTERVAL_S = 1.0
+"""How often at most an unknown ``kid`` or a look at the published keys makes us read them again."""
+READ_TIMEOUT_S = 2.0
+STALE_AFTER_S = 120.0
+"""The health check complains when the keys were last read this long ago."""
+_PRIVATE_KEPT = timedelta(minutes=10)
+"""How long a private part outlives its last signature: a slow process may still ask for it."""
+_AUTHORITY_NAME = "Pix Connect CA"
+_ABOUT_AUTHORITY = "certificate_authority"
+_DATABASE_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+_log = structlog.get_logger(__name__)
+
+
+async def rotate(context: "SigningContext") -> SigningKey:
+    """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host.
+
+    An operator's environment need not know the service's host: where it has no key, the host of the newest key is meant.
+
+    Raises:
+        SealBroken: The certificate authority was sealed with another secret key.
+    """
+    async with context.pool.acquire() as connection, connection.transaction():
+        await signing_key_store.lock(connection)
+        keys = await signing_key_store.list_all(connection)
+        host = _host(context)
+        if keys and signing_rules.newest_key(keys, host) is None:
+            host = keys[0].host
+        return await _make_key(context, connection, keys, host)
+
+
+async def rotate_if_due(context: "SigningContext") -> SigningKey | None:
+    """Make a new key if there is none, or the newest is old, or its certificate is; forget what nobody needs.
+
+    Every process calls this before it serves and when its keyring sees that it is time; housekeeping once an hour.
+
+    Returns:
+        The new key, or ``None``.
+
+    Raises:
+        SealBroken: The certificate authority was sealed with another secret key.
+    """
+    async with context.pool.acquire() as connection, connection.transaction():
+        await signing_key_store.lock(connection)
+        keys = await signing_key_store.list_all(connection)
+        host = _host(context)
+        newest = signing_rules.newest_key(keys, host)
+        made = None
+        if signing_rules.is_rotation_due(newest, context.clock.real_now(), _rotated_every(context)):
+            made = await _make_key(context, connection, keys, host)
+        await _forget(context, connection, keys)
+        return made
+
+
+async def _make_key(
+    context: "SigningContext", connection: "Connection", keys: list[SigningKey], host: str
+) -> SigningKey:
+    now = context.clock.real_now()
+    is_first = signing_rules.newest_key(keys, host) is None
+    key = jose.make_key()
+    kid = jose.thumbprint(key)
+    authority_key, authority = await _open_authority(context, connection, now)
+    leaf = certificates.issue_leaf(key, host, authority_key, authority.certificate, now)
+    made = SigningKey(
+        kid=kid,
+        public_jwk=jose.write_public_jwk(key),
+        private_sealed=context.secret_box.seal(jose.write_private_key(key), _about_key(kid)),
+        certificates=(leaf.der, authority.certificate),
+        host=host,
+        expires_at=min(leaf.expires_at, authority.expires_at),
+        created_at=now,
+        signs_from=now if is_first else now + signing_rules.PUBLISHED_AHEAD,
+    )
+    await signing_key_store.insert(connection, made)
+    _log.info("signing key made", kid=kid, signs_from=made.signs_from.isoformat())
+    return made
+
+
+async def _open_authority(
+    context: "SigningContext", connection: "Connection", now: "datetime"
+) -> "tuple[ECKey, Authority]":
+    """The authority that signs certificates now; a new one where the old would end before its leaf."""
+    found = await signing_key_store.find_authority(connection)
+    if found is not None and found.expires_at >= now + certificates.LEAF_LIFETIME:
+        return jose.read_private_key(context.secret_box.open(found.private_sealed, _ABOUT_AUTHORITY)), found
+    key = jose.make_key()
+    certificate = certificates.make_authority(key, _AUTHORITY_NAME, now)
+    authority = Authority(
+        private_sealed=context.secret_box.seal(jose.write_private_key(key), _ABOUT_AUTHORITY),
+        certificate=certificate.der,
+        expires_at=certificate.expires_at,
+        created_at=now,
+    )
+    await signing_key_store.insert_authority(connection, authority)
+    return key, authority
+
+
+async def _forget(context: "SigningContext", connection: "Connection", keys: list[SigningKey]) -> None:
+    now = context.clock.real_now()
+    published_for = _published_for(context)
+    published = {key.kid for key in signing_rules.published_keys(keys, now, published_for)}
+    done = [
+        key.kid
+        for key in keys
+        if (last_signature_at := signing_rules.superseded_at(key, keys)) and last_signature_at + _PRIVATE_KEPT < now
+    ]
+    await signing_key_store.delete(connection, [key.kid for key in keys if key.kid not in published])
+    await signing_key_store.forget_private(connection, done)
+
+
+class Keyring:
+    """The keys as this process sees them: signs with the current one, and knows those that others still need.
+
+    It is the ``Signer`` of everything in this process.
+
+    Args:
+        pool: Connections as ``pixconnect_service``.
+        clock: Time.
+        policy: The operator's rules.
+        secret_box: Opens private keys.
+    """
+
+    def __init__(self, *, pool: "Pool", clock: "Clock", policy: "Policy", secret_box: "SecretBox") -> None:
+        self.pool = pool
+        self.clock = clock
+        self.policy = policy
+        self.secret_box = secret_box
+        self._host = _host(self)
+        self._keys: list[SigningKey] = []
+        self._private: dict[str, jose.PrivateKey] = {}
+        self._public: dict[str, ECKey] = {}
+        self._tokens_until: dict[str, datetime] = {}
+        self._read_at_s = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Make the first key if there is none, and read what there is."""
+        await rotate_if_due(self)
+        await self.reload()
+
+    async def keep_fresh(self) -> None:
+        """Read the keys again, again and again, and make the next when it is due; run this as a task and cancel it."""
+        while True:
+            await asyncio.sleep(RELOAD_INTERVAL_S)
+            try:
+                await self.reload()
+                if self._is_rotation_due():
+                    await rotate_if_due(self)
+            except (errors.ServiceUnavailable, SealBroken, *_DATABASE_GONE) as error:
+                _log.warning("signing keys not read", reason=type(error).__name__)
+
+    async def reload(self) -> None:
+        """Read the keys.
+
+        Raises:
+            ServiceUnavailable: The database gave no answer.
+            SealBroken: A key that must sign was sealed with another secret key.
+        """
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                keys = await signing_key_store.list_all(self.pool)
+        except _DATABASE_GONE:
+            raise errors.ServiceUnavailable("signing keys: the database gives no answer") from None
+        self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
+        self._public = {key.kid: self._public.get(key.kid) or jose.read_public_jwk(key.public_jwk) for key in keys}
+        self._keys = keys
+        self._read_at_s = self.clock.monotonic_s()
+        outlived_by = timedelta(seconds=self.policy.token_lifetime_s) + signing_rules.PUBLISHED_AHEAD
+        self._tokens_until = {
+            key.kid: last_signature_at + outlived_by
+            for key in keys
+            if (last_signature_at := signing_rules.superseded_at(key, keys))
+        }
+
+    async def reload_if_older(self, age_s: float = RELOAD_UNKNOWN_INTERVAL_S) -> None:
+        """Read the keys unless that was done just now; whoever comes meanwhile waits for the same answer."""
+        async with self._reading:
+            if self.clock.monotonic_s() - self._read_at_s >= age_s:
+                await self.reload()
+
+    def token_verification_key(self, kid: str) -> "ECKey | None":
+        """The public key of this name, while a token that it signed can still be good, as far as this process knows.
+
+        A replaced key is published for long after: somebody who stole it must not make tokens for as long.
+        """
+        until = self._tokens_until.get(kid)
+        return None if until is not None and self.clock.real_now() > until else self._public.get(kid)
+
+    def token_key(self) -> jose.PrivateKey:
+        """The key that signs now.
+
+        Raises:
+            ServiceUnavailable: There is none.
+        """
+        return self._private[self._current().kid]
+
+    def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
+        """A compact JWS over these bytes."""
+        return self.token_key().sign(payload, header)
+
+    def sign_location(self, payload: bytes, jku: str) -> str:
+        """A compact JWS over a QR code's payload, with what a payer's institution needs to check it."""
+        key = self._current()
+        thumbprint = jose.certificate_thumbprint(key.certificates[0])
+        return self._private[key.kid].sign(payload, {"jku": jku, "typ": "JWS", "x5t#S256": thumbprint})
+
+    def sign_detached(self, body: bytes) -> str:
+        """``header..signature`` over a body that is sent beside it."""
+        return self.token_key().sign_detached(body)
+
+    def public_key_document(self) -> dict[str, object]:
+        """The current key as a JWK, the same as PEM, and every key still needed to verify something.
+
+        Raises:
+            ServiceUnavailable: There is no current key.
+        """
+        key = self._current()
+        return {
+            **jose.published_jwk(key.kid, key.public_jwk),
+            "pem": jose.write_public_pem(self._public[key.kid]),
+            "keys": self.key_set()["keys"],
+        }
+
+    def key_set(self) -> dict[str, list[dict[str, str]]]:
+        """The published keys as a bare JWK set (RFC 7517), the latest first."""
+        return {"keys": [jose.published_jwk(key.kid, key.public_jwk) for key in self._published()]}
+
+    def certified_key_set(self) -> dict[str, list[dict[str, str | list[str]]]]:
+        """The same set with certificate chains: what ``jku`` of a QR code's payload leads to."""
+        return {
+            "keys": [
+                {**jose.published_jwk(key.kid, key.public_jwk), **jose.certificate_members(key.certificates)}
+                for key in self._published()
+            ]
+        }
+
+    def check(self) -> None:
+        """Sign something and verify it.
+
+        Raises:
+            ServiceUnavailable: There is no key, its certificate is over, or the keys were not read for long.
+        """
+        key = self._current()
+        if key.expires_at <= self.clock.real_now():
+            raise errors.ServiceUnavailable("signing key: its certificate has expired")
+        if self.clock.monotonic_s() - self._read_at_s > STALE_AFTER_S:
+            raise errors.ServiceUnavailable("signing key: not read from the database for too long")
+        if not jose.is_signed_by(self.sign_jws(b"check"), self._public[key.kid]):
+            raise errors.ServiceUnavailable("signing key: what it signs cannot be verified")
+
+    def _is_rotation_due(self) -> bool:
+        newest = signing_rules.newest_key(self._keys, self._host)
+        return signing_rules.is_rotation_due(newest, self.clock.real_now(), _rotated_every(self))
+
+    def _published(self) -> list[SigningKey]:
+        return signing_rules.published_keys(self._keys, self.clock.real_now(), _published_for(self))
+
+    def _current(self) -> SigningKey:
+        key = signing_rules.current_key(self._keys, self._host, self.clock.real_now())
+        if key is None or key.kid not in self._private:
+            raise errors.ServiceUnavailable("signing key: there is none to sign with")
+        return key
+
+    def _open(self, key: SigningKey) -> jose.PrivateKey:
+        known = self._private.get(key.kid)
+        if known is not None:
+            return known
+        opened = self.secret_box.open(key.private_sealed or b"", _about_key(key.kid))
+        return jose.PrivateKey(jose.read_private_key(opened), key.kid)
+
+
+async def check_signing_key(keyring: Keyring) -> None:
+    """What the health check asks.
+
+    Raises:
+        ServiceUnavailable: Nothing can be signed; the message says why.
+    """
+    keyring.check()
+
+
+def _host(context: "SigningContext") -> str:
+    """Where QR code payloads are served: the name in the certificates."""
+    return urlsplit("//" + context.policy.location_prefix).hostname or ""
+
+
+def _rotated_every(context: "SigningContext") -> timedelta:
+    return timedelta(days=context.policy.signing_key_rotation_days)
+
+
+def _published_for(context: "SigningContext") -> timedelta:
+    return timedelta(days=context.policy.signing_key_published_days)
+
+
+def _about_key(kid: str) -> str:
+    return f"signing_key:{kid}"

@@ -1,0 +1,46 @@
+"""Statements: fixed in one query, read in parts."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pixconnect.domain.access import Caller
+from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.store import statement as statement_store
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+
+LINES_A_PART: Final = 100
+"""Read and written at once: so few that other requests of the process hardly wait for them."""
+
+
+async def open_statement(context: "Context", caller: Caller, initial_at: datetime, final_at: datetime) -> Statement:
+    """Fix a statement: what is in it now is what will be read.
+
+    Args:
+        context: The process's.
+        caller: Whose statement.
+        initial_at: The first instant included.
+        final_at: The last instant included; before ``initial_at``, the statement is empty.
+    """
+    account = await context.directory.read_account(caller.holder_id)
+    extent = await statement_store.find_extent(context.pool, caller.holder_id, initial_at, final_at)
+    return Statement(
+        holder_id=caller.holder_id,
+        account=account.party,
+        initial_at=initial_at,
+        final_at=final_at,
+        made_at=context.clock.now(),
+        extent=extent,
+    )
+
+
+async def read_parts(context: "Context", statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
+    """The lines, oldest first, part by part; between two parts no connection is held, however slow the reader is."""
+    extent = statement.extent
+    for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
+        last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
+        lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)
+        assert len(lines) == last_number - first_number + 1, "numbers have no gaps"
+        yield lines

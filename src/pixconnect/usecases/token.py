@@ -1,0 +1,206 @@
+"""Who is calling: access tokens, verified on every request.
+
+A verified token is remembered with its caller until it expires, and that memory counts only while the last good look at
+``access_revision`` is under a second old::
+
+    known token, fresh look ────────────────────────────────────────── caller (no waiting: a look-up and two comparisons)
+    known token, old look ──── look again ── nobody was shut out ───── caller
+                                         └── somebody was ─ drop whoever is no longer active
+    unknown token ── signature, claims ── is its client active? ────── caller, remembered
+    no answer from the database ────────────────────────────────────── ServiceUnavailable
+
+So whoever is disabled is shut out everywhere within a second, and a database that is gone shuts out everybody.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import AUDIENCE, Caller
+from pixconnect.foundation import jose
+from pixconnect.store import access as access_store
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.signing_key import Keyring
+
+VERDICTS_MAX = 8192
+"""Tokens remembered at most, about 1 KiB each; of more, those asked for longest ago are forgotten."""
+TOKEN_LENGTH_MAX = 4096
+FRESH_FOR_S = 1.0
+"""How long a good look at the revision counts, from when it began."""
+LOOK_INTERVAL_S = 0.3
+"""How often we look while requests come in, so that hardly any request has to."""
+LOOK_TIMEOUT_S = 0.9
+"""Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
+
+_SCHEME = b"Bearer "
+_DATABASE_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a token was found to be.
+
+    Attributes:
+        caller: Whose it is.
+        expires_at_s: Real time, in seconds of Unix time.
+    """
+
+    caller: Caller
+    expires_at_s: int
+
+
+class TokenVerifier:
+    """Verifies the ``Authorization`` header of every request in this process.
+
+    Args:
+        context: Of this process.
+        keyring: The keys that tokens are signed with.
+    """
+
+    def __init__(self, context: "Context", keyring: "Keyring") -> None:
+        self._pool = context.pool
+        self._issuer = context.policy.auth_url
+        self._keyring = keyring
+        self._real_now = context.clock.real_now
+        self._monotonic_s = context.clock.monotonic_s
+        self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
+        self._unix_minus_monotonic_s = 0.0
+        self._was_asked = False
+        self._looking: asyncio.Task[bool] | None = None
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """The caller of a header that was verified before, without waiting.
+
+        Args:
+            authorization: The header's value.
+
+        Returns:
+            The caller, or ``None`` where only ``verify`` can tell.
+        """
+        verdict = self._verdicts.get(authorization)
+        if verdict is None:
+            return None
+        self._was_asked = True
+        now_s = self._monotonic_s()
+        # The wall clock is read at each look, at most a second ago: reading it here would cost as much as all the rest.
+        if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= verdict.expires_at_s:
+            return None
+        self._verdicts.move_to_end(authorization)
+        return verdict.caller
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        """Find out who is calling.
+
+        Args:
+            authorization: The header's value; ``None`` if there was none.
+
+        Returns:
+            The caller.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: The database must be asked and gives no answer.
+        """
+        if authorization is None:
+            raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
+        known = self._verdicts.get(authorization)
+        if known is not None and self._real_now().timestamp() < known.expires_at_s:
+            await self._look_if_stale()
+            caller = self.recall(authorization)
+            if caller is not None:
+                return caller
+        claims = await self._read_claims(authorization)
+        if self._real_now().timestamp() >= claims.exp:
+            self._verdicts.pop(authorization, None)
+            raise errors.Unauthorized("Authorization: token expired")
+        caller = Caller(client_id=claims.sub, holder_id=claims.holder_id, scopes=frozenset(claims.scope.split()))
+        await self._look_if_stale()
+        revision = await self._check_standing(caller)
+        # Asked at another revision than the one we know, the answer may be older than our next look believes.
+        if revision == self._revision:
+            self._remember(authorization, Verdict(caller=caller, expires_at_s=claims.exp))
+        return caller
+
+    async def keep_fresh(self) -> None:
+        """Look again and again while requests come in; run this as a task and cancel it at the end."""
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL_S)
+            if self._was_asked:
+                self._was_asked = False
+                await self._look()
+
+    async def _read_claims(self, authorization: bytes) -> jose.Claims:
+        token = authorization[len(_SCHEME) :]
+        if not authorization.startswith(_SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
+            raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
+        try:
+            kid = jose.read_token_kid(token)
+            key = self._keyring.token_verification_key(kid)
+            if key is None:
+                await self._keyring.reload_if_older()
+                key = self._keyring.token_verification_key(kid)
+            if key is None:
+                raise errors.Unauthorized("Authorization: the token is signed with an unknown key")
+            claims = jose.verify_token(token, key)
+        except jose.TokenInvalid as error:
+            raise errors.Unauthorized(f"Authorization: the token is invalid: {error}") from None
+        if claims.iss != self._issuer or claims.aud != AUDIENCE:
+            raise errors.Unauthorized("Authorization: the token is of another issuer or for another audience")
+        return claims
+
+    async def _check_standing(self, caller: Caller) -> int:
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                standing = await access_store.read_standing(self._pool, [caller.client_id])
+        except _DATABASE_GONE:
+            raise errors.ServiceUnavailable("the database gives no answer") from None
+        if caller.client_id not in standing.active:
+            raise errors.Unauthorized("Authorization: the token's client or holder is disabled")
+        return standing.revision
+
+    def _remember(self, authorization: bytes, verdict: Verdict) -> None:
+        self._was_asked = True
+        self._verdicts[authorization] = verdict
+        if len(self._verdicts) > VERDICTS_MAX:
+            self._verdicts.popitem(last=False)
+
+    async def _look_if_stale(self) -> None:
+        if self._monotonic_s() < self._fresh_until_s:
+            return
+        if not await self._look():
+            raise errors.ServiceUnavailable("the database gives no answer")
+
+    async def _look(self) -> bool:
+        """Look at the revision; whoever comes meanwhile waits for the same look, which no gone caller can cancel."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_once())
+        return await asyncio.shield(self._looking)
+
+    async def _look_once(self) -> bool:
+        began_at_s = self._monotonic_s()
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                revision = await access_store.read_revision(self._pool)
+                if revision != self._revision:
+                    await self._drop_inactive()
+        except _DATABASE_GONE:
+            return False
+        self._fresh_until_s = began_at_s + FRESH_FOR_S
+        self._unix_minus_monotonic_s = self._real_now().timestamp() - self._monotonic_s()
+        return True
+
+    async def _drop_inactive(self) -> None:
+        client_ids = {verdict.caller.client_id for verdict in self._verdicts.values()}
+        standing = await access_store.read_standing(self._pool, sorted(client_ids))
+        # Also those remembered while we asked: their answer may be from before the change. They are asked about again.
+        for authorization, verdict in list(self._verdicts.items()):
+            if verdict.caller.client_id not in standing.active:
+                del self._verdicts[authorization]
+        self._revision = standing.revision

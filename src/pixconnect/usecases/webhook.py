@@ -1,0 +1,259 @@
+"""Webhook endpoints, their deliveries, and the events: what their owner can do with them.
+
+A URL is judged, its name looked up, with no transaction open. Secrets go in and never come out again.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from pixconnect.domain import errors
+from pixconnect.domain import webhook as webhook_rules
+from pixconnect.domain.access import Caller
+from pixconnect.domain.event import Event
+from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint, EndpointChange, EndpointRequest
+from pixconnect.store import delivery_list as delivery_list_store
+from pixconnect.store import holder as holder_store
+from pixconnect.store import webhook as webhook_store
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+
+_BATCH_MAX = 5_000
+"""Deliveries that one statement makes or changes at most."""
+
+
+async def create_endpoint(context: "Context", caller: Caller, request: EndpointRequest) -> Endpoint:
+    """Register where a holder wants to be told.
+
+    Raises:
+        BadRequest: The event types or the secret.
+        LimitExceeded: The holder has as many endpoints as it can.
+        InvalidWebhookUrl: The URL.
+    """
+    event_types = webhook_rules.parse_event_types(request.event_types)
+    webhook_rules.check_secret(request.secret)
+    _check_count(await webhook_store.count(context.pool, caller.holder_id))
+    await context.receivers.check_url(request.url)
+    endpoint_id = await webhook_store.next_id(context.pool)
+    sealed = _seal(context, endpoint_id, request.secret)
+    async with context.pool.acquire() as connection, connection.transaction():
+        await webhook_store.lock_holder(connection, caller.holder_id)
+        _check_count(await webhook_store.count(connection, caller.holder_id))
+        now = await _read_now(context, connection)
+        endpoint = Endpoint(
+            id=endpoint_id,
+            holder_id=caller.holder_id,
+            url=request.url,
+            event_types=event_types,
+            status="active",
+            status_reason=None,
+            secret_sealed=sealed,
+            previous_secret_sealed=None,
+            previous_secret_until=None,
+            first_failure_at=None,
+            created_at=now,
+            modified_at=now,
+        )
+        await webhook_store.insert(connection, endpoint)
+    return endpoint
+
+
+async def list_endpoints(context: "Context", caller: Caller, span: Span) -> Page[Endpoint]:
+    """The holder's endpoints, newest first."""
+    return await webhook_store.read_page(context.pool, caller.holder_id, span)
+
+
+async def read_endpoint(context: "Context", caller: Caller, endpoint_id: int) -> Endpoint:
+    """One endpoint of the holder.
+
+    Raises:
+        NotFound: It has none of this id.
+    """
+    return _found(await webhook_store.find(context.pool, caller.holder_id, endpoint_id))
+
+
+async def change_endpoint(context: "Context", caller: Caller, endpoint_id: int, change: EndpointChange) -> Endpoint:
+    """Change an endpoint; from its next attempt on it counts.
+
+    Raises:
+        BadRequest: Nothing to change, the event types or the secret.
+        NotFound: The holder has no endpoint of this id.
+        InvalidWebhookUrl: The URL.
+    """
+    if change == EndpointChange():
+        raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
+    if change.event_types is not None:
+        webhook_rules.parse_event_types(change.event_types)
+    if change.secret is not None:
+        webhook_rules.check_secret(change.secret)
+    await read_endpoint(context, caller, endpoint_id)
+    if change.url is not None:
+        await context.receivers.check_url(change.url)
+    async with context.pool.acquire() as connection, connection.transaction():
+        before = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
+        now = await _read_now(context, connection)
+        after = _changed(context, before, change, now)
+        if after == before:
+            return before
+        after = structs.replace(after, modified_at=now)
+        await webhook_store.update(connection, after)
+        if after.status == "active" and before.status != "active":
+            await delivery_list_store.resume(connection, endpoint_id, now, _BATCH_MAX)
+    context.wake_workers()
+    return after
+
+
+async def delete_endpoint(context: "Context", caller: Caller, endpoint_id: int) -> Endpoint:
+    """Forget an endpoint. What was pending for it is given up.
+
+    Raises:
+        NotFound: The holder has no endpoint of this id.
+    """
+    async with context.pool.acquire() as connection, connection.transaction():
+        endpoint = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
+        await webhook_store.delete(connection, caller.holder_id, endpoint_id)
+    return endpoint
+
+
+async def list_deliveries(
+    context: "Context", caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+) -> Page[Delivery]:
+    """An endpoint's deliveries with their attempts, newest first; of one status, or of all.
+
+    Raises:
+        NotFound: The holder has no endpoint of this id.
+    """
+    await read_endpoint(context, caller, endpoint_id)
+    return await delivery_list_store.read_page(context.pool, endpoint_id, status, span)
+
+
+async def read_delivery(context: "Context", caller: Caller, delivery_id: int) -> Delivery:
+    """One delivery of the holder with its attempts.
+
+    Raises:
+        NotFound: It has none of this id.
+    """
+    delivery = await delivery_list_store.find(context.pool, caller.holder_id, delivery_id)
+    if delivery is None:
+        raise errors.NotFound("id: there is no such delivery")
+    return delivery
+
+
+async def redeliver(context: "Context", caller: Caller, delivery_id: int) -> Delivery:
+    """Start a delivery's schedule again, now; its attempts go on counting.
+
+    Raises:
+        NotFound: The holder has no delivery of this id.
+    """
+    await read_delivery(context, caller, delivery_id)
+    async with context.pool.acquire() as connection, connection.transaction():
+        now = await _read_now(context, connection)
+        await delivery_list_store.redeliver(connection, caller.holder_id, delivery_id, now)
+    context.wake_workers()
+    return await read_delivery(context, caller, delivery_id)
+
+
+async def redeliver_unacknowledged(context: "Context", caller: Caller, endpoint_id: int, since: datetime) -> int:
+    """Start the schedules of everything again that the endpoint has not acknowledged since an instant.
+
+    Returns:
+        How many deliveries.
+
+    Raises:
+        NotFound: The holder has no endpoint of this id.
+    """
+    await read_endpoint(context, caller, endpoint_id)
+    total_count, after_id = 0, 0
+    while True:
+        async with context.pool.acquire() as connection:
+            now = await _read_now(context, connection)
+        count, after_id = await delivery_list_store.redeliver_unacknowledged(
+            context.pool, endpoint_id, since, after_id, now, _BATCH_MAX
+        )
+        total_count += count
+        context.wake_workers()
+        if count < _BATCH_MAX:
+            return total_count
+
+
+async def list_events(context: "Context", caller: Caller, span: Span) -> Page[Event]:
+    """The holder's events, newest first; kept whether or not anybody was told."""
+    return await delivery_list_store.read_events(context.pool, caller.holder_id, span)
+
+
+async def replay_events(
+    context: "Context", caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+) -> int:
+    """Tell an endpoint every event of a time again, of the types that it asks for; while it is not active they wait.
+
+    Returns:
+        How many events.
+
+    Raises:
+        NotFound: The holder has no endpoint of this id.
+    """
+    endpoint = await read_endpoint(context, caller, endpoint_id)
+    total_count, after = 0, (initial_at, 0)
+    while True:
+        async with context.pool.acquire() as connection:
+            now = await _read_now(context, connection)
+        count, after = await delivery_list_store.replay(context.pool, endpoint, after, final_at, now, _BATCH_MAX)
+        total_count += count
+        context.wake_workers()
+        if count < _BATCH_MAX:
+            return total_count
+
+
+def _changed(context: "Context", before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
+    """The endpoint as its owner wants it, without the instant of the change."""
+    after = before
+    if change.url is not None:
+        after = structs.replace(after, url=change.url)
+    if change.event_types is not None:
+        after = structs.replace(after, event_types=webhook_rules.parse_event_types(change.event_types))
+    current = None if change.secret is None else _open_secret(context, before)
+    if change.secret is not None and change.secret != current:
+        after = structs.replace(
+            after,
+            secret_sealed=_seal(context, before.id, change.secret),
+            previous_secret_sealed=None if current is None else before.secret_sealed,
+            previous_secret_until=None if current is None else now + webhook_rules.SECRET_OVERLAP,
+        )
+    if change.status is not None and change.status != before.status:
+        # Patience starts anew: what failed before it was stopped says nothing about what its owner has mended since.
+        after = structs.replace(after, status=change.status, status_reason=None, first_failure_at=None)
+    return after
+
+
+def _seal(context: "Context", endpoint_id: int, secret: str) -> bytes:
+    return context.secret_box.seal(secret.encode(), webhook_rules.endpoint_seal(endpoint_id))
+
+
+def _open_secret(context: "Context", endpoint: Endpoint) -> str | None:
+    """The secret as it is; ``None`` if it was sealed with a key that is gone."""
+    try:
+        return context.secret_box.open(endpoint.secret_sealed, webhook_rules.endpoint_seal(endpoint.id)).decode()
+    except SealBroken:
+        return None
+
+
+async def _read_now(context: "Context", connection: "Connection") -> datetime:
+    """Service time, as far as the sandbox has moved it by now."""
+    context.clock.set_offset(await holder_store.read_clock_offset(connection))
+    return context.clock.now()
+
+
+def _check_count(count: int) -> None:
+    if count >= webhook_rules.ENDPOINTS_MAX:
+        raise errors.LimitExceeded(f"a holder can have {webhook_rules.ENDPOINTS_MAX} webhook endpoints")
+
+
+def _found(endpoint: Endpoint | None) -> Endpoint:
+    if endpoint is None:
+        raise errors.NotFound("id: there is no such webhook endpoint")
+    return endpoint

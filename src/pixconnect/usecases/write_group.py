@@ -1,0 +1,131 @@
+"""A group's transaction while its requests are decided one after the other.
+
+What one request of the group does is seen by the next: balances, and whatever else a use case carries along, are kept here and
+changed in memory, and everything is written once at the end.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pixconnect.domain import ledger as ledger_rules
+from pixconnect.domain.charge import Charge, announce_charge
+from pixconnect.domain.event import EventName
+from pixconnect.domain.ledger import Account, Balance, LedgerEntry
+from pixconnect.domain.refund import Refund, announce_refund
+from pixconnect.domain.transfer import Transfer, announce_transfer
+from pixconnect.store import ledger as ledger_store
+from pixconnect.store import write_group as write_group_store
+from pixconnect.store.changes import Changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.group_commit import GroupCommits
+
+
+class WriteGroup:
+    """Time, ids and balances of one group, and what it will write.
+
+    Args:
+        groups: Will wake workers once this group is durable.
+        connection: With the group's transaction open.
+        now: Service time, the same for the whole group.
+        first_id: Of the group's block.
+        balances: By holder, locked.
+    """
+
+    def __init__(
+        self,
+        groups: "GroupCommits",
+        connection: "Connection",
+        now: datetime,
+        first_id: int,
+        balances: Mapping[int, Balance],
+    ) -> None:
+        self.connection = connection
+        self.now = now
+        self.balances = dict(balances)
+        self.changes = Changes()
+        self._groups = groups
+        self._has_work = False
+        self._next_event_id = first_id
+        self._next_entry_id = first_id
+        self._last_id = first_id + write_group_store.BLOCK_SIZE - 1
+
+    def post(
+        self,
+        holder_id: int,
+        debit_account: Account,
+        credit_account: Account,
+        amount_cents: int,
+        *,
+        transfer_id: int | None = None,
+        refund_id: int | None = None,
+    ) -> LedgerEntry:
+        """Move money between two accounts of a holder.
+
+        Returns:
+            The entry; its instant is when the money moved.
+        """
+        balance, entry = ledger_rules.post(
+            self.balances[holder_id],
+            debit_account,
+            credit_account,
+            amount_cents,
+            entry_id=self._next_entry_id,
+            now=self.now,
+            transfer_id=transfer_id,
+            refund_id=refund_id,
+        )
+        assert self._next_entry_id <= self._last_id, "the group has no entry ids left"
+        self._next_entry_id += 1
+        self.balances[holder_id] = balance
+        self.changes.add_entry(entry)
+        return entry
+
+    def announce_charge(self, charge: Charge, name: EventName) -> None:
+        """Tell what has just happened to a charge."""
+        self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
+
+    def announce_transfer(self, transfer: Transfer) -> None:
+        """Tell the state that a transfer has just reached."""
+        self.changes.add_event(announce_transfer(transfer, self._take_event_id()))
+
+    def announce_refund(self, refund: Refund) -> None:
+        """Tell the state that a refund has just reached."""
+        self.changes.add_event(announce_refund(refund, self._take_event_id()))
+
+    def leave_to_workers(self) -> None:
+        """Something of this group is due at once: a worker must hear of it when it is durable."""
+        self._has_work = True
+
+    async def write(self) -> None:
+        """Write everything that was decided."""
+        has_deliveries = await self.changes.write(self.connection)
+        if has_deliveries or self._has_work:
+            self._groups.wake_after_commit(self.connection)
+
+    def _take_event_id(self) -> int:
+        assert self._next_event_id <= self._last_id, "the group has no event ids left"
+        self._next_event_id += 1
+        return self._next_event_id - 1
+
+
+async def open_write_group(
+    context: "Context", connection: "Connection", holder_ids: "Iterable[int]" = ()
+) -> WriteGroup:
+    """Begin a group: lock balances in ascending order, then read the clock and take ids.
+
+    Args:
+        context: Of this process; its clock takes over the offset.
+        connection: With the group's transaction open.
+        holder_ids: Whose balances the group may change.
+    """
+    wanted = sorted(set(holder_ids))
+    balances = await ledger_store.lock_balances(connection, wanted) if wanted else {}
+    offset_us, first_id = await write_group_store.open_group(connection)
+    context.clock.set_offset(timedelta(microseconds=offset_us))
+    return WriteGroup(context.groups, connection, context.clock.now(), first_id, balances)

@@ -1,0 +1,246 @@
+"""Signing keys from their making to their end, and what is published of them."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+from cryptography import x509
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from pixconnect.domain import errors
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.signing import Signer
+from pixconnect.usecases import signing_key
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.signing_key import Keyring
+from support import identity
+from support.identity import SetClock
+from support.postgres import Addresses
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def context(database: Addresses, clock: SetClock) -> AsyncIterator[Context]:
+    async with identity.open_context(database.service_url, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def keyring(context: Context) -> Keyring:
+    return await identity.start_keyring(context)
+
+
+def kids(keyring: Keyring) -> list[str]:
+    return [key["kid"] for key in keyring.key_set()["keys"]]
+
+
+async def test_a_keyring_is_a_signer(keyring: Keyring) -> None:
+    def sign(signer: Signer) -> str:
+        return signer.sign_jws(b"x")
+
+    assert sign(keyring)
+
+
+async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
+    compact = keyring.sign_jws(b"payload", {"typ": "example"})
+    header, payload, signature = identity.split(compact)
+    key = identity.public_key(keyring.public_key_document())
+    assert (header["alg"], header["typ"], payload) == ("ES256", "example", b"payload")
+    assert identity.is_signed(compact.rpartition(".")[0], signature, key)
+
+
+async def test_two_processes_that_start_together_make_one_key(
+    database: Addresses, clock: SetClock, context: Context
+) -> None:
+    async with identity.open_context(database.service_url, clock) as other:
+        keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))
+    assert kids(keyrings[0]) == kids(keyrings[1])
+    assert len(kids(keyrings[0])) == 1
+
+
+async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: SetClock) -> None:
+    old = keyring.token_key().kid
+    new = (await signing_key.rotate(context)).kid
+    await keyring.reload()
+    assert kids(keyring) == [new, old]
+    clock.pass_s(59)
+    assert keyring.token_key().kid == old
+    clock.pass_s(1)
+    assert keyring.token_key().kid == new
+
+
+async def test_keys_are_read_again_in_time(
+    context: Context, keyring: Keyring, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
+    keeping = asyncio.create_task(keyring.keep_fresh())
+    new = (await signing_key.rotate(context)).kid
+    await asyncio.sleep(0.2)
+    keeping.cancel()
+    clock.pass_s(60)
+    assert keyring.token_key().kid == new
+
+
+async def test_a_keyring_makes_the_next_key_when_it_is_time(
+    keyring: Keyring, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
+    clock.pass_s(90 * DAY_S)
+    keeping = asyncio.create_task(keyring.keep_fresh())
+    await asyncio.sleep(0.3)
+    keeping.cancel()
+    assert len(kids(keyring)) == 2
+
+
+async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    old = kids(keyring)[0]
+    new = (await signing_key.rotate(context)).kid
+    clock.pass_s(60 + 30 * DAY_S)
+    await signing_key.rotate_if_due(context)
+    await keyring.reload()
+    assert kids(keyring) == [new, old]
+    clock.pass_s(1)
+    assert kids(keyring) == [new]
+    await signing_key.rotate_if_due(context)
+    assert await context.pool.fetchval("select count(*) from signing_key") == 1
+
+
+async def test_the_private_part_is_forgotten_once_it_signs_no_more(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    await signing_key.rotate(context)
+    clock.pass_s(60 + 601)
+    await signing_key.rotate_if_due(context)
+    rows = await context.pool.fetch("select private_sealed is null as gone from signing_key order by signs_from")
+    assert [row["gone"] for row in rows] == [True, False]
+    await keyring.reload()
+    assert keyring.sign_jws(b"x")
+
+
+async def test_keys_are_replaced_by_schedule_with_their_certificates(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    assert await signing_key.rotate_if_due(context) is None
+    clock.pass_s(89 * DAY_S)
+    assert await signing_key.rotate_if_due(context) is None
+    clock.pass_s(DAY_S)
+    made = await signing_key.rotate_if_due(context)
+    assert made is not None
+    assert made.expires_at > clock.real_now() + timedelta(days=365)
+    assert await signing_key.rotate_if_due(context) is None
+
+
+async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
+    database: Addresses, clock: SetClock, context: Context, keyring: Keyring
+) -> None:
+    clock.pass_s(10)
+    async with identity.open_context(database.service_url, clock, location_prefix="pix.example.com:8443/qr/") as moved:
+        there = await identity.start_keyring(moved)
+        leaf = base64.b64decode(there.certified_key_set()["keys"][0]["x5c"][0])
+        names = x509.load_der_x509_certificate(leaf).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        assert names.value.get_values_for_type(x509.DNSName) == ["pix.example.com"]
+        await keyring.reload()
+        assert there.token_key().kid != keyring.token_key().kid
+        assert kids(there) == kids(keyring)
+        assert await signing_key.rotate_if_due(context) is None
+        assert await signing_key.rotate_if_due(moved) is None
+
+
+async def test_an_operator_elsewhere_rotates_the_key_of_the_service(
+    database: Addresses, clock: SetClock, keyring: Keyring
+) -> None:
+    async with identity.open_context(database.service_url, clock, location_prefix="localhost/qr/") as elsewhere:
+        made = await signing_key.rotate(elsewhere)
+    clock.pass_s(60)
+    await keyring.reload()
+    assert keyring.token_key().kid == made.kid
+
+
+async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring, clock: SetClock) -> None:
+    clock.set_offset(timedelta(days=1000))
+    assert await signing_key.rotate_if_due(context) is None
+    keyring.check()
+
+
+async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Keyring, clock: SetClock) -> None:
+    jku = "http://127.0.0.1:8080/qr/jwks.json"
+    compact = keyring.sign_location(b'{"txid":"x"}', jku)
+    header, _, signature = identity.split(compact)
+    assert set(header) == {"alg", "kid", "jku", "typ", "x5t#S256"}
+    (jwk,) = [key for key in keyring.certified_key_set()["keys"] if key["kid"] == header["kid"]]
+    chain = [base64.b64decode(text, validate=True) for text in jwk["x5c"]]
+    leaf, authority = (x509.load_der_x509_certificate(der) for der in chain)
+    assert identity.thumbprint(chain[0]) == header["x5t#S256"] == jwk["x5t#S256"]
+    verifier = PolicyBuilder().store(Store([authority])).time(clock.real_now()).build_client_verifier()
+    subjects = verifier.verify(leaf, []).subjects
+    assert subjects is not None
+    assert [str(subject.value) for subject in subjects] == ["127.0.0.1"]
+    key: Any = leaf.public_key()
+    assert key.public_numbers() == identity.public_key(jwk).public_numbers()
+    assert identity.is_signed(compact.rpartition(".")[0], signature, key)
+
+
+async def test_a_detached_signature_is_verified_with_the_published_key(keyring: Keyring) -> None:
+    body = b'{"id": 1}'
+    head, middle, signature = keyring.sign_detached(body).split(".")
+    header = json.loads(identity.decode(head))
+    (jwk,) = [key for key in keyring.key_set()["keys"] if key["kid"] == header["kid"]]
+    assert middle == ""
+    assert identity.is_signed(f"{head}.{identity.encode(body)}", identity.decode(signature), identity.public_key(jwk))
+
+
+async def test_what_is_published_has_exactly_the_promised_members(keyring: Keyring) -> None:
+    document: dict[str, Any] = keyring.public_key_document()
+    assert set(document) == {"kid", "kty", "crv", "x", "y", "alg", "use", "pem", "keys"}
+    assert document["keys"] == keyring.key_set()["keys"]
+    assert all(set(key) == {"kid", "kty", "crv", "x", "y", "alg", "use"} for key in document["keys"])
+    assert document["pem"].startswith("-----BEGIN PUBLIC KEY-----")
+
+
+async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyring: Keyring) -> None:
+    connection = await asyncpg.connect(database.owner_url)
+    sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
+    await connection.close()
+    assert sealed[0] == 1
+    assert b"\x30\x81" not in sealed[:4]
+
+
+async def test_a_key_sealed_with_another_secret_key_is_said_so_and_not_replaced(
+    database: Addresses, clock: SetClock, keyring: Keyring
+) -> None:
+    async with identity.open_context(database.service_url, clock, secret_key=bytes(32)) as other:
+        with pytest.raises(SealBroken, match="another secret key"):
+            await identity.start_keyring(other)
+        assert await other.pool.fetchval("select count(*) from signing_key") == 1
+
+
+async def test_the_check_fails_without_a_key_and_when_keys_were_not_read_for_long(
+    context: Context, clock: SetClock
+) -> None:
+    with pytest.raises(errors.ServiceUnavailable, match="none to sign with"):
+        await signing_key.check_signing_key(identity.keyring_of(context))
+    keyring = await identity.start_keyring(context)
+    await signing_key.check_signing_key(keyring)
+    clock.pass_s(121)
+    with pytest.raises(errors.ServiceUnavailable, match="not read"):
+        await signing_key.check_signing_key(keyring)
+
+
+async def test_a_gone_database_leaves_the_keys_that_were_read(context: Context, keyring: Keyring) -> None:
+    await context.pool.close()
+    with pytest.raises(errors.ServiceUnavailable):
+        await keyring.reload()
+    assert keyring.sign_jws(b"x")

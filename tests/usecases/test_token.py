@@ -1,0 +1,363 @@
+"""Tokens on every request: verified once, remembered, and worth nothing a second after their client is shut out."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import SCOPES, Caller, IssuedClient
+from pixconnect.foundation import jose
+from pixconnect.usecases import access, holder, signing_key, token
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.token import TokenVerifier
+from support import identity
+from support.identity import SetClock, token_request
+from support.postgres import Addresses
+
+
+@dataclass
+class Process:
+    """What one API process has."""
+
+    context: Context
+    keyring: Keyring
+    verifier: TokenVerifier
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def processes(database: Addresses, clock: SetClock) -> AsyncIterator[list[Process]]:
+    async with AsyncExitStack() as stack:
+        made: list[Process] = []
+        for _ in range(2):
+            context = await stack.enter_async_context(identity.open_context(database.service_url, clock))
+            keyring = await identity.start_keyring(context)
+            made.append(Process(context, keyring, TokenVerifier(context, keyring)))
+        yield made
+
+
+@pytest.fixture
+def process(processes: list[Process]) -> Process:
+    return processes[0]
+
+
+@pytest.fixture
+async def issued(process: Process) -> IssuedClient:
+    owner = await identity.make_holder(process.context)
+    return await access.create_client(process.context, owner.id, "shop", SCOPES)
+
+
+async def make_header(process: Process, issued: IssuedClient) -> bytes:
+    request = token_request(issued.client.client_id, issued.client_secret)
+    return b"Bearer " + (await access.login(process.context, process.keyring, request)).access_token.encode()
+
+
+def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes each question to the database."""
+    asked: list[str] = []
+
+    def noting(original: Any) -> Any:
+        def ask(pool: Any, query: str, *arguments: Any, **keywords: Any) -> Any:
+            if pool is process.context.pool:
+                asked.append(query)
+            return original(pool, query, *arguments, **keywords)
+
+        return ask
+
+    for name in ("fetchval", "fetchrow", "fetch"):
+        monkeypatch.setattr(asyncpg.Pool, name, noting(getattr(asyncpg.Pool, name)))
+    return asked
+
+
+async def test_a_token_tells_who_is_calling(process: Process, issued: IssuedClient) -> None:
+    caller = await process.verifier.verify(await make_header(process, issued))
+    assert caller == Caller(
+        client_id=issued.client.client_id, holder_id=issued.client.holder_id, scopes=frozenset(SCOPES)
+    )
+
+
+async def test_a_known_token_is_recalled_without_asking_anybody(
+    process: Process, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = await make_header(process, issued)
+    assert process.verifier.recall(header) is None
+    caller = await process.verifier.verify(header)
+    asked = count_reads(process, monkeypatch)
+    assert process.verifier.recall(header) == caller
+    assert asked == []
+
+
+async def test_a_disabled_client_is_out_within_a_second_on_every_process(
+    processes: list[Process], issued: IssuedClient, clock: SetClock
+) -> None:
+    header = await make_header(processes[0], issued)
+    for process in processes:
+        await process.verifier.verify(header)
+    await access.disable_client(processes[0].context, issued.client.client_id)
+    clock.pass_s(1.0)
+    for process in processes:
+        assert process.verifier.recall(header) is None
+        with pytest.raises(errors.Unauthorized, match="disabled"):
+            await process.verifier.verify(header)
+
+
+async def test_a_disabled_holder_is_out_within_a_second_and_back_when_enabled(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    header = await make_header(process, issued)
+    await process.verifier.verify(header)
+    await holder.set_holder(process.context, issued.client.holder_id, holder.HolderChanges(is_disabled=True))
+    clock.pass_s(1.0)
+    with pytest.raises(errors.Unauthorized, match="disabled"):
+        await process.verifier.verify(header)
+    await holder.set_holder(process.context, issued.client.holder_id, holder.HolderChanges(is_disabled=False))
+    clock.pass_s(1.0)
+    await process.verifier.verify(header)
+    assert process.verifier.recall(header) is not None
+
+
+async def test_others_are_still_remembered_when_one_is_shut_out(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    other = await access.create_client(process.context, issued.client.holder_id, "other", SCOPES)
+    headers = [await make_header(process, one) for one in (issued, other)]
+    for header in headers:
+        await process.verifier.verify(header)
+    await access.disable_client(process.context, issued.client.client_id)
+    clock.pass_s(1.0)
+    await process.verifier.verify(headers[1])
+    assert process.verifier.recall(headers[0]) is None
+    assert process.verifier.recall(headers[1]) is not None
+
+
+async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_again(
+    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = await make_header(process, issued)
+    other = await access.create_client(process.context, issued.client.holder_id, "other", SCOPES)
+    await process.verifier.verify(await make_header(process, other))
+    original = token.access_store.read_standing
+
+    async def overtaken(*arguments: Any) -> Any:
+        """The answer is read, then the client is shut out and everybody looks, and only then does it arrive."""
+        standing = await original(*arguments)
+        monkeypatch.setattr(token.access_store, "read_standing", original)
+        await access.disable_client(process.context, issued.client.client_id)
+        clock.pass_s(1.0)
+        await process.verifier.verify(await make_header(process, other))
+        return standing
+
+    monkeypatch.setattr(token.access_store, "read_standing", overtaken)
+    await process.verifier.verify(header)
+    assert process.verifier.recall(header) is None
+    with pytest.raises(errors.Unauthorized):
+        await process.verifier.verify(header)
+
+
+async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
+    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token, "LOOK_INTERVAL_S", 0.01)
+    header = await make_header(process, issued)
+    await process.verifier.verify(header)
+    keeping = asyncio.create_task(process.verifier.keep_fresh())
+    for _ in range(5):
+        clock.pass_s(0.9)
+        process.verifier.recall(header)
+        await asyncio.sleep(0.1)
+        assert process.verifier.recall(header) is not None
+    await asyncio.sleep(0.1)
+    asked = count_reads(process, monkeypatch)
+    await asyncio.sleep(0.1)
+    assert asked == []  # nobody came
+    keeping.cancel()
+
+
+async def test_a_hundred_requests_share_one_look(
+    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = await make_header(process, issued)
+    await process.verifier.verify(header)
+    clock.pass_s(5)
+    asked = count_reads(process, monkeypatch)
+    await asyncio.gather(*(process.verifier.verify(header) for _ in range(100)))
+    assert len(asked) == 1
+
+
+async def test_a_gone_database_shuts_everybody_out_after_a_second(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    header = await make_header(process, issued)
+    await process.verifier.verify(header)
+    await process.context.pool.close()
+    clock.pass_s(0.9)
+    assert process.verifier.recall(header) is not None
+    clock.pass_s(0.1)
+    assert process.verifier.recall(header) is None
+    with pytest.raises(errors.ServiceUnavailable):
+        await process.verifier.verify(header)
+
+
+async def test_an_expired_token_is_told_so_whether_known_or_not(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    known, unknown = await make_header(process, issued), await make_header(process, issued)
+    await process.verifier.verify(known)
+    clock.pass_s(299)
+    await process.verifier.verify(known)
+    clock.pass_s(1)
+    for header in (known, unknown):
+        with pytest.raises(errors.Unauthorized, match="token expired"):
+            await process.verifier.verify(header)
+
+
+async def test_the_sandbox_clock_moves_no_token(process: Process, issued: IssuedClient, clock: SetClock) -> None:
+    header = await make_header(process, issued)
+    clock.set_offset(clock.real_now() - identity.START.replace(year=2020))
+    assert await process.verifier.verify(header)
+
+
+async def test_a_missing_or_malformed_header_is_unauthorized(process: Process, issued: IssuedClient) -> None:
+    token = (await make_header(process, issued)).removeprefix(b"Bearer ")
+    spoilt = [
+        None,
+        b"",
+        token,
+        b"Bearer",
+        b"Bearer ",
+        b"bearer " + token,
+        b"BEARER " + token,
+        b"Bearer  " + token,
+        b"Bearer\t" + token,
+        b"Bearer " + token + b" ",
+        b"Bearer " + token + b" x",
+        b" Bearer " + token,
+        b"Basic " + token,
+        b"Bearer " + token[:-1],
+        b"Bearer " + token + b"A",
+        b"Bearer " + token * 20,
+        b"Bearer \xff\xfe",
+    ]
+    for header in spoilt:
+        with pytest.raises(errors.Unauthorized, match=r"^Authorization: "):
+            await process.verifier.verify(header)
+
+
+def forge(process: Process, issued: IssuedClient, key: jose.PrivateKey | None = None, **changes: Any) -> bytes:
+    """A token that our own code would sign, right but for what it is given."""
+    now = int(identity.START.timestamp())
+    claims: dict[str, Any] = {
+        "iss": "http://127.0.0.1:8080",
+        "aud": "pix-connect",
+        "sub": issued.client.client_id,
+        "holder_id": issued.client.holder_id,
+        "scope": "charge.read",
+        "iat": now,
+        "exp": now + 300,
+        "jti": "1",
+    }
+    signer = key or process.keyring.token_key()
+    return b"Bearer " + signer.sign(json.dumps(claims | changes).encode(), {"typ": "at+jwt"}).encode()
+
+
+async def test_a_forgery_that_is_right_in_everything_passes(process: Process, issued: IssuedClient) -> None:
+    assert (await process.verifier.verify(forge(process, issued))).scopes == {"charge.read"}
+
+
+async def test_a_token_with_another_claim_is_refused(process: Process, issued: IssuedClient) -> None:
+    others: list[dict[str, Any]] = [
+        {"iss": "http://127.0.0.1:8081"},
+        {"iss": "http://127.0.0.1:8080/"},
+        {"aud": "other"},
+        {"aud": ["pix-connect"]},
+        {"sub": "unknown"},
+        {"exp": "1800000000"},
+        {"exp": int(identity.START.timestamp())},
+        {"holder_id": "1"},
+    ]
+    for changes in others:
+        with pytest.raises(errors.Unauthorized):
+            await process.verifier.verify(forge(process, issued, **changes))
+
+
+async def test_a_token_of_another_key_is_refused_under_our_name_and_under_its_own(
+    process: Process, issued: IssuedClient
+) -> None:
+    key = jose.make_key()
+    for kid in (process.keyring.token_key().kid, jose.thumbprint(key)):
+        with pytest.raises(errors.Unauthorized):
+            await process.verifier.verify(forge(process, issued, jose.PrivateKey(key, kid)))
+
+
+async def test_an_unknown_key_name_reads_the_keys_again_once_a_second(
+    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = [forge(process, issued, jose.PrivateKey(jose.make_key(), f"kid-{number}")) for number in range(20)]
+    asked = count_reads(process, monkeypatch)
+    clock.pass_s(1)
+    answers = await asyncio.gather(*(process.verifier.verify(header) for header in headers), return_exceptions=True)
+    assert {type(answer) for answer in answers} == {errors.Unauthorized}
+    assert len(asked) == 1
+
+
+async def test_a_token_of_a_key_that_another_process_made_is_accepted(
+    processes: list[Process], issued: IssuedClient, clock: SetClock
+) -> None:
+    await signing_key.rotate(processes[0].context)
+    await processes[0].keyring.reload()
+    clock.pass_s(60)
+    header = await make_header(processes[0], issued)
+    assert await processes[1].verifier.verify(header)
+
+
+async def test_a_replaced_key_verifies_its_tokens_until_they_expire_and_no_forgery_after(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    stolen = process.keyring.token_key()
+    await signing_key.rotate(process.context)
+    await process.keyring.reload()
+    clock.pass_s(59)
+    header = await make_header(process, issued)
+    clock.pass_s(299)
+    assert await process.verifier.verify(header)
+    clock.pass_s(100)
+    now = int(clock.real_now().timestamp())
+    with pytest.raises(errors.Unauthorized, match="unknown key"):
+        await process.verifier.verify(forge(process, issued, stolen, iat=now, exp=now + 300))
+    assert stolen.kid in str(process.keyring.key_set())
+
+
+async def test_no_more_tokens_are_remembered_than_there_is_room_for(
+    process: Process, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token, "VERDICTS_MAX", 3)
+    headers = [forge(process, issued, jti=str(number)) for number in range(4)]
+    for header in headers[:3]:
+        await process.verifier.verify(header)
+    process.verifier.recall(headers[0])
+    await process.verifier.verify(headers[3])
+    assert [process.verifier.recall(header) is not None for header in headers] == [True, False, True, True]
+
+
+async def test_a_caller_who_goes_away_does_not_spoil_the_look_for_others(
+    process: Process, issued: IssuedClient, clock: SetClock
+) -> None:
+    header = await make_header(process, issued)
+    await process.verifier.verify(header)
+    clock.pass_s(5)
+    gone = asyncio.create_task(process.verifier.verify(header))
+    stays = asyncio.create_task(process.verifier.verify(header))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await stays

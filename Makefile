@@ -1,0 +1,59 @@
+# Everything a developer types. `make` alone lists it; the text after ## is the list.
+.DEFAULT_GOAL := help
+.PHONY: help run test test-16 coverage check lint format types imports bench lock clean environment dev-environment
+
+# `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
+PYTHON ?=
+export PYTHON
+
+help: ## List what can be made
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+run: environment ## Run everything on this machine until Ctrl-C (PORT, PIXCONNECT_HOME)
+	@.venv/bin/pixconnect run --end-with-parent
+
+test: dev-environment ## Run every test
+	@.venv/bin/pytest -n auto --dist loadgroup -q
+
+test-16: dev-environment ## Run every test on PostgreSQL 16
+	@.venv/bin/pytest -n auto --dist loadgroup -q --postgres-version 16
+
+coverage: dev-environment ## Run every test and report which lines and branches they reach
+	@.venv/bin/coverage erase
+	@.venv/bin/coverage run -m pytest -n auto --dist loadgroup -q
+	@.venv/bin/coverage combine --quiet
+	@.venv/bin/coverage report --skip-covered
+
+check: lint types imports test ## Lint, types, import rules, tests
+
+lint: dev-environment ## Look at form and at common mistakes
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/ruff check --quiet .
+
+format: dev-environment ## Put the code into its form
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+types: dev-environment ## Check the types
+	@.venv/bin/pyright
+
+imports: dev-environment ## Check that imports go down
+	@.venv/bin/lint-imports
+
+bench: dev-environment ## Measure; a table and bench/results.json
+	@.venv/bin/python bench/run.py
+
+lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml
+	@.venv/bin/uv pip compile $(LOCKING) pyproject.toml --output-file requirements/run.txt
+	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build pyproject.toml --output-file requirements/dev.txt
+
+clean: ## Remove the environment and what tools left; never a PIXCONNECT_HOME
+	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
+
+LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+environment:
+	@python=$$(scripts/find_python) && "$$python" scripts/make_environment.py run
+
+dev-environment:
+	@python=$$(scripts/find_python) && "$$python" scripts/make_environment.py dev

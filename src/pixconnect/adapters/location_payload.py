@@ -1,0 +1,149 @@
+"""What stands behind a dynamic QR code, once its signature was verified: the scheme's ``CobPayload`` or ``CobVPayload``.
+
+Institutions write it in ways of their own, and so it is read liberally: numbers may be texts, a comma may separate the cents,
+fields that we do not need may be missing or wrong. The receiver's institution has the last word on every order anyway.
+"""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from pixconnect.domain import errors
+from pixconnect.domain.limit import SAO_PAULO
+from pixconnect.domain.location import OutsideCharge
+
+KEY_LENGTH_MAX: Final = 77
+
+_PAYABLE_FOR_S: Final = 86_400
+"""Of a charge that does not say (``CobExpiracao`` of the Pix API)."""
+_PAYABLE_AFTER_DUE_DAYS: Final = 30
+"""Of a charge with a due date that does not say."""
+_ANY_AMOUNT: Final = 1
+"""The ``modalidadeAlteracao`` of a charge whose payer names the amount."""
+
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_AMOUNT: Final = re.compile(r"([0-9]{1,10})(?:[.,]([0-9]{0,2}))?")
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
+
+_Number = int | float | str
+_Status = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
+
+
+class _Calendar(Struct, frozen=True, kw_only=True):
+    """When it can be paid: from an instant on for so many seconds, or until some days after a civil date."""
+
+    created_at: str | None = field(default=None, name="criacao")
+    payable_for_s: _Number | None = field(default=None, name="expiracao")
+    due_on: str | None = field(default=None, name="dataDeVencimento")
+    payable_after_due_days: _Number | None = field(default=None, name="validadeAposVencimento")
+
+
+class _Value(Struct, frozen=True, kw_only=True):
+    """How much; with a due date, ``final`` has fines and discounts of the day in it."""
+
+    original: _Number | None = None
+    final: _Number | None = None
+    change_mode: _Number | None = field(default=None, name="modalidadeAlteracao")
+
+
+class _Payload(Struct, frozen=True, kw_only=True):
+    """The parts that matter."""
+
+    txid: str
+    calendar: _Calendar = field(name="calendario")
+    value: _Value = field(name="valor")
+    key: str = field(name="chave")
+    status: _Status
+
+
+_read = msgspec.json.Decoder(_Payload).decode
+
+
+def parse_payload(octets: bytes) -> OutsideCharge:
+    """Read a payload.
+
+    Raises:
+        InvalidQrCode: It has not the form of a charge.
+    """
+    try:
+        payload = _read(octets)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _refusal(f"cannot be read: {error}") from None
+    if _TXID.fullmatch(payload.txid) is None:
+        raise _refusal("has a txid that is not 1 to 35 letters and digits")
+    if not 0 < len(payload.key) <= KEY_LENGTH_MAX:
+        raise _refusal(f"has a chave that is not 1 to {KEY_LENGTH_MAX} characters long")
+    try:
+        expires_at = _find_expiry(payload.calendar)
+    except (ValueError, OverflowError):
+        raise _refusal("has a calendario that names no instant") from None
+    return OutsideCharge(
+        txid=payload.txid,
+        key=payload.key,
+        amount_cents=_find_amount(payload),
+        status=payload.status,
+        expires_at=expires_at,
+    )
+
+
+def _find_amount(payload: _Payload) -> int | None:
+    """What must be paid; ``None`` for what the payer may choose."""
+    value = payload.value
+    if payload.calendar.due_on is not None or value.final is not None:
+        amount_cents = _parse_amount(value.final, "valor.final")
+    else:
+        amount_cents = _parse_amount(value.original, "valor.original")
+    change_mode = 0 if value.change_mode is None else _parse_count(value.change_mode, "valor.modalidadeAlteracao")
+    return None if amount_cents == 0 or change_mode == _ANY_AMOUNT else amount_cents
+
+
+def _parse_amount(number: _Number | None, name: str) -> int:
+    if number is None:
+        raise _refusal(f"has no {name}")
+    found = _AMOUNT.fullmatch(str(number))
+    if found is None:
+        raise _refusal(f"has a {name} that is no amount")
+    reais, cents = found.groups()
+    return int(reais) * 100 + int((cents or "").ljust(2, "0"))
+
+
+def _parse_count(number: _Number, name: str) -> int:
+    text = str(number).removesuffix(".0")
+    if _COUNT.fullmatch(text) is None:
+        raise _refusal(f"has a {name} that is no count")
+    return int(text)
+
+
+def _find_expiry(calendar: _Calendar) -> datetime | None:
+    """From when on it cannot be paid; ``None`` where nothing says so."""
+    if calendar.due_on is not None:
+        return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
+    if calendar.created_at is None:
+        return None
+    created_at = datetime.fromisoformat(calendar.created_at)
+    created_at = created_at.replace(tzinfo=UTC) if created_at.tzinfo is None else created_at.astimezone(UTC)
+    payable_for_s = _PAYABLE_FOR_S
+    if calendar.payable_for_s is not None:
+        payable_for_s = _parse_count(calendar.payable_for_s, "calendario.expiracao")
+    return created_at + timedelta(seconds=payable_for_s)
+
+
+def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
+    """The end of the last day in Sao Paulo; a last day at the weekend moves to Monday.
+
+    Holidays move it too, but not all payers have the same ones: an order after a holiday is the receiver's to judge.
+    """
+    days = _PAYABLE_AFTER_DUE_DAYS
+    if calendar.payable_after_due_days is not None:
+        days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
+    last_on = due_on + timedelta(days=days)
+    last_on += timedelta(days=max(0, 7 - last_on.weekday()) if last_on.weekday() >= 5 else 0)
+    return datetime.combine(last_on + timedelta(days=1), time(), SAO_PAULO).astimezone(UTC)
+
+
+def _refusal(reason: str) -> errors.InvalidQrCode:
+    return errors.InvalidQrCode(f"emv: the payload at its location {reason}")

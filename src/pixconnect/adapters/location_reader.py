@@ -1,0 +1,144 @@
+"""Reads what another institution serves behind its dynamic QR code, and believes it only when all of it holds.
+
+::
+
+    location ──GET──► compact JWS: header (alg kid jku x5t#S256) . payload . signature
+                                             │
+                jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
+                                                                      └──► has signed ──► the payload is read
+
+The locations' port (``domain.location.Locations``). Their hosts are chosen by whoever shows the code, so all requests go
+through ``OutgoingHttp``, which judges addresses and bounds time and size; both requests together have 10 s. What the other side
+got wrong is ``InvalidQrCode``; what may work later is ``LocationUnreachable``. In the sandbox a loopback location is fetched
+by plain http: merchants there have no TLS.
+"""
+
+import asyncio
+from typing import Final
+
+from pixconnect.adapters.certificate_chain import Trusted
+from pixconnect.adapters.http_connection import Answer, ConnectionFailed
+from pixconnect.adapters.location_payload import parse_payload
+from pixconnect.adapters.location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
+from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.domain import errors
+from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+
+BODY_LENGTH_MAX: Final = 64 * 1024
+LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
+"""For the ``OutgoingHttp`` that reads locations: one octet more than a body may have, so that a longer one shows."""
+KEYS_KEPT_S: Final = 60.0
+"""How long an institution's keys are used again; an unknown ``kid`` asks again at once."""
+KEY_SETS_MAX: Final = 64
+
+
+class LocationReader:
+    """What outside institutions serve.
+
+    Args:
+        http: With the ``LIMITS`` of this module.
+        clock: Its real side: certificates do not follow the sandbox clock.
+        trusted: The authorities that an institution's certificate must lead to.
+        is_sandbox: Whether loopback may be read.
+    """
+
+    def __init__(self, http: OutgoingHttp, clock: Clock, trusted: Trusted, *, is_sandbox: bool) -> None:
+        self._http = http
+        self._clock = clock
+        self._trusted = trusted
+        self._is_sandbox = is_sandbox
+        self._key_sets: dict[Target, tuple[float, bytes]] = {}
+
+    async def read(self, location: str) -> OutsideCharge:
+        """Fetch and verify what a location serves."""
+        target = self._parse_location(location)
+        try:
+            async with asyncio.timeout(LIMITS.exchange_s):
+                signed = parse_jws(await self._fetch(target, "location"))
+                key = await self._find_key(signed.header, target)
+                trusted = await self._trusted()
+        except TimeoutError:
+            raise LocationUnreachable(f"not read within {LIMITS.exchange_s:g} s") from None
+        verify_payload(signed, key, target.host, trusted, self._clock.real_now())
+        return parse_payload(signed.payload)
+
+    async def close(self) -> None:
+        """Close what is kept."""
+        await self._http.close()
+
+    def _parse_location(self, location: str) -> Target:
+        try:
+            target = parse_target(f"https://{location}", is_sandbox=self._is_sandbox)
+            if target.is_loopback_allowed:
+                target = parse_target(f"http://{location}", is_sandbox=True)
+        except TargetRefused as refused:
+            raise errors.InvalidQrCode(f"emv: its location {refused.reason}") from None
+        return target
+
+    def _parse_jku(self, jku: str, location: Target) -> Target:
+        try:
+            target = parse_target(jku, is_sandbox=self._is_sandbox)
+        except TargetRefused as refused:
+            raise refusal(f"signed with a key whose jku {refused.reason}") from None
+        if target.host != location.host:
+            raise refusal("signed with a key whose jku is on another host")
+        return target
+
+    async def _find_key(self, header: Header, location: Target) -> Jwk:
+        """The key that a header names, among those that are remembered or where the header says."""
+        target = self._parse_jku(header.jku, location)
+        fetched_s, kept = self._key_sets.get(target, (0.0, None))
+        if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_KEPT_S:
+            key = select_key(kept, header)
+            if key is not None:
+                return key
+        fetched = await self._fetch(target, "jku")
+        key = select_key(fetched, header)
+        if key is None:
+            raise refusal("signed with a key (kid, x5t#S256) that its jku does not have")
+        self._keep(target, fetched)
+        return key
+
+    def _keep(self, target: Target, key_set: bytes) -> None:
+        """Remember keys, in place of the oldest."""
+        self._key_sets.pop(target, None)
+        if len(self._key_sets) >= KEY_SETS_MAX:
+            del self._key_sets[next(iter(self._key_sets))]
+        self._key_sets[target] = (self._clock.monotonic_s(), key_set)
+
+    async def _fetch(self, target: Target, what: str) -> bytes:
+        try:
+            answer = await self._http.exchange(target, _request(target))
+        except TargetRefused as refused:
+            raise errors.InvalidQrCode(f"emv: its {what} {refused.reason}") from None
+        except ConnectionFailed as failure:
+            raise LocationUnreachable(f"{what}: {failure.reason}") from failure
+        if answer.status_code >= 500:
+            raise LocationUnreachable(f"{what}: answered {answer.status_code}")
+        if answer.status_code != 200:
+            raise errors.InvalidQrCode(f"emv: its {what} answered {answer.status_code} instead of 200")
+        if _is_too_long(answer):
+            raise errors.InvalidQrCode(f"emv: its {what} serves more than {BODY_LENGTH_MAX // 1024} KiB")
+        if answer.error is not None:
+            raise LocationUnreachable(f"{what}: {answer.error}")
+        return answer.body
+
+
+def _request(target: Target) -> bytes:
+    lines = (
+        f"GET {target.path} HTTP/1.1",
+        f"Host: {target.authority}",
+        "Accept: application/jose, application/jwk-set+json, application/json, */*",
+        "Accept-Encoding: identity",
+        "User-Agent: pixconnect",
+        "\r\n",
+    )
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _is_too_long(answer: Answer) -> bool:
+    """Whether there was more than may be kept; a connection cuts what is too long without calling it an error."""
+    length = answer.headers.get("content-length", "")
+    return len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX)

@@ -1,0 +1,199 @@
+"""The signature of a dynamic QR code's payload: taken apart, matched with its published key, verified.
+
+A payload is a compact JWS whose header names a key (``kid``), where the institution publishes it (``jku``), and its
+certificate (``x5t#S256``, in older ones ``x5t``). The algorithm is the header's to name among those of the scheme, and the
+key's type must be that algorithm's. Nothing that comes from a header is believed before the certificate was.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, RSAKey
+from joserfc.jws import JWSRegistry
+from msgspec import Struct, field
+
+from pixconnect.adapters.certificate_chain import ChainRefused, verify_chain
+from pixconnect.domain import errors
+from pixconnect.foundation import jose
+
+RSA_BITS_MIN: Final = 2048
+
+_CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_algorithms = JWSRegistry(algorithms=[*_CURVES, *_RSA])
+
+Jwk = Mapping[str, object]
+"""A published key; what we do not need of it may have any form."""
+
+
+class Header(Struct, frozen=True, kw_only=True):
+    """What a payload's protected header must have.
+
+    Attributes:
+        alg: The algorithm that it claims.
+        kid: Which of the institution's keys.
+        jku: Where they are.
+        x5t_s256: SHA-256 of the key's certificate.
+        x5t: SHA-1 of it, in older ones.
+        crit: Extensions that must be understood; we understand none.
+    """
+
+    alg: str
+    kid: str
+    jku: str
+    x5t_s256: str | None = field(default=None, name="x5t#S256")
+    x5t: str | None = None
+    crit: msgspec.Raw | None = None
+
+
+class SignedPayload(Struct, frozen=True, kw_only=True):
+    """A compact JWS, taken apart and not verified.
+
+    Attributes:
+        header: Decoded.
+        text: What is signed.
+        payload: Decoded.
+        signature: Decoded.
+    """
+
+    header: Header
+    text: bytes
+    payload: bytes
+    signature: bytes
+
+
+class _KeySet(Struct, frozen=True, kw_only=True):
+    keys: list[dict[str, object]]
+
+
+_read_header = msgspec.json.Decoder(Header).decode
+_read_key_set = msgspec.json.Decoder(_KeySet).decode
+
+
+def parse_jws(octets: bytes) -> SignedPayload:
+    """Take a compact JWS apart.
+
+    Raises:
+        InvalidQrCode: It has not the form of a payload's.
+    """
+    parts = octets.strip().split(b".")
+    if len(parts) != 3:
+        raise refusal("no compact JWS")
+    try:
+        head, payload, signature = [jose.decode_base64url(part) for part in parts]
+        header = _read_header(head)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise refusal(f"no compact JWS that can be read: {error}") from None
+    if header.alg not in _CURVES and header.alg not in _RSA:
+        raise refusal("not signed with an algorithm of the scheme (RS, PS or ES, 256 to 512)")
+    if header.crit is not None:
+        raise refusal("signed with extensions (crit) that are not understood")
+    if header.x5t_s256 is None and header.x5t is None:
+        raise refusal("signed with a header that names no certificate (x5t#S256)")
+    return SignedPayload(header=header, text=parts[0] + b"." + parts[1], payload=payload, signature=signature)
+
+
+def select_key(key_set: bytes, header: Header) -> Jwk | None:
+    """The key of a JWK set that has the header's name and the header's certificate.
+
+    Raises:
+        InvalidQrCode: It is no JWK set.
+    """
+    try:
+        keys = _read_key_set(key_set).keys
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise refusal(f"signed with a key whose jku serves no JWK set: {error}") from None
+    member, thumbprint = _thumbprint_of(header)
+    return next((key for key in keys if key.get("kid") == header.kid and key.get(member) == thumbprint), None)
+
+
+def verify_payload(
+    signed: SignedPayload, key: Jwk, host: str, trusted: Sequence[x509.Certificate], now: datetime
+) -> None:
+    """Verify a payload: its key's certificate first, then its signature.
+
+    Args:
+        signed: Not verified yet.
+        key: The published key that its header names.
+        host: That the certificate must name.
+        trusted: Where the certificate's chain must end.
+        now: Real time.
+
+    Raises:
+        InvalidQrCode: Something of it does not hold.
+    """
+    try:
+        leaf = verify_chain(_decode_chain(key), host, trusted, now)
+    except ChainRefused as refused:
+        raise refusal(f"signed with a key whose certificate {refused.reason}") from None
+    member, thumbprint = _thumbprint_of(signed.header)
+    # SHA-1 only tells certificates apart here: the chain is what makes this one trusted.
+    digest = leaf.fingerprint(SHA256() if member == "x5t#S256" else SHA1())  # noqa: S303
+    if jose.encode_base64url(digest).decode() != thumbprint:
+        raise refusal(f"signed with a key whose {member} is not that of its certificate")
+    public_key = _import_key(key, leaf, signed.header.alg)
+    try:
+        is_signed = _algorithms.get_alg(signed.header.alg).verify(signed.text, signed.signature, public_key)
+    except (JoseError, ValueError):
+        is_signed = False
+    if not is_signed:
+        raise refusal("not signed with the key that it names")
+
+
+def refusal(what: str) -> errors.InvalidQrCode:
+    """What is served is not to be believed."""
+    return errors.InvalidQrCode(f"emv: what its location serves is {what}")
+
+
+def _thumbprint_of(header: Header) -> tuple[str, str | None]:
+    return ("x5t", header.x5t) if header.x5t_s256 is None else ("x5t#S256", header.x5t_s256)
+
+
+def _decode_chain(key: Jwk) -> list[bytes]:
+    chain = key.get("x5c")
+    try:
+        texts = msgspec.convert(chain, list[str])
+        return [base64.b64decode(text, validate=True) for text in texts]
+    except (msgspec.ValidationError, binascii.Error, ValueError):
+        raise refusal("signed with a key whose certificate chain (x5c) cannot be read") from None
+
+
+def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
+    """The published key, if it is its certificate's and of the algorithm's type."""
+    try:
+        certified = leaf.public_key()
+        if isinstance(certified, RSAPublicKey) and certified.key_size < RSA_BITS_MIN:
+            raise refusal(f"signed with an RSA key of less than {RSA_BITS_MIN} bits")
+        published = _read_key(key, alg)
+    except (JoseError, UnsupportedAlgorithm, ValueError, TypeError):
+        raise refusal(f"signed with a key that cannot be read, or not used for {alg}") from None
+    if published.public_key != certified:
+        raise refusal("signed with a key that is not its certificate's")
+    return published
+
+
+def _read_key(key: Jwk, alg: str) -> RSAKey | ECKey:
+    """A published key by its numbers alone.
+
+    Raises:
+        ValueError: It is not of the algorithm's type, or for another use.
+    """
+    curve = _CURVES.get(alg)
+    names = ("kty", "n", "e") if curve is None else ("kty", "crv", "x", "y")
+    numbers = msgspec.convert({name: key.get(name) for name in names}, dict[str, str])
+    if numbers["kty"] != ("RSA" if curve is None else "EC") or key.get("use", "sig") != "sig":
+        raise ValueError("another type or use")
+    if curve is None:
+        return RSAKey.import_key({**numbers})
+    if numbers["crv"] != curve:
+        raise ValueError("another curve")
+    return ECKey.import_key({**numbers})

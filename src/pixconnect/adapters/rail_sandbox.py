@@ -1,0 +1,322 @@
+"""The rail and its control, spoken to the sandbox over HTTP.
+
+What is said to mean what, as for any rail:
+
+- a refused connection, or 503: nothing was done (``NotTaken``, ``RailUnavailable``);
+- a lost answer, a timeout, any other failure after a send: nobody knows (``Unknown``, or a ``None`` in a group's answers);
+- a submission refused as a duplicate (ED05) or for its time (FF08): it may well be a re-send of an order that settled, so
+  it is asked about (``AlreadyKnown``). A rejection under these codes that is told by report or query is a rejection.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    AlreadyKnown,
+    DirectoryEntry,
+    NotTaken,
+    Order,
+    QueryAnswer,
+    RailUnavailable,
+    RefundOrder,
+    Rejected,
+    Report,
+    SubmitAnswer,
+    Unknown,
+)
+from pixconnect.domain.sandbox_control import (
+    Arrival,
+    Due,
+    FaultRule,
+    NewKey,
+    NewQrCode,
+    OutsideTransfer,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
+
+CONNECT_TIMEOUT_S: Final = 5.0
+TOTAL_TIMEOUT_S: Final = 10.0
+SUBMIT_TIMEOUT_S: Final = 3.0
+PAY_TIMEOUT_S: Final = 20.0
+CONNECTIONS_MAX: Final = 256
+ANSWER_LENGTH_MAX: Final = 4 * 1024 * 1024
+
+_ASK_ABOUT: Final = frozenset({"ED05", "FF08"})
+_ALREADY_KNOWN: Final = AlreadyKnown()
+_NOT_TAKEN: Final = NotTaken()
+_UNKNOWN: Final = Unknown()
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+Decoded = TypeVar("Decoded")
+
+_encode = msgspec.json.Encoder().encode
+_submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
+_query_answers = msgspec.json.Decoder(list[QueryAnswer])
+_reports = msgspec.json.Decoder(list[Report])
+_entry = msgspec.json.Decoder(DirectoryEntry)
+_entries = msgspec.json.Decoder(list[DirectoryEntry])
+_arrival = msgspec.json.Decoder(Arrival)
+_rules = msgspec.json.Decoder(list[FaultRule])
+_due = msgspec.json.Decoder(Due)
+_text = msgspec.json.Decoder(str)
+
+
+class _Failure(Struct, frozen=True):
+    error: str
+    message: str
+
+
+_failure = msgspec.json.Decoder(_Failure)
+
+
+class _NothingSentError(Exception):
+    """The sandbox was not reached, or says that it did nothing."""
+
+
+class _NobodyKnowsError(Exception):
+    """Something may have been done."""
+
+
+class SandboxConnection:
+    """Kept connections to the sandbox. Open and close it on the event loop that uses it.
+
+    Args:
+        url: ``http://127.0.0.1:<port>``.
+        secret: Shared with the sandbox.
+    """
+
+    def __init__(self, url: str, secret: str) -> None:
+        self._session = aiohttp.ClientSession(
+            base_url=url,
+            headers={"Authorization": f"Bearer {secret}", "Content-Type": "application/json"},
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def ask(
+        self, method: str, path: str, asked: object = None, *, total_s: float = TOTAL_TIMEOUT_S
+    ) -> tuple[int, bytes]:
+        """Send a request and read the whole answer.
+
+        Returns:
+            Status (2xx, 4xx) and body.
+
+        Raises:
+            _NothingSentError: Refused, unreachable, or 503.
+            _NobodyKnowsError: Lost, too late, too large, or any other 5xx.
+        """
+        timeout = aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_TIMEOUT_S)
+        body = b"" if asked is None else _encode(asked)
+        try:
+            async with self._session.request(
+                method, path, data=body, timeout=timeout, allow_redirects=False
+            ) as response:
+                status = response.status
+                answer = b"" if status == 204 else await _read_bounded(response)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise _NothingSentError(str(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _NobodyKnowsError(type(error).__name__) from error
+        if status in (401, 503):
+            raise _NothingSentError(f"the sandbox answered {status}")
+        if status >= 500:
+            raise _NobodyKnowsError(f"the sandbox answered {status}")
+        return status, answer
+
+
+class SandboxRail:
+    """The rail (``domain.rail.Rail``) that is the sandbox.
+
+    Args:
+        connection: Shared with the control, if need be.
+    """
+
+    def __init__(self, connection: SandboxConnection) -> None:
+        self._connection = connection
+
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        """Ask the directory."""
+        asked = {"key": key, "payer_tax_id": payer_tax_id, "end_to_end_id": end_to_end_id}
+        status, body = await self._ask("/rail/lookup", asked)
+        return None if status == 404 else _read(_entry, status, body, RailUnavailable)
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        """Send orders."""
+        return await self._submit("/rail/orders", orders)
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        """Send refund orders."""
+        return await self._submit("/rail/refund-orders", orders)
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        """Ask what became of orders."""
+        if not ids:
+            return []
+        status, body = await self._ask("/rail/query", ids)
+        answers = _read(_query_answers, status, body, RailUnavailable)
+        if len(answers) != len(ids):
+            raise RailUnavailable("the sandbox answered another number of questions")
+        return answers
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        """Wait for reports."""
+        status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)
+        return _read(_reports, status, body, RailUnavailable)
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Give our word on reports."""
+        if acknowledgements:
+            status, body = await self._ask("/rail/acknowledgements", acknowledgements)
+            _check(status, body, RailUnavailable)
+
+    async def check(self) -> None:
+        """See whether the rail answers."""
+        status, body = await self._ask("/rail/check", method="GET")
+        _check(status, body, RailUnavailable)
+
+    async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        if not orders:
+            return []
+        try:
+            status, body = await self._connection.ask("POST", path, orders, total_s=SUBMIT_TIMEOUT_S)
+            answers = _read(_submit_answers, status, body, _NobodyKnowsError)
+        except _NothingSentError:
+            return [_NOT_TAKEN for _ in orders]
+        except _NobodyKnowsError:
+            return [_UNKNOWN for _ in orders]
+        if len(answers) != len(orders):
+            return [_UNKNOWN for _ in orders]
+        return [_meaning(answer) for answer in answers]
+
+    async def _ask(
+        self, path: str, asked: object = None, *, method: str = "POST", total_s: float = TOTAL_TIMEOUT_S
+    ) -> tuple[int, bytes]:
+        try:
+            return await self._connection.ask(method, path, asked, total_s=total_s)
+        except (_NothingSentError, _NobodyKnowsError) as error:
+            raise RailUnavailable(str(error)) from error
+
+
+class HttpSandboxControl:
+    """The control (``domain.sandbox_control.SandboxControl``) of the sandbox.
+
+    Args:
+        connection: Shared with the rail, if need be.
+    """
+
+    def __init__(self, connection: SandboxConnection) -> None:
+        self._connection = connection
+
+    async def pay(self, transfer: OutsideTransfer) -> Arrival:
+        """Let somebody outside pay."""
+        return await self._ask(_arrival, "POST", "/control/payments", transfer, total_s=PAY_TIMEOUT_S)
+
+    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
+        """Let the receiver of a transfer return it."""
+        asked = {"end_to_end_id": end_to_end_id, "amount_cents": amount_cents, "reason": reason}
+        return await self._ask(_arrival, "POST", "/control/returns", asked, total_s=PAY_TIMEOUT_S)
+
+    async def list_keys(self) -> list[DirectoryEntry]:
+        """The directory's entries."""
+        return await self._ask(_entries, "GET", "/control/keys")
+
+    async def add_key(self, new: NewKey) -> DirectoryEntry:
+        """Add an entry."""
+        return await self._ask(_entry, "POST", "/control/keys", new)
+
+    async def make_qr_code(self, new: NewQrCode) -> str:
+        """Make a QR code of an outside merchant."""
+        return await self._ask(_text, "POST", "/control/qrcodes", new)
+
+    async def read_faults(self) -> list[FaultRule]:
+        """The rules in force."""
+        return await self._ask(_rules, "GET", "/control/faults")
+
+    async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
+        """Replace all rules."""
+        await self._tell("PUT", "/control/faults", rules)
+
+    async def clear_faults(self) -> None:
+        """Remove all rules."""
+        await self._tell("DELETE", "/control/faults")
+
+    async def read_certificate_authority(self) -> str:
+        """The CA behind the sandbox merchants' codes, as PEM."""
+        return await self._ask(_text, "GET", "/control/authority")
+
+    async def set_offset(self, offset: timedelta) -> Due:
+        """Move the sandbox's clock."""
+        return await self._ask(_due, "PUT", "/control/clock", {"offset_us": offset // _MICROSECOND})
+
+    async def settle_due(self, until: datetime) -> Due:
+        """Settle what is due."""
+        return await self._ask(_due, "POST", "/control/settle", {"until": until})
+
+    async def next_due(self) -> Due:
+        """Say what comes next."""
+        return await self._ask(_due, "GET", "/control/clock")
+
+    async def _ask(
+        self,
+        decoder: msgspec.json.Decoder[Decoded],
+        method: str,
+        path: str,
+        asked: object = None,
+        *,
+        total_s: float = TOTAL_TIMEOUT_S,
+    ) -> Decoded:
+        status, body = await self._send(method, path, asked, total_s)
+        return _read(decoder, status, body, SandboxUnavailable)
+
+    async def _tell(self, method: str, path: str, asked: object = None) -> None:
+        status, body = await self._send(method, path, asked, TOTAL_TIMEOUT_S)
+        _check(status, body, SandboxUnavailable)
+
+    async def _send(self, method: str, path: str, asked: object, total_s: float) -> tuple[int, bytes]:
+        try:
+            status, body = await self._connection.ask(method, path, asked, total_s=total_s)
+        except (_NothingSentError, _NobodyKnowsError) as error:
+            raise SandboxUnavailable(str(error)) from error
+        if status in (400, 422):
+            refused = _read(_failure, 200, body, SandboxUnavailable)
+            raise SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)
+        return status, body
+
+
+def _meaning(answer: SubmitAnswer | None) -> SubmitAnswer:
+    if answer is None:
+        return _UNKNOWN
+    return _ALREADY_KNOWN if isinstance(answer, Rejected) and answer.code in _ASK_ABOUT else answer
+
+
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    """The body; its length is known and small, or it is not from the sandbox."""
+    if response.content_length is None or response.content_length > ANSWER_LENGTH_MAX:
+        raise _NobodyKnowsError("the answer has no length, or is too long")
+    return await response.read()
+
+
+def _check(status: int, body: bytes, failure: type[Exception]) -> None:
+    if status >= 400:
+        raise failure(f"the sandbox answered {status}: {body[:200].decode(errors='replace')}")
+
+
+def _read(decoder: msgspec.json.Decoder[Decoded], status: int, body: bytes, failure: type[Exception]) -> Decoded:
+    _check(status, body, failure)
+    try:
+        return decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise failure(f"the sandbox's answer cannot be read: {error}") from error

@@ -1,0 +1,82 @@
+"""Posts webhooks: the receivers' port over real HTTP."""
+
+import time
+from collections.abc import Sequence
+
+from pixconnect.adapters.http_connection import ConnectionFailed
+from pixconnect.adapters.outgoing_http import OutgoingHttp
+from pixconnect.domain import errors
+from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
+from pixconnect.domain.receivers import Exchange
+
+_TARGETS_MAX = 4096
+
+
+class WebhookSender:
+    """Other people's receivers.
+
+    Args:
+        http: Connections.
+        is_sandbox: Whether loopback may be reached.
+    """
+
+    def __init__(self, http: OutgoingHttp, *, is_sandbox: bool) -> None:
+        self._http = http
+        self._is_sandbox = is_sandbox
+        self._targets: dict[str, Target] = {}
+
+    async def check_url(self, url: str) -> None:
+        """Judge a URL before it is kept."""
+        try:
+            await self._http.resolve(parse_target(url, is_sandbox=self._is_sandbox))
+        except (TargetRefused, ConnectionFailed) as refused:
+            raise errors.InvalidWebhookUrl(f"url: {refused.reason}") from refused
+
+    async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
+        """Post once."""
+        started_ns = time.monotonic_ns()
+        try:
+            target = self._target(url)
+            answer = await self._http.exchange(target, _request(target, headers, body))
+        except TargetRefused as refused:
+            return _failed(f"the URL {refused.reason}", started_ns)
+        except ConnectionFailed as failure:
+            return _failed(failure.reason, started_ns)
+        return Exchange(
+            status_code=answer.status_code,
+            retry_after=answer.headers.get("retry-after"),
+            response=answer.body,
+            error=answer.error,
+            duration_us=_since_us(started_ns),
+        )
+
+    def _target(self, url: str) -> Target:
+        """The URL taken apart; those in use are remembered."""
+        target = self._targets.get(url)
+        if target is None:
+            target = parse_target(url, is_sandbox=self._is_sandbox)
+            if len(self._targets) >= _TARGETS_MAX:
+                self._targets.clear()
+            self._targets[url] = target
+        return target
+
+
+def _request(target: Target, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+    lines = [
+        f"POST {target.path} HTTP/1.1",
+        f"Host: {target.authority}",
+        *(f"{name}: {value}" for name, value in headers),
+        "Accept: */*",
+        "Accept-Encoding: identity",
+        f"Content-Length: {len(body)}",
+        "\r\n",
+    ]
+    return "\r\n".join(lines).encode("ascii") + body
+
+
+def _failed(reason: str, started_ns: int) -> Exchange:
+    return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=_since_us(started_ns))
+
+
+def _since_us(started_ns: int) -> int:
+    return (time.monotonic_ns() - started_ns) // 1000

@@ -1,0 +1,221 @@
+"""The interface as one ASGI application: from a request to its answer, in the order in which it may be refused.
+
+::
+
+    404/405 route ► 401 token ► 403 scope ► 413 size ► 400 shape ► (handler: 404, replay, 422, 503)
+
+It knows no operation by name: everything is read once from the table, when the process starts. This is the hot road, so
+what does not change from request to request is prepared there.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final
+
+import asyncpg
+import structlog
+from msgspec import Struct
+
+from pixconnect.api import decoding, envelope
+from pixconnect.api.authentication import authenticate
+from pixconnect.api.envelope import Headers
+from pixconnect.api.operation import NOBODY, AnyOperation, Document, Nothing, Request
+from pixconnect.api.operations import list_operations
+from pixconnect.api.routing import Router
+from pixconnect.api.services import Services
+from pixconnect.domain import errors
+from pixconnect.domain.access import authorize
+from pixconnect.foundation.logging import AccessLog, current_request
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_JSON_HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+_TOO_LARGE: Final = f"body: must have at most {decoding.BODY_MAX} bytes"
+
+_DATABASE_GONE: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+"""Raised by reads when the database is away; writes know more and say it themselves."""
+
+_NOTHING: Final = Nothing()
+_log = structlog.get_logger(__name__)
+
+
+class _Endpoint(Struct, frozen=True, kw_only=True):
+    """An operation, ready to be run."""
+
+    operation: AnyOperation
+    is_public: bool
+    scope: str | None
+    parameter_name: str
+    has_body: bool
+    query_decoder: decoding.QueryDecoder[Any]
+    body_decoder: decoding.BodyDecoder[Any]
+
+
+class _Progress:
+    """How far a request has come; the log wants to know even when it fails."""
+
+    __slots__ = ("caller", "operation", "request_id")
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self.caller = NOBODY
+        self.operation: AnyOperation | None = None
+
+
+class Application:
+    """Answers HTTP requests.
+
+    Args:
+        services: Everything behind the interface.
+        operations: The rows that exist in this mode.
+        access_log: Takes a line for each request.
+    """
+
+    def __init__(self, services: Services, operations: Iterable[AnyOperation], access_log: AccessLog) -> None:
+        self._services = services
+        self._now = services.context.clock.now
+        self._monotonic_s = services.context.clock.monotonic_s
+        self._request_ids = envelope.RequestIds(services.context.clock, services.context.entropy)
+        self._access_log = access_log
+        self._router = Router((row.method, row.path, _prepare(row)) for row in operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI has it."""
+        assert scope["type"] == "http", scope["type"]
+        started_s = self._monotonic_s()
+        headers = _read_headers(scope["headers"])
+        progress = _Progress(self._request_ids.choose(headers.get(b"x-request-id")))
+        current_request.set((progress.request_id, None))
+        try:
+            answer = await self._run(scope, receive, headers, progress)
+            status = 200
+            if type(answer) is Document:
+                content, own_headers = answer.content, [(b"content-type", answer.media_type.encode())]
+            else:
+                content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
+        except Exception as error:  # noqa: BLE001  whatever happens, an answer
+            refusal = _refusal(error, progress)
+            status = envelope.STATUSES[refusal.code]
+            content = envelope.write_error(refusal, progress.request_id, self._now())
+            own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
+        await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
+        if self._access_log.is_on:
+            self._access_log.append(
+                scope["method"],
+                progress.operation.path if progress.operation else "",
+                status,
+                (self._monotonic_s() - started_s) * 1000,
+                progress.request_id,
+                progress.caller.holder_id or None,
+            )
+
+    async def _run(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes], progress: _Progress) -> object:
+        """Route, authorise, decode, do: in the order of refusals."""
+        endpoint, raw_parameter = self._router.find(scope["method"], scope["raw_path"])
+        operation = progress.operation = endpoint.operation
+        if not endpoint.is_public:
+            progress.caller = await authenticate(self._services.verifier, headers)
+            current_request.set((progress.request_id, progress.caller.holder_id))
+            if endpoint.scope is not None:
+                authorize(progress.caller, endpoint.scope)
+        raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
+        parameter = None
+        if endpoint.parameter_name:
+            parameter = operation.parameter.read(decoding.decode_parameter(endpoint.parameter_name, raw_parameter))
+        query = endpoint.query_decoder.decode(scope["query_string"])
+        body = endpoint.body_decoder.decode(raw_body, headers) if endpoint.has_body else _NOTHING
+        client = scope["client"]
+        return await operation.handler(
+            self._services,
+            Request(
+                caller=progress.caller,
+                parameter=parameter,
+                query=query,
+                body=body,
+                peer=client[0] if client else "",
+                headers=headers,
+            ),
+        )
+
+
+def make_application(services: Services, access_log: AccessLog) -> ASGIApp:
+    """The interface of this mode as one ASGI application.
+
+    Args:
+        services: Everything behind it.
+        access_log: Takes a line for each request.
+    """
+    return Application(services, list_operations(is_sandbox=services.context.policy.is_sandbox), access_log)
+
+
+def _prepare(operation: AnyOperation) -> _Endpoint:
+    return _Endpoint(
+        operation=operation,
+        is_public=operation.scope is None,
+        scope=None if operation.scope == "any" else operation.scope,
+        parameter_name=operation.parameter.name,
+        has_body=operation.body is not Nothing,
+        query_decoder=decoding.QueryDecoder(operation.query),
+        body_decoder=decoding.BodyDecoder(operation.body, operation.body_form),
+    )
+
+
+def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name; of one that came twice, the values joined with commas (RFC 9110, 5.3)."""
+    headers = dict(raw)
+    if len(headers) != len(raw):
+        headers = {}
+        for name, value in raw:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
+
+
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    if int(headers.get(b"content-length", b"0")) > decoding.BODY_MAX:
+        raise errors.PayloadTooLarge(_TOO_LARGE)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body") and len(body) <= decoding.BODY_MAX:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > decoding.BODY_MAX:
+        raise errors.PayloadTooLarge(_TOO_LARGE)
+    return body
+
+
+def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
+    """What the caller is told of whatever went wrong."""
+    if isinstance(error, errors.PixConnectError):
+        return error
+    if isinstance(error, _DATABASE_GONE):
+        _log.warning("the database gives no answer", error=type(error).__name__)
+        return errors.ServiceUnavailable("the database cannot be reached")
+    operation_id = progress.operation.id if progress.operation else None
+    _log.error("request failed", operation=operation_id, exc_info=error)
+    return errors.InternalError("internal error")
+
+
+async def _send(send: Send, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]) -> None:
+    if isinstance(content, bytes):
+        headers.append((b"content-length", b"%d" % len(content)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+        return
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    async for part in content:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

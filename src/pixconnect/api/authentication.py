@@ -1,0 +1,43 @@
+"""Who is calling, as far as HTTP is concerned: the ``Authorization`` header and nothing else."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pixconnect.domain.access import Caller
+
+
+class Verifier(Protocol):
+    """Knows who a token belongs to."""
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """The caller of a header that was verified before, without waiting; ``None`` where only ``verify`` can tell."""
+        ...
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        """The caller of a header.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: Nobody can tell at the moment.
+        """
+        ...
+
+
+async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes]) -> Caller:
+    """The caller of a request.
+
+    Args:
+        verifier: Judges the token.
+        headers: Lower-case names. Two ``Authorization`` headers arrive here joined with a comma, which no token contains:
+            they are malformed, whatever each of them says.
+
+    Returns:
+        The caller.
+
+    Raises:
+        Unauthorized: There is no good token.
+        ServiceUnavailable: Nobody can tell at the moment.
+    """
+    authorization = headers.get(b"authorization")
+    caller = verifier.recall(authorization) if authorization is not None else None
+    return caller if caller is not None else await verifier.verify(authorization)

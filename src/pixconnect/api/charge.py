@@ -1,0 +1,154 @@
+"""Charges on the wire."""
+
+import base64
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery, clamp_cents
+from pixconnect.domain import charge as charges
+from pixconnect.domain.charge import ChargeStatus
+from pixconnect.usecases import charge as charge_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+
+class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who is asked to pay.
+
+    Attributes:
+        name: Free text.
+        tax_id: CPF of 11 digits or CNPJ of 14 characters, without a mask.
+    """
+
+    name: str
+    tax_id: Annotated[str, Meta(examples=["52998224725"])]
+
+
+class CreateChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A charge to be made.
+
+    Attributes:
+        amount: What is to be paid.
+        key: One of your own Pix keys: it receives the payment.
+        external_id: Your own name for it.
+        payer: Who is asked to pay; echoed.
+    """
+
+    amount: Amount
+    key: Annotated[str, Meta(min_length=1, max_length=77)]
+    external_id: ExternalId | None = None
+    payer: ChargePayer | None = None
+
+
+class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request to be paid, with its QR code.
+
+    Attributes:
+        id: The service's own name for it.
+        amount: What is to be paid.
+        key: The Pix key that receives the payment, normalised.
+        external_id: Your own name for it, or the one that the service made.
+        status: PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded.
+        emvqrcps: The text of the QR code, to be copied and pasted.
+        base64image: The QR code as a PNG in base64 if `base64=true` was asked for, otherwise empty.
+        transaction_identification: Its txid, its name in the Pix scheme.
+        payer: As it was sent.
+    """
+
+    id: Id
+    amount: Amount
+    key: str
+    external_id: str
+    status: ChargeStatus
+    emvqrcps: str
+    base64image: str
+    transaction_identification: str
+    payer: ChargePayer | None = None
+
+
+class QrCodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a charge is to be shown.
+
+    Attributes:
+        base64: Whether to draw the QR code.
+    """
+
+    base64: bool = False
+
+
+class ChargeListQuery(ListQuery, frozen=True, kw_only=True):
+    """Which charges.
+
+    Attributes:
+        status: Only charges of this status.
+    """
+
+    status: ChargeStatus = "PENDING"
+
+
+async def create_charge(services: "Services", request: Request[None, QrCodeQuery, CreateChargeRequest]) -> Charge:
+    """Create a charge.
+
+    Answers a charge with its QR code. The same request again (same `external_id`, same contents) answers the same charge
+    as it is now; with other contents it is refused with EXTERNAL_ID_CONFLICT.
+    """
+    body = request.body
+    wanted = charges.ChargeRequest(
+        amount_cents=clamp_cents(body.amount),
+        key=body.key,
+        external_id=body.external_id,
+        payer=charges.Payer(name=body.payer.name, tax_id=body.payer.tax_id) if body.payer else None,
+    )
+    charge = await charge_usecases.create_charge(services.context, request.caller, wanted)
+    return _show(services, charge, draws=request.query.base64)
+
+
+async def get_charge_by_id(services: "Services", request: "Request[int, QrCodeQuery, Nothing]") -> Charge:
+    """Read a charge by its id."""
+    charge = await charge_usecases.read_charge_by_id(services.context, request.caller, request.parameter)
+    return _show(services, charge, draws=request.query.base64)
+
+
+async def get_charge_by_external_id(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
+    """Read a charge by your own id."""
+    charge = await charge_usecases.read_charge_by_external_id(services.context, request.caller, request.parameter)
+    return _show(services, charge, draws=request.query.base64)
+
+
+async def get_charge_by_txid(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
+    """Read a charge by its txid."""
+    charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
+    return _show(services, charge, draws=request.query.base64)
+
+
+async def list_charges(services: "Services", request: "Request[None, ChargeListQuery, Nothing]") -> Listing[Charge]:
+    """List your charges.
+
+    Newest first. Without `status`, those that are PENDING.
+    """
+    query = request.query
+    page = await charge_usecases.list_charges(services.context, request.caller, query.status, query.span())
+    return Listing(
+        items=[_show(services, charge, draws=False) for charge in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+def _show(services: "Services", charge: charges.Charge, *, draws: bool) -> Charge:
+    return Charge(
+        id=charge.id,
+        amount=charge.amount_cents,
+        key=charge.key,
+        external_id=charge.external_id,
+        status=charge.status,
+        emvqrcps=charge.br_code,
+        base64image=base64.b64encode(services.render_qr_png(charge.br_code)).decode() if draws else "",
+        transaction_identification=charge.txid,
+        payer=ChargePayer(name=charge.payer.name, tax_id=charge.payer.tax_id) if charge.payer else None,
+    )

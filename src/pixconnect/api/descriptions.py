@@ -1,0 +1,26 @@
+"""What the interface says of itself, put together once for a process."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pixconnect.api.docs_page import render_docs
+from pixconnect.api.openapi import describe_interface
+from pixconnect.api.operations import list_sections
+from pixconnect.api.services import Descriptions
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Policy
+
+
+def describe(policy: "Policy", *, base_url: str, version: str) -> Descriptions:
+    """Describe the interface.
+
+    Args:
+        policy: Says whether there is a sandbox, and where the identity service is.
+        base_url: The API's address as callers see it.
+        version: The program's.
+    """
+    sections = list_sections(is_sandbox=policy.is_sandbox)
+    document = describe_interface(sections, base_url=base_url, auth_url=policy.auth_url, version=version)
+    return Descriptions(openapi=msgspec.json.encode(document), docs=render_docs(document, sections).encode())

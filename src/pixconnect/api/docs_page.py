@@ -1,0 +1,149 @@
+"""The documentation as one page that needs nothing else: no script, no font, no other host."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
+
+from pixconnect.api import envelope, openapi
+from pixconnect.api.operation import AnyOperation, Document, Nothing, Section
+from pixconnect.domain import errors
+
+_INTRODUCTION: Final = """
+<p>JSON over HTTPS. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, then
+<code>meta</code>; lists add <code>pagination</code>. Amounts are integers in cents, instants are RFC 3339 in UTC. Send
+<code>Authorization: Bearer &lt;access token&gt;</code>, a unique <code>external_id</code> with everything that you create, and
+keep <code>meta.request_id</code>. For programs there is <a href="/openapi.json">/openapi.json</a>.</p>
+"""
+
+
+def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
+    """Write the page.
+
+    Args:
+        document: The OpenAPI document of the same interface.
+        sections: The interface.
+    """
+    style = (files("pixconnect.api") / "docs_page.css").read_text(encoding="utf-8")
+    schemas: dict[str, openapi.Schema] = document["components"]["schemas"]
+    return "".join(
+        [
+            "<!doctype html><html lang=en><meta charset=utf-8>",
+            '<meta name=viewport content="width=device-width,initial-scale=1">',
+            f"<title>Pix Connect</title><style>{style}</style><nav><a href=#top><b>Pix Connect</b></a>",
+            *(_render_contents(section) for section in sections),
+            '<strong>Reference</strong><a href="#errors">Errors</a></nav><main id=top>',
+            f"<h1>Pix Connect</h1><p class=note>{escape(document['info']['description'])}</p>{_INTRODUCTION}",
+            *(_render_section(section, schemas) for section in sections),
+            _render_errors(),
+            "</main></html>",
+        ]
+    )
+
+
+def list_errors() -> list[tuple[int, str, str]]:
+    """Status, code and meaning of every error, in the order of the error table."""
+    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
+    return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
+
+
+def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
+    if "code" in vars(kind):
+        yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
+
+
+def _render_contents(section: Section) -> str:
+    links = "".join(f"<a href=#{row.id}>{_prose(openapi.summarize(row)[0])}</a>" for row in section.operations)
+    return f"<strong>{escape(section.title)}</strong>{links}"
+
+
+def _render_section(section: Section, schemas: dict[str, openapi.Schema]) -> str:
+    articles = "".join(_render_operation(row, schemas) for row in section.operations)
+    return f"<h2>{escape(section.title)}</h2><p>{_prose(section.text)}</p>{articles}"
+
+
+def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> str:
+    summary, description = openapi.summarize(row)
+    needs = {None: "Public.", "any": "Any valid token."}.get(row.scope, f"Scope <code>{row.scope}</code>.")
+    parts = [
+        f"<article id={row.id}><h3>{_prose(summary)}</h3>",
+        f"<p><span class=verb>{row.method}</span><span class=path>{escape(row.path)}</span></p>",
+        f"<p>{_prose(description)}</p>" if description else "",
+        f"<p class=note>{needs}</p>",
+        _render_fields("Parameters", _parameters(row)),
+    ]
+    if row.body is not Nothing:
+        body = schemas[row.body.__name__]
+        parts += [
+            _render_fields("Body", _fields(body)),
+            _render_example("Example", openapi.make_example(body, schemas)),
+        ]
+    if row.answer is not Document:
+        answer = schemas[(row.item or row.answer).__name__]
+        example = openapi.make_example(openapi.answer_schema(row), schemas)
+        parts += [_render_fields("Answer", _fields(answer)), _render_example("Example", example)]
+    return "".join([*parts, "</article>"])
+
+
+def _parameters(row: AnyOperation) -> list[tuple[str, str, str]]:
+    rows: list[tuple[str, str, str]] = []
+    if row.parameter.name:
+        rows.append((row.parameter.name, "in the path", row.parameter.description))
+    for parameter in openapi.describe_query(row):
+        kind = _kind(parameter["schema"]) + (", required" if parameter["required"] else "")
+        rows.append((parameter["name"], kind, parameter["description"]))
+    return rows
+
+
+def _fields(schema: openapi.Schema) -> list[tuple[str, str, str]]:
+    required = schema.get("required", [])
+    return [
+        (name, _kind(field) + ("" if name in required else ", optional"), field.get("description", ""))
+        for name, field in schema["properties"].items()
+    ]
+
+
+def _kind(schema: openapi.Schema) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "enum" in schema and len(schema["enum"]) <= 9:
+        return " | ".join(map(str, schema["enum"]))
+    if "items" in schema:
+        return f"list of {_kind(schema['items'])}"
+    limits = [f"{schema[word]}" for word in ("minLength", "maxLength") if word in schema]
+    default = f", default {schema['default']}" if schema.get("default") not in (None, {}) else ""
+    return str(schema.get("format", schema.get("type", ""))) + (f" ({' to '.join(limits)})" if limits else "") + default
+
+
+def _render_fields(title: str, rows: list[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
+    lines = "".join(
+        f"<tr><td><code>{escape(name)}</code><td class=kind>{escape(kind)}<td>{_prose(meaning)}"
+        for name, kind, meaning in rows
+    )
+    return f"<h4>{title}</h4><table>{lines}</table>"
+
+
+def _render_example(title: str, example: object) -> str:
+    text = escape(json.dumps(example, indent=2, ensure_ascii=False))
+    return f"<details><summary>{title}</summary><pre>{text}</pre></details>"
+
+
+def _render_errors() -> str:
+    lines = "".join(
+        f"<tr><td>{status}<td><code>{code}</code><td>{_prose(meaning)}" for status, code, meaning in list_errors()
+    )
+    return (
+        "<h2 id=errors>Errors</h2><p>The first that applies is the answer: route, token, scope, size, shape, resource, "
+        f"replay, then the rules in this order, then availability.</p><table>{lines}</table>"
+    )
+
+
+def _prose(text: str) -> str:
+    """Text with its ``code`` marked up."""
+    return re.sub(r"`+([^`]+)`+", r"<code>\1</code>", escape(text, quote=False))

@@ -1,0 +1,193 @@
+"""The envelope around every JSON answer, and the status of every error.
+
+::
+
+    {"success": true,  "data": ...,                          "meta": {"request_id", "timestamp", "version"}}
+    {"success": true,  "data": [...],                        "meta": ..., "pagination": {...}}
+    {"success": false, "error": {"code": ..., "message": ...}, "meta": ...}
+
+A key that does not apply is left out. The envelope is put together from bytes: only what changes is encoded.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.api.operation import Listing
+from pixconnect.api.wire import Instant
+from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock, format_instant
+from pixconnect.domain.entropy import Entropy
+
+VERSION: Final = "1.0"
+
+STATUSES: Final[Mapping[str, int]] = {
+    "BAD_REQUEST": 400,
+    "UNAUTHORIZED": 401,
+    "FORBIDDEN": 403,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "PAYLOAD_TOO_LARGE": 413,
+    "EXTERNAL_ID_CONFLICT": 422,
+    "AMOUNT_OUT_OF_RANGE": 422,
+    "LIMIT_EXCEEDED": 422,
+    "INVALID_PIX_KEY": 422,
+    "PIX_KEY_NOT_OWNED": 422,
+    "PIX_KEY_NOT_FOUND": 422,
+    "INVALID_TAX_ID": 422,
+    "INVALID_ACCOUNT": 422,
+    "INVALID_QR_CODE": 422,
+    "QR_CODE_EXPIRED": 422,
+    "QR_CODE_ALREADY_PAID": 422,
+    "AMOUNT_MISMATCH": 422,
+    "SAME_ACCOUNT": 422,
+    "HOLDER_BLOCKED": 422,
+    "ORIGINAL_NOT_REFUNDABLE": 422,
+    "REFUND_EXCEEDS_ORIGINAL": 422,
+    "REFUND_WINDOW_CLOSED": 422,
+    "INSUFFICIENT_FUNDS": 422,
+    "INVALID_WEBHOOK_URL": 422,
+    "RATE_LIMITED": 429,
+    "INTERNAL_ERROR": 500,
+    "SERVICE_UNAVAILABLE": 503,
+    "OUTCOME_UNKNOWN": 504,
+}
+"""Every error code and its HTTP status."""
+
+Headers = list[tuple[bytes, bytes]]
+
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_IDS_OF_ONE_READ: Final = 256
+_VARIANTS: Final = str.maketrans("0123456789abcdef", "89ab" * 4)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Meta(Struct, frozen=True, kw_only=True):
+    """About the answer itself.
+
+    Attributes:
+        request_id: The caller's ``X-Request-Id``, or ours; keep it for questions.
+        timestamp: When it was answered.
+        version: Of the interface.
+    """
+
+    request_id: str
+    timestamp: Instant
+    version: str
+
+
+class ErrorInfo(Struct, frozen=True, kw_only=True):
+    """Why there is no ``data``.
+
+    Attributes:
+        code: For programs; stable.
+        message: For developers: names the field and the rule.
+    """
+
+    code: str
+    message: str
+
+
+class Pagination(Struct, frozen=True, kw_only=True):
+    """Where a page stands in its list.
+
+    Attributes:
+        page: This one, from 1.
+        page_size: Items a page.
+        total_items: In the whole list.
+        total_pages: 0 when the list is empty.
+        has_next: Whether there is a page after this one.
+        has_prev: Whether there is a page before this one.
+    """
+
+    page: int
+    page_size: int
+    total_items: int
+    total_pages: int
+    has_next: bool
+    has_prev: bool
+
+
+class RequestIds:
+    """Names requests: the caller's name where it has the right form, otherwise a UUIDv7.
+
+    Args:
+        clock: Real time.
+        entropy: Chance, taken for many names at once: one system call a request would be felt.
+    """
+
+    def __init__(self, clock: Clock, entropy: Entropy) -> None:
+        self._real_now = clock.real_now
+        self._entropy = entropy
+        self._tails: list[str] = []
+
+    def choose(self, given: bytes | None) -> str:
+        """The name of a request that may have brought one."""
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        if not self._tails:
+            chance = self._entropy.octets(10 * _IDS_OF_ONE_READ).hex()
+            self._tails = [_uuid7_tail(chance[at : at + 20]) for at in range(0, len(chance), 20)]
+        milliseconds = f"{int(self._real_now().timestamp() * 1000):012x}"
+        return f"{milliseconds[:8]}-{milliseconds[8:]}-{self._tails.pop()}"
+
+
+def _uuid7_tail(chance: str) -> str:
+    """What follows the milliseconds (RFC 9562, 5.7): version 7, 12 bits of chance, variant 0b10, 62 bits of chance."""
+    return f"7{chance[:3]}-{chance[3].translate(_VARIANTS)}{chance[4:7]}-{chance[7:19]}"
+
+
+def write_success(answer: object, request_id: str, now: datetime) -> bytes:
+    """An answer with ``data``, and with ``pagination`` if it is a list."""
+    if type(answer) is Listing:
+        return b'{"success":true,"data":%b,"meta":%b,"pagination":%b}' % (
+            _encode(answer.items),  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]  any item
+            _meta(request_id, now),
+            _encode(paginate(answer.page, answer.page_size, answer.total_count)),
+        )
+    return b'{"success":true,"data":%b,"meta":%b}' % (_encode(answer), _meta(request_id, now))
+
+
+def write_error(error: errors.PixConnectError, request_id: str, now: datetime) -> bytes:
+    """An answer with ``error``."""
+    info = ErrorInfo(code=error.code, message=error.message)
+    return b'{"success":false,"error":%b,"meta":%b}' % (_encode(info), _meta(request_id, now))
+
+
+def error_headers(error: errors.PixConnectError) -> Headers:
+    """What an error says outside its envelope."""
+    match error:
+        case errors.MethodNotAllowed():
+            return [(b"allow", ", ".join(error.allowed).encode())]
+        case errors.Unauthorized():
+            return [(b"www-authenticate", b"Bearer")]
+        case errors.RateLimited() | errors.ServiceUnavailable():
+            return [(b"retry-after", b"%d" % error.retry_after_s)]
+        case _:
+            return []
+
+
+def paginate(page: int, page_size: int, total_count: int) -> Pagination:
+    """Where a page stands.
+
+    Example:
+        >>> paginate(2, 10, 11).total_pages
+        2
+    """
+    total_pages = -(-total_count // page_size)
+    return Pagination(
+        page=page,
+        page_size=page_size,
+        total_items=total_count,
+        total_pages=total_pages,
+        has_next=page < total_pages,
+        has_prev=page > 1,
+    )
+
+
+def _meta(request_id: str, now: datetime) -> bytes:
+    return f'{{"request_id":"{request_id}","timestamp":"{format_instant(now)}","version":"{VERSION}"}}'.encode()

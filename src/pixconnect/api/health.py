@@ -1,0 +1,106 @@
+"""Health on the wire. The names in ``system`` are the contract's; what they mean here stands beside them."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.duration import format_duration
+from pixconnect.api.wire import Instant
+from pixconnect.domain.clock import format_instant
+from pixconnect.foundation.process_figures import read_process_figures
+from pixconnect.usecases import health as health_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Anything, Nothing, Request
+    from pixconnect.api.services import Services
+
+HealthStatus = Literal["healthy", "degraded", "unhealthy"]
+Duration = Annotated[str, Meta(examples=["1.27ms"])]
+
+
+class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one check found.
+
+    Attributes:
+        status: How it is.
+        duration: How long the check took.
+        error: What is wrong.
+    """
+
+    status: HealthStatus
+    duration: Duration
+    error: str | None = None
+
+
+class SystemInfo(Struct, frozen=True, kw_only=True):
+    """The process that answered.
+
+    Attributes:
+        go_version: The runtime.
+        mem_alloc_mb: Resident memory.
+        mem_sys_mb: Resident memory.
+        mem_total_mb: Resident memory at its peak.
+        num_cpu: Cores of the machine.
+        num_gc: Collections of the garbage collector.
+        num_goroutine: asyncio tasks.
+        uptime: Since the process started.
+        version: The program's.
+    """
+
+    go_version: Annotated[str, Meta(examples=["python 3.11.7"])]
+    mem_alloc_mb: int
+    mem_sys_mb: int
+    mem_total_mb: int
+    num_cpu: int
+    num_gc: int
+    num_goroutine: int
+    uptime: Annotated[str, Meta(examples=["3h12m5s"])]
+    version: str
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """How the service is.
+
+    Attributes:
+        status: `unhealthy` without its database; `degraded` if anything else fails.
+        duration: How long it took to find out.
+        timestamp: When.
+        checks: `database`, `rail`, `webhooks`, `signing_key`.
+        system: The process that answered.
+    """
+
+    status: HealthStatus
+    duration: Duration
+    timestamp: Instant
+    checks: dict[str, CheckResult]
+    system: SystemInfo
+
+
+async def check_health(services: "Services", request: "Request[None, Anything, Nothing]") -> Health:
+    """Ask how the service is.
+
+    Always 200, within two seconds, without a token. Look at `status`.
+    """
+    health = await services.read_health()
+    figures = read_process_figures()
+    return Health(
+        status=health.status,
+        duration=format_duration(health.duration_s),
+        timestamp=format_instant(health.checked_at),
+        checks={name: _show(result) for name, result in health.checks.items()},
+        system=SystemInfo(
+            go_version=figures.runtime,
+            mem_alloc_mb=figures.resident_mib,
+            mem_sys_mb=figures.resident_mib,
+            mem_total_mb=figures.peak_resident_mib,
+            num_cpu=figures.cores_count,
+            num_gc=figures.collections_count,
+            num_goroutine=figures.tasks_count,
+            uptime=format_duration(health.uptime_s),
+            version=services.version,
+        ),
+    )
+
+
+def _show(result: health_usecases.CheckResult) -> CheckResult:
+    return CheckResult(status=result.status, duration=format_duration(result.duration_s), error=result.error)

@@ -1,0 +1,85 @@
+"""Balance and transactions on the wire."""
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.wire import Amount, Cents, Id, Instant, ListQuery
+from pixconnect.domain.clock import format_instant
+from pixconnect.usecases import ledger as ledger_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+
+class HolderBalance(Struct, frozen=True, kw_only=True):
+    """What is in the account.
+
+    Attributes:
+        available_funds: What can be spent.
+        current_funds: What is there, reserved money included.
+        able_to_deposit: Whether money may come in.
+        able_to_lend: Whether the account may lend.
+        able_to_withdraw: Whether money may go out.
+        last_modified: When it last changed, reservations included.
+    """
+
+    available_funds: Cents
+    current_funds: Cents
+    able_to_deposit: bool
+    able_to_lend: bool
+    able_to_withdraw: bool
+    last_modified: Instant
+
+
+class Transaction(Struct, frozen=True, kw_only=True):
+    """A change of the account's current funds.
+
+    Attributes:
+        id: The service's own name for it.
+        amount: By how much.
+        impact_type: IN raised them, OUT lowered them.
+        create_timestamp: When it settled.
+        last_modified: The same: a transaction never changes.
+    """
+
+    id: Id
+    amount: Amount
+    impact_type: Literal["IN", "OUT"]
+    create_timestamp: Instant
+    last_modified: Instant
+
+
+async def retrieve_balance(services: "Services", request: "Request[None, Nothing, Nothing]") -> HolderBalance:
+    """Read your balance."""
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    return HolderBalance(
+        available_funds=balance.available_cents,
+        current_funds=balance.current_cents,
+        able_to_deposit=balance.may_deposit,
+        able_to_lend=balance.may_lend,
+        able_to_withdraw=balance.may_withdraw,
+        last_modified=format_instant(balance.modified_at),
+    )
+
+
+async def list_transactions(services: "Services", request: "Request[None, ListQuery, Nothing]") -> Listing[Transaction]:
+    """List your transactions.
+
+    What changed your current funds: settled transfers and refunds, and deposits. Newest first. Reserving is not a transaction.
+    """
+    query = request.query
+    page = await ledger_usecases.list_transactions(services.context, request.caller, query.span())
+    items = [
+        Transaction(
+            id=transaction.id,
+            amount=transaction.amount_cents,
+            impact_type=transaction.direction,
+            create_timestamp=format_instant(transaction.created_at),
+            last_modified=format_instant(transaction.created_at),
+        )
+        for transaction in page.items
+    ]
+    return Listing(items=items, page=query.page, page_size=query.page_size, total_count=page.total_count)

@@ -1,0 +1,326 @@
+"""OpenAPI 3.1, read from the table and its records.
+
+Nothing is described twice: types and limits come from the records, what a field means from the ``Attributes`` of its record's
+docstring, what an operation does from its handler's docstring.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pixconnect.api import envelope
+from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
+from pixconnect.domain import errors
+
+Schema = dict[str, Any]
+
+REQUEST_ID: Final = "#/components/parameters/RequestId"
+
+_EXAMPLES: Final[dict[str, object]] = {
+    "amount": 1234,
+    "available_funds": 100000000,
+    "current_funds": 100000000,
+    "key": "loja@sandbox.pix.example",
+    "external_id": "order-2026-0001",
+    "name": "Maria Silva",
+    "tax_id": "52998224725",
+    "bank": "Pix Connect Sandbox",
+    "emv": "00020101021226",
+    "emvqrcps": "00020101021226",
+    "base64image": "",
+    "txid": "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6",
+    "transaction_identification": "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6",
+    "end_to_end_id": "E99999003202611201234a1B2c3D4e5F",
+    "original_end_to_end_id": "E99999003202611201234a1B2c3D4e5F",
+    "return_identification": "D99999003202611201234a1B2c3D4e5F",
+    "request_id": "01930a2f-5c7a-7e8d-9f01-23456789abcd",
+    "version": "1.0",
+    "secret": "at-least-16-characters",
+    "effect": "delay:3000",
+    "url": "https://example.com/pix",
+}
+"""What an example says for a field of this name, where the field itself does not say better."""
+
+_FAILURES: Final = {
+    "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),
+    "401": ("Unauthorized", errors.Unauthorized("Authorization: token expired")),
+    "403": ("Forbidden", errors.Forbidden("the token lacks the scope charge.write")),
+    "404": ("NotFound", errors.NotFound("id: there is nothing with the id 123")),
+    "413": ("PayloadTooLarge", errors.PayloadTooLarge("body: must have at most 65536 bytes")),
+    "422": ("RuleBroken", errors.AmountOutOfRange("amount: must be from 1 to 999999999999 cents")),
+    "429": ("RateLimited", errors.RateLimited("this address has failed too many token requests", 42)),
+    "500": ("InternalError", errors.InternalError("internal error")),
+    "503": ("ServiceUnavailable", errors.ServiceUnavailable("the database cannot be reached; nothing was done")),
+    "504": ("OutcomeUnknown", errors.OutcomeUnknown('repeat the request with external_id "order-2026-0001"')),
+}
+
+
+def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> dict[str, Any]:
+    """The OpenAPI document.
+
+    Args:
+        sections: The interface.
+        base_url: The API's address as callers see it.
+        auth_url: The identity service's address as callers see it.
+        version: The program's.
+    """
+    operations = [row for section in sections for row in section.operations]
+    schemas = _describe_records(operations)
+    paths: dict[str, Any] = {}
+    for section in sections:
+        for row in section.operations:
+            item = _describe_operation(row, section.title, schemas)
+            if row.path.startswith(("/v1/iam/", "/.well-known/")) and auth_url != base_url:
+                item["servers"] = [{"url": auth_url}]
+            paths.setdefault(row.path, {})[row.method.lower()] = item
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pix Connect",
+            "version": envelope.VERSION,
+            "description": f"Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": base_url}],
+        "security": [{"BearerAuth": []}],
+        "tags": [{"name": section.title, "description": section.text} for section in sections],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": {"RequestId": _REQUEST_ID_PARAMETER},
+            "responses": {name: _describe_failure(status, error) for status, (name, error) in _FAILURES.items()},
+            "securitySchemes": {
+                "BearerAuth": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "JWT",
+                    "description": "A token of the identity service, good for five minutes unless set otherwise.",
+                }
+            },
+        },
+    }
+
+
+_REQUEST_ID_PARAMETER: Final[Schema] = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "description": "Your own name for the request: comes back in `meta.request_id` and stands in every log line.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+}
+
+
+def split_docstring(text: str) -> tuple[str, str, dict[str, str]]:
+    """A docstring's first line, the rest of its text, and its ``Attributes``."""
+    head, _, section = inspect.cleandoc(text).partition("\nAttributes:\n")
+    first, _, rest = head.partition("\n")
+    attributes: dict[str, str] = {}
+    for name, meaning in re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", section, re.MULTILINE):
+        attributes[name] = " ".join(meaning.split())
+    return first, " ".join(rest.split()), attributes
+
+
+def summarize(row: AnyOperation) -> tuple[str, str]:
+    """What an operation does: in a line, and in sentences."""
+    first, rest, _ = split_docstring(row.handler.__doc__ or "")
+    if not row.is_built:
+        return row.summary, "Not built yet: answers 503."
+    return row.summary or first.removesuffix("."), rest
+
+
+def describe_query(row: AnyOperation) -> list[Schema]:
+    """The query parameters of an operation."""
+    if row.query is Anything or row.query is Nothing:
+        return []
+    (_,), components = msgspec.json.schema_components([row.query])
+    schema: Schema = components[row.query.__name__]
+    meanings = {
+        name: meaning
+        for record in reversed(row.query.__mro__)
+        for name, meaning in split_docstring(record.__doc__ or "")[2].items()
+    }
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", []),
+            "description": meanings[name],
+            "schema": _without(_polish(field), "default" if field.get("default") is False else ""),
+        }
+        for name, field in schema["properties"].items()
+    ]
+
+
+def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> object:
+    """A value that the schema allows and a reader understands."""
+    if "$ref" in schema:
+        return make_example(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
+    for word in ("const", "default"):
+        if word in schema:
+            return schema[word]
+    if "examples" in schema:
+        return schema["examples"][0]
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind == "object":
+        fields: Schema = schema.get("properties", {})
+        return {field: make_example(part, schemas, field) for field, part in fields.items()}
+    if kind == "array":
+        return [make_example(schema["items"], schemas, name)]
+    by_kind = {"string": "text", "integer": 1, "number": 0.5, "boolean": True}
+    return _EXAMPLES.get(name, by_kind.get(str(kind), {}))
+
+
+def answer_schema(row: AnyOperation) -> Schema:
+    """The whole envelope of an operation's success."""
+    item = row.item
+    data: Schema = {"type": "array", "items": _ref(item)} if item else _ref(row.answer)
+    properties: Schema = {
+        "success": {"type": "boolean", "const": True},
+        "data": data,
+        "meta": _ref(envelope.Meta),
+    }
+    if item:
+        properties["pagination"] = _ref(envelope.Pagination)
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
+    records: set[type] = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination}
+    for row in operations:
+        records.update(kind for kind in (row.body, row.item or row.answer) if kind not in (Nothing, Document))
+    ordered = sorted(records, key=lambda record: record.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    schemas = {name: _polish(schema) for name, schema in components.items()}
+    schemas["Failure"] = {
+        "type": "object",
+        "properties": {
+            "success": {"type": "boolean", "const": False},
+            "error": _ref(envelope.ErrorInfo),
+            "meta": _ref(envelope.Meta),
+        },
+        "required": ["success", "error", "meta"],
+    }
+    schemas["ErrorInfo"]["properties"]["code"]["enum"] = list(envelope.STATUSES)
+    return dict(sorted(schemas.items()))
+
+
+def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
+    summary, description = summarize(row)
+    found: Schema = {"operationId": row.id, "tags": [tag], "summary": summary}
+    if description:
+        found["description"] = description
+    found["security"] = [] if row.scope is None else [{"BearerAuth": [] if row.scope == "any" else [row.scope]}]
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row), {"$ref": REQUEST_ID}]
+    if row.body is not Nothing:
+        media_type = "application/json" if row.body_form == "json" else "application/x-www-form-urlencoded"
+        schema = _ref(row.body)
+        content = {media_type: {"schema": schema, "example": make_example(schema, schemas)}}
+        found["requestBody"] = {"required": True, "content": content}
+    found["responses"] = {"200": _describe_success(row, schemas), **_failures_of(row)}
+    return found
+
+
+def _describe_parameter(row: AnyOperation) -> list[Schema]:
+    parameter = row.parameter
+    if not parameter.name:
+        return []
+    return [
+        {
+            "name": parameter.name,
+            "in": "path",
+            "required": True,
+            "description": parameter.description,
+            "schema": dict(parameter.schema),
+        }
+    ]
+
+
+def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
+    if row.answer is Document:
+        content: Schema = {media_type: {"schema": {"type": "string"}} for media_type in row.media_types}
+        if row.media_types[0].endswith("json"):
+            content[row.media_types[0]] = {"schema": {"type": "object"}}
+        return {"description": "The document.", "content": content}
+    schema = answer_schema(row)
+    content = {media_type: {"schema": {"type": "string"}} for media_type in row.media_types}
+    content["application/json"] = {"schema": schema, "example": make_example(schema, schemas)}
+    return {"description": "Done.", "content": content}
+
+
+def _failures_of(row: AnyOperation) -> Schema:
+    """The statuses of an operation's failures: the health check has none, what only serves a document hardly any."""
+    if row.id == "health_check" or (row.answer is Document and not row.parameter.name):
+        return {}
+    if row.answer is Document:
+        statuses = ["404", "503"]
+    else:
+        statuses = ["400", "422", "500", "503"]
+        statuses += ["401"] if row.scope or row.body_form == "form" else []
+        statuses += ["403"] if row.scope not in (None, "any") else []
+        statuses += ["404"] if row.parameter.name else []
+        statuses += ["413"] if row.body is not Nothing else []
+        statuses += ["429"] if row.body_form == "form" else []
+        statuses += ["504"] if row.method != "GET" and row.scope else []
+    return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
+
+
+def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
+    codes = [code for code, of_code in envelope.STATUSES.items() if str(of_code) == status]
+    found: Schema = {"description": ", ".join(codes)}
+    if any(name == b"retry-after" for name, _ in envelope.error_headers(error)):
+        found["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+    example = {
+        "success": False,
+        "error": {"code": error.code, "message": error.message},
+        "meta": {
+            "request_id": _EXAMPLES["request_id"],
+            "timestamp": "2026-11-20T12:34:56.789012Z",
+            "version": envelope.VERSION,
+        },
+    }
+    schema = {"$ref": "#/components/schemas/Failure"}
+    found["content"] = {"application/json": {"schema": schema, "example": example}}
+    return found
+
+
+def _ref(record: type) -> Schema:
+    return {"$ref": f"#/components/schemas/{record.__name__}"}
+
+
+def _polish(schema: Schema) -> Schema:
+    """A schema as we want it read: no null beside a type, a type beside every enumeration, and words for each field."""
+    schema = dict(schema)
+    if "anyOf" in schema:
+        parts = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+        schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
+        if schema.get("default", ...) is None:
+            del schema["default"]
+    if "enum" in schema:
+        schema = {"type": "string", **schema}
+    if "items" in schema:
+        schema["items"] = _polish(schema["items"])
+    if isinstance(schema.get("additionalProperties"), dict):
+        schema["additionalProperties"] = _polish(schema["additionalProperties"])
+    if "properties" in schema:
+        first, rest, meanings = split_docstring(schema.get("description", ""))
+        schema["description"] = f"{first} {rest}".strip()
+        fields: Schema = schema["properties"]
+        schema["properties"] = {
+            name: _with_meaning(_polish(field), meanings.get(name, "")) for name, field in fields.items()
+        }
+    return schema
+
+
+def _with_meaning(schema: Schema, meaning: str) -> Schema:
+    if not meaning:
+        return schema
+    own = schema.get("description", "")
+    return {**schema, "description": f"{meaning} {own}".strip()}
+
+
+def _without(schema: Schema, word: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != word}

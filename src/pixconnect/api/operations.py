@@ -1,0 +1,204 @@
+"""The whole interface as one table.
+
+Routing, authorisation, decoding, OpenAPI and the documentation are all read from it, so that they cannot disagree. A row is
+what is at a path and who may ask for it, then the parameter, the query, the body, the answer and the handler, whose docstring
+says what it does. A row that names ``unbuilt`` is routed, authorised and decoded like the others, and then answers 503.
+"""
+
+from typing import Final
+
+from pixconnect.api import (
+    access,
+    charge,
+    documents,
+    health,
+    ledger,
+    location,
+    refund,
+    sandbox,
+    statement,
+    transfer,
+    webhook,
+)
+from pixconnect.api.operation import AnyOperation, Anything, Document, Listing, Nothing, Section, unbuilt
+from pixconnect.api.operation import Operation as Row
+from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.wire import ListQuery
+
+# fmt: off
+CHARGES: Final = Section(
+    title="Charges",
+    text="Ask to be paid: a charge is a QR code that anybody with Pix can pay once, in full, before it expires.",
+    operations=(
+        Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
+            NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
+        Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
+            ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
+        Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",
+            EXTERNAL_ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_external_id),
+        Row("get_charge_by_txid", "GET", "/v1/connect/charge/txid/{txid}", "charge.read",
+            TXID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_txid),
+        Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
+            NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
+        Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
+            TXID, Anything, Nothing, Document, location.get_location, media_types=(location.JOSE_TYPE,)),
+        Row("get_location_key_set", "GET", location.LOCATION_KEY_SET_PATH, None,
+            NONE, Anything, Nothing, Document, location.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
+    ),
+)
+
+TRANSFERS: Final = Section(
+    title="Transfers",
+    text="Send Pix by key, by account or by QR code, and see what you sent and received.",
+    operations=(
+        Row("initiate_pix_with_key", "POST", "/v1/connect/transfer/key", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithKeyRequest, transfer.Transfer, transfer.initiate_pix_with_key),
+        Row("initiate_pix_with_account_details", "POST", "/v1/connect/transfer/manual", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithAccountDetailsRequest, transfer.Transfer,
+            transfer.initiate_pix_with_account_details),
+        Row("initiate_pix_with_qrcode", "POST", "/v1/connect/transfer/qrcode", "transfer.write",
+            NONE, Nothing, transfer.InitiatePixWithQRCodeRequest, transfer.Transfer, transfer.initiate_pix_with_qrcode),
+        Row("get_transfer_by_id", "GET", "/v1/connect/transfer/id/{id}", "transfer.read",
+            ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_id),
+        Row("get_transfer_outcome", "GET", "/v1/connect/transfer/id/{id}/outcome", "transfer.read",
+            ID, Nothing, Nothing, transfer.TransferOutcome, transfer.get_transfer_outcome),
+        Row("get_transfer_by_external_id", "GET", "/v1/connect/transfer/external-id/{externalId}", "transfer.read",
+            EXTERNAL_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_external_id),
+        Row("get_transfer_by_end_to_end_id", "GET", "/v1/connect/transfer/end-to-end-id/{endToEndId}", "transfer.read",
+            END_TO_END_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_end_to_end_id),
+        Row("list_transfers_by_holder", "GET", "/v1/connect/transfer/list", "transfer.read",
+            NONE, transfer.TransferListQuery, Nothing, Listing[transfer.Transfer], transfer.list_transfers),
+    ),
+)
+
+REFUNDS: Final = Section(
+    title="Refunds",
+    text="Give back what you received, wholly or in part.",
+    operations=(
+        Row("create_refund", "POST", "/v1/connect/refund", "refund.write",
+            NONE, Nothing, refund.CreateRefundRequest, refund.Refund, refund.create_refund),
+        Row("get_refund_by_id", "GET", "/v1/connect/refund/id/{id}", "refund.read",
+            ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_id),
+        Row("get_refund_by_external_id", "GET", "/v1/connect/refund/external-id/{externalId}", "refund.read",
+            EXTERNAL_ID, Nothing, Nothing, refund.Refund, refund.get_refund_by_external_id),
+        Row("get_refund_by_return_identification", "GET",
+            "/v1/connect/refund/return-identification/{returnIdentification}", "refund.read",
+            RETURN_IDENTIFICATION, Nothing, Nothing, refund.Refund, refund.get_refund_by_return_identification),
+        Row("list_refunds_by_holder", "GET", "/v1/connect/refund/list", "refund.read",
+            NONE, refund.RefundListQuery, Nothing, Listing[refund.Refund], refund.list_refunds),
+    ),
+)
+
+LEDGER: Final = Section(
+    title="Ledger",
+    text="What is in your account, and how it came there.",
+    operations=(
+        Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
+            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance),
+        Row("list_transactions_by_holder", "GET", "/v1/connect/ledger/list", "ledger.read",
+            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions),
+        Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
+            NONE, statement.StatementQuery, Nothing, statement.Statement, statement.retrieve_statement,
+            media_types=tuple(statement.MEDIA_TYPES.values())),
+        Row("retrieve_balance", "GET", "/v1/connect/balance", "ledger.read",
+            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance,
+            summary="Read your balance (alternative path)"),
+        Row("list_transactions", "GET", "/v1/connect/transactions/list", "ledger.read",
+            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions,
+            summary="List your transactions (alternative path)"),
+    ),
+)
+
+WEBHOOKS: Final = Section(
+    title="Webhooks",
+    text="Be told what happens, by signed HTTP POST, at least once and in order for each charge, transfer and refund.",
+    operations=(
+        Row("create_webhook_endpoint", "POST", "/v1/webhook/endpoints", "webhook.write",
+            NONE, Nothing, webhook.CreateEndpointRequest, webhook.WebhookEndpoint, webhook.create_endpoint),
+        Row("list_webhook_endpoints", "GET", "/v1/webhook/endpoints", "webhook.read",
+            NONE, ListQuery, Nothing, Listing[webhook.WebhookEndpoint], webhook.list_endpoints),
+        Row("get_webhook_endpoint", "GET", "/v1/webhook/endpoints/{id}", "webhook.read",
+            ID, Nothing, Nothing, webhook.WebhookEndpoint, webhook.get_endpoint),
+        Row("change_webhook_endpoint", "PATCH", "/v1/webhook/endpoints/{id}", "webhook.write",
+            ID, Nothing, webhook.ChangeEndpointRequest, webhook.WebhookEndpoint, webhook.change_endpoint),
+        Row("delete_webhook_endpoint", "DELETE", "/v1/webhook/endpoints/{id}", "webhook.write",
+            ID, Nothing, Nothing, webhook.WebhookEndpoint, webhook.delete_endpoint),
+        Row("list_webhook_deliveries", "GET", "/v1/webhook/endpoints/{id}/deliveries", "webhook.read",
+            ID, webhook.DeliveryListQuery, Nothing, Listing[webhook.WebhookDelivery], webhook.list_deliveries),
+        Row("get_webhook_delivery", "GET", "/v1/webhook/deliveries/{id}", "webhook.read",
+            ID, Nothing, Nothing, webhook.WebhookDelivery, webhook.get_delivery),
+        Row("redeliver_webhook", "POST", "/v1/webhook/deliveries/{id}/redeliver", "webhook.write",
+            ID, Nothing, Nothing, webhook.WebhookDelivery, webhook.redeliver),
+        Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
+            NONE, ListQuery, Nothing, Listing[webhook.WebhookEvent], webhook.list_events),
+        Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",
+            ID, Nothing, webhook.ReplayRequest, webhook.Replayed, webhook.replay_events),
+    ),
+)
+
+IDENTITY: Final = Section(
+    title="Identity",
+    text="Get a token, and the keys that verify what the service signs. Served at the identity service's address.",
+    operations=(
+        Row("request_token", "POST", "/v1/iam/users/login", None,
+            NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form"),
+        Row("get_public_key", "GET", "/v1/iam/public-key", None,
+            NONE, Anything, Nothing, access.CurrentKey, access.get_public_key),
+        Row("get_key_set", "GET", "/.well-known/jwks.json", None,
+            NONE, Anything, Nothing, Document, access.get_key_set, media_types=(access.JWK_SET_TYPE,)),
+    ),
+)
+
+SERVICE: Final = Section(
+    title="Service",
+    text="About the service itself.",
+    operations=(
+        Row("health_check", "GET", "/v1/connect/health", None,
+            NONE, Anything, Nothing, health.Health, health.check_health),
+        Row("get_openapi", "GET", "/openapi.json", None,
+            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=("application/json",)),
+        Row("get_docs", "GET", "/docs", None,
+            NONE, Anything, Nothing, Document, documents.get_docs, media_types=("text/html; charset=utf-8",)),
+    ),
+)
+
+SANDBOX: Final = Section(
+    title="Sandbox",
+    text="The other side of the rail: be paid, break things, move the clock. Any valid token; not there in live mode.",
+    operations=(
+        Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
+            NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
+        Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
+            NONE, Nothing, sandbox.ReturnRequest, sandbox.Return, sandbox.give_back),
+        Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
+            NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
+        Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",
+            NONE, sandbox.KeyListQuery, Nothing, Listing[transfer.TransferParty], sandbox.list_keys),
+        Row("sandbox_add_key", "POST", "/sandbox/v1/keys", "any",
+            NONE, Nothing, sandbox.KeyRequest, transfer.TransferParty, sandbox.add_key),
+        Row("sandbox_make_qr_code", "POST", "/sandbox/v1/qrcodes", "any",
+            NONE, Nothing, sandbox.QrCodeRequest, sandbox.QrCode, sandbox.make_qr_code),
+        Row("sandbox_get_faults", "GET", "/sandbox/v1/faults", "any",
+            NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.get_faults),
+        Row("sandbox_replace_faults", "PUT", "/sandbox/v1/faults", "any",
+            NONE, Nothing, sandbox.FaultRules, sandbox.FaultRules, sandbox.replace_faults),
+        Row("sandbox_clear_faults", "DELETE", "/sandbox/v1/faults", "any",
+            NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.clear_faults),
+        Row("sandbox_get_clock", "GET", "/sandbox/v1/clock", "any",
+            NONE, Nothing, Nothing, sandbox.SandboxClock, unbuilt, summary="Read the clock"),
+        Row("sandbox_move_clock", "POST", "/sandbox/v1/clock", "any",
+            NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, unbuilt, summary="Move the clock"),
+    ),
+)
+# fmt: on
+
+
+def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
+    """The interface of one mode."""
+    always = (CHARGES, TRANSFERS, REFUNDS, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
+    return (*always, SANDBOX) if is_sandbox else always
+
+
+def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
+    """The rows of one mode."""
+    return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)

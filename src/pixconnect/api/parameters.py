@@ -1,0 +1,58 @@
+"""What may stand between the braces of a path."""
+
+from typing import Final
+
+from pixconnect.api import decoding
+from pixconnect.api.operation import Parameter
+from pixconnect.domain import errors
+
+_ID_MAX: Final = 2**53 - 1
+
+
+def _read_id(text: str) -> int:
+    number = decoding.read_integer("id", text)
+    if not 1 <= number <= _ID_MAX:
+        # No resource has such an id, and PostgreSQL could not even be asked for some of them.
+        raise errors.NotFound(f"id: there is nothing with the id {text[:20]}")
+    return number
+
+
+def _read_external_id(text: str) -> str:
+    return decoding.read_text("externalId", text, 255)
+
+
+def _read_nothing(text: str) -> None:
+    assert not text, text
+
+
+NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, description="")
+ID: Final = Parameter[int](
+    name="id",
+    read=_read_id,
+    schema={"type": "integer", "minimum": 1, "maximum": _ID_MAX},
+    description="The `id` that the service gave it.",
+)
+EXTERNAL_ID: Final = Parameter[str](
+    name="externalId",
+    read=_read_external_id,
+    schema={"type": "string", "minLength": 1, "maxLength": 255},
+    description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
+)
+TXID: Final = Parameter[str](
+    name="txid",
+    read=str,
+    schema={"type": "string", "minLength": 1},
+    description="The charge's `transaction_identification`.",
+)
+END_TO_END_ID: Final = Parameter[str](
+    name="endToEndId",
+    read=str,
+    schema={"type": "string", "minLength": 1},
+    description="The transfer's `end_to_end_id`.",
+)
+RETURN_IDENTIFICATION: Final = Parameter[str](
+    name="returnIdentification",
+    read=str,
+    schema={"type": "string", "minLength": 1},
+    description="The refund's `return_identification`.",
+)

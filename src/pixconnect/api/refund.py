@@ -1,0 +1,142 @@
+"""Refunds on the wire."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
+from pixconnect.domain import refund as refunds
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.refund import Flow, RefundReason, RefundStatus
+from pixconnect.usecases import refund as refund_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+
+class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A refund to be made.
+
+    Attributes:
+        end_to_end_id: Of a Pix that you received.
+        amount: What is returned: all of it, or a part.
+        external_id: Your own name for it.
+        reason: MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong.
+        description: For the payer to read.
+    """
+
+    end_to_end_id: str
+    amount: Amount
+    external_id: ExternalId | None = None
+    reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
+    description: Annotated[str, Meta(max_length=140)] | None = None
+
+
+class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A received Pix given back, wholly or in part.
+
+    Attributes:
+        id: The service's own name for it.
+        external_id: Your own name for it; incoming ones have none.
+        return_identification: Its name on the whole network.
+        original_end_to_end_id: The Pix that is returned.
+        correlation_id: Joins everything of one payment.
+        amount: What is returned.
+        status: PROCESSING until the rail's word: RETURNED, or ERROR.
+        flow: OUT: you return what you received. IN: what you sent is returned to you.
+        reason: Why.
+        description: For the payer to read.
+        create_timestamp: When it was accepted.
+        last_modified: When it last changed.
+    """
+
+    id: Id
+    external_id: str | None = None
+    return_identification: Annotated[str, Meta(examples=["D99999003202611201234a1B2c3D4e5F"])]
+    original_end_to_end_id: str
+    correlation_id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+    amount: Amount
+    status: RefundStatus
+    flow: Flow
+    reason: RefundReason
+    description: str | None = None
+    create_timestamp: Instant
+    last_modified: Instant
+
+
+class RefundListQuery(ListQuery, frozen=True, kw_only=True):
+    """Which refunds.
+
+    Attributes:
+        status: Only refunds of this status.
+    """
+
+    status: RefundStatus | None = None
+
+
+async def create_refund(services: "Services", request: "Request[None, Nothing, CreateRefundRequest]") -> Refund:
+    """Return a received Pix.
+
+    Several partial refunds may be made, within 90 days and never more than the original in sum. The same request again (same
+    `external_id`, same contents) answers the same refund as it is now.
+    """
+    body = request.body
+    wanted = refunds.RefundRequest(
+        end_to_end_id=body.end_to_end_id,
+        amount_cents=clamp_cents(body.amount),
+        external_id=body.external_id,
+        reason=body.reason or "MD06",
+        description=body.description,
+    )
+    return _show(await refund_usecases.start_refund(services.context, request.caller, wanted))
+
+
+async def get_refund_by_id(services: "Services", request: "Request[int, Nothing, Nothing]") -> Refund:
+    """Read a refund by its id."""
+    return _show(await refund_usecases.read_refund_by_id(services.context, request.caller, request.parameter))
+
+
+async def get_refund_by_external_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Refund:
+    """Read a refund by your own id."""
+    return _show(await refund_usecases.read_refund_by_external_id(services.context, request.caller, request.parameter))
+
+
+async def get_refund_by_return_identification(
+    services: "Services", request: "Request[str, Nothing, Nothing]"
+) -> Refund:
+    """Read a refund by its return identification."""
+    return _show(await refund_usecases.read_refund_by_return_id(services.context, request.caller, request.parameter))
+
+
+async def list_refunds(services: "Services", request: "Request[None, RefundListQuery, Nothing]") -> Listing[Refund]:
+    """List your refunds.
+
+    Both flows, newest first. Without `status`, all of them.
+    """
+    query = request.query
+    page = await refund_usecases.list_refunds(services.context, request.caller, query.status, query.span())
+    return Listing(
+        items=[_show(refund) for refund in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+def _show(refund: refunds.Refund) -> Refund:
+    return Refund(
+        id=refund.id,
+        external_id=refund.external_id,
+        return_identification=refund.return_id,
+        original_end_to_end_id=refund.original_end_to_end_id,
+        correlation_id=str(refund.correlation_id),
+        amount=refund.amount_cents,
+        status=refund.status,
+        flow=refund.flow,
+        reason=refund.reason,
+        description=refund.description,
+        create_timestamp=format_instant(refund.created_at),
+        last_modified=format_instant(refund.modified_at),
+    )

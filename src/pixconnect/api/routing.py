@@ -1,0 +1,87 @@
+"""From a path and a method to an operation.
+
+The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
+of the id, and a trailing slash names nothing. Nothing is redirected or repaired.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from pixconnect.domain import errors
+
+Target = TypeVar("Target")
+
+
+class _Node(Generic[Target]):
+    """One path segment: what may follow, and what is here."""
+
+    __slots__ = ("children", "methods", "wildcard")
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, _Node[Target]] = {}
+        self.wildcard: _Node[Target] | None = None
+        self.methods: dict[str, Target] = {}
+
+    def child(self, segment: str) -> "_Node[Target]":
+        """The node below, made if missing."""
+        if segment.startswith("{"):
+            self.wildcard = self.wildcard or _Node()
+            return self.wildcard
+        return self.children.setdefault(segment.encode(), _Node())
+
+
+class Router(Generic[Target]):
+    """Finds what answers a request.
+
+    Args:
+        routes: Method, path with at most one parameter in braces, and what answers there.
+    """
+
+    def __init__(self, routes: Iterable[tuple[str, str, Target]]) -> None:
+        self._root: _Node[Target] = _Node()
+        self._fixed: dict[bytes, dict[str, Target]] = {}
+        for method, path, target in routes:
+            node = self._root
+            for segment in path.split("/")[1:]:
+                node = node.child(segment)
+            assert method not in node.methods, f"two operations for {method} {path}"
+            node.methods[method] = target
+            if method == "GET":
+                node.methods["HEAD"] = target
+            if "{" not in path:
+                self._fixed[path.encode()] = node.methods
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Target, bytes]:
+        """What answers, and the percent-decoded parameter (empty if there is none).
+
+        Args:
+            method: Upper case.
+            raw_path: As it was sent, without the query.
+
+        Raises:
+            NotFound: No such path.
+            MethodNotAllowed: The path takes other methods.
+        """
+        methods, parameter = self._fixed.get(raw_path), b""
+        if methods is None:
+            methods, parameter = self._walk(raw_path)
+        target = methods.get(method)
+        if target is None:
+            allowed = tuple(sorted(methods))
+            raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}", allowed)
+        return target, parameter
+
+    def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], bytes]:
+        node, parameter = self._root, b""
+        for raw_segment in raw_path.split(b"/")[1:]:
+            segment = unquote_to_bytes(raw_segment) if b"%" in raw_segment else raw_segment
+            below = node.children.get(segment)
+            if below is None:
+                below, parameter = node.wildcard, segment
+            if below is None or not segment:
+                raise errors.NotFound("there is no such path")
+            node = below
+        if not node.methods:
+            raise errors.NotFound("there is no such path")
+        return node.methods, parameter

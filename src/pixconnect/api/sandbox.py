@@ -1,0 +1,308 @@
+"""The sandbox's control interface on the wire: what people outside do, what breaks, what time it is.
+
+In live mode none of these paths exists.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.transfer import TransferParty, show_party
+from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
+from pixconnect.domain import errors, sandbox_control
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.holder import KeyType
+from pixconnect.domain.refund import RefundReason
+from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule
+from pixconnect.usecases import sandbox as sandbox_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+
+class Payer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody outside; what is left out is made up.
+
+    Attributes:
+        name: The account's owner.
+        tax_id: CPF or CNPJ, without a mask.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
+
+
+class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money that somebody outside sends you. Either `emv` or `key`.
+
+    Attributes:
+        emv: One of your QR codes.
+        key: One of your Pix keys; needs an amount.
+        amount: What is paid; what the code asks for if left out.
+        payer: Who pays.
+    """
+
+    emv: str | None = None
+    key: str | None = None
+    amount: Amount | None = None
+    payer: Payer | None = None
+
+
+class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a payment from outside.
+
+    Attributes:
+        end_to_end_id: Its name on the network, and that of your incoming transfer.
+        amount: What was paid.
+        status: CONFIRMED once the money is durably in your account; ERROR if the service refused it.
+        code: Why it was refused.
+    """
+
+    end_to_end_id: str
+    amount: Amount
+    status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
+    code: Annotated[str, Meta(examples=["BE17"])] | None = None
+
+
+class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money that a receiver of yours gives back.
+
+    Attributes:
+        end_to_end_id: Of a Pix that you sent over the rail.
+        amount: What is given back; all of it if left out.
+        reason: Why.
+    """
+
+    end_to_end_id: str
+    amount: Amount | None = None
+    reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
+
+
+class Return(Struct, frozen=True, kw_only=True):
+    """What became of a return.
+
+    Attributes:
+        return_identification: Its name on the network, and that of your incoming refund.
+        original_end_to_end_id: The Pix that was given back.
+        amount: What was given back.
+        status: RETURNED once the money is durably in your account.
+    """
+
+    return_identification: str
+    original_end_to_end_id: str
+    amount: Amount
+    status: Literal["PROCESSING", "RETURNED", "ERROR"]
+
+
+class DepositRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Money to be put into your account.
+
+    Attributes:
+        amount: How much.
+    """
+
+    amount: Amount
+
+
+class Deposit(Struct, frozen=True, kw_only=True):
+    """Money put into your account.
+
+    Attributes:
+        id: Of the transaction.
+        amount: How much.
+        create_timestamp: When.
+    """
+
+    id: Id
+    amount: Amount
+    create_timestamp: Instant
+
+
+class KeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A Pix key of a new outside account.
+
+    Attributes:
+        key: Left out for an EVP, which the directory makes.
+        key_type: The key's type.
+        name: The account's owner; made up if left out.
+        tax_id: The owner's CPF or CNPJ; made up if left out.
+    """
+
+    key: Annotated[str, Meta(min_length=1, max_length=77)] | None = None
+    key_type: KeyType
+    name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
+
+
+class KeyListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which of the directory's entries.
+
+    Attributes:
+        page: From 1.
+        page_size: Entries a page.
+    """
+
+    page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE_MAX
+
+
+class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A QR code of an outside merchant, for you to pay.
+
+    Attributes:
+        kind: A dynamic one has a location, needs an amount, and is paid once.
+        key: The merchant's; the sandbox's own merchant if left out.
+        amount: What the code asks for.
+        txid: What the code carries.
+    """
+
+    kind: Literal["static", "dynamic"]
+    key: str | None = None
+    amount: Amount | None = None
+    txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
+
+
+class QrCode(Struct, frozen=True, kw_only=True):
+    """A QR code of an outside merchant.
+
+    Attributes:
+        emv: Its text.
+    """
+
+    emv: str
+
+
+class FaultRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the network misbehaves: the first rule that matches wins. One set for all holders.
+
+    Attributes:
+        rules: In the order in which they are tried.
+    """
+
+    rules: Annotated[list[FaultRule], Meta(max_length=RULES_MAX)]
+
+
+class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the clock is to go. Exactly one of the three.
+
+    Attributes:
+        advance_s: Forward by so many seconds.
+        now: Forward to this instant.
+        reset: Back to real time.
+    """
+
+    advance_s: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    now: Instant | None = None
+    reset: bool | None = None
+
+
+class SandboxClock(Struct, frozen=True, kw_only=True):
+    """What time it is for the service and the sandbox.
+
+    Attributes:
+        now: Service time.
+    """
+
+    now: Instant
+
+
+async def pay(services: "Services", request: "Request[None, Nothing, PaymentRequest]") -> Payment:
+    """Be paid by somebody outside.
+
+    By one of your QR codes or keys. 200 for whatever reaches the rail, refused payments included.
+    """
+    body = request.body
+    who = body.payer or Payer()
+    payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
+    amount_cents = None if body.amount is None else clamp_cents(body.amount)
+    if (body.emv is None) == (body.key is None):
+        raise errors.BadRequest("emv, key: exactly one of them is required")
+    if body.emv is not None:
+        arrival = await sandbox_usecases.pay_by_code(services.context, request.caller, body.emv, amount_cents, payer)
+    elif amount_cents is None:
+        raise errors.BadRequest("amount: is required with a key")
+    else:
+        arrival = await sandbox_usecases.pay_by_key(
+            services.context, request.caller, body.key or "", amount_cents, payer
+        )
+    return Payment(end_to_end_id=arrival.id, amount=arrival.amount_cents, status=arrival.status, code=arrival.code)
+
+
+async def give_back(services: "Services", request: "Request[None, Nothing, ReturnRequest]") -> Return:
+    """Be given back what you sent.
+
+    The receiver returns a Pix of yours, wholly or in part.
+    """
+    body = request.body
+    amount_cents = None if body.amount is None else clamp_cents(body.amount)
+    arrival = await sandbox_usecases.give_back(
+        services.context, request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
+    )
+    return Return(
+        return_identification=arrival.id,
+        original_end_to_end_id=body.end_to_end_id,
+        amount=arrival.amount_cents,
+        status="RETURNED" if arrival.status == "CONFIRMED" else arrival.status,
+    )
+
+
+async def deposit(services: "Services", request: "Request[None, Nothing, DepositRequest]") -> Deposit:
+    """Put money into your account."""
+    amount_cents = clamp_cents(request.body.amount)
+    made = await sandbox_usecases.deposit(services.context, request.caller, amount_cents)
+    return Deposit(id=made.id, amount=made.amount_cents, create_timestamp=format_instant(made.created_at))
+
+
+async def list_keys(services: "Services", request: "Request[None, KeyListQuery, Nothing]") -> Listing[TransferParty]:
+    """List the directory's outside entries.
+
+    Those that are always there (`settle@sandbox.pix.example` and its like) first.
+    """
+    query = request.query
+    entries = await sandbox_usecases.list_keys(services.context)
+    start = (query.page - 1) * query.page_size
+    return Listing(
+        items=[show_party(entry.party) for entry in entries[start : start + query.page_size]],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=len(entries),
+    )
+
+
+async def add_key(services: "Services", request: "Request[None, Nothing, KeyRequest]") -> TransferParty:
+    """Add an entry to the directory.
+
+    Of a new outside account. A key that exists already answers its entry as it is.
+    """
+    body = request.body
+    new = sandbox_control.NewKey(key_type=body.key_type, key=body.key, name=body.name, tax_id=body.tax_id)
+    entry = await sandbox_usecases.add_key(services.context, new)
+    return show_party(entry.party)
+
+
+async def make_qr_code(services: "Services", request: "Request[None, Nothing, QrCodeRequest]") -> QrCode:
+    """Make a QR code of an outside merchant.
+
+    For you to pay. A dynamic code is paid once; a second order is rejected with BE17.
+    """
+    body = request.body
+    amount_cents = None if body.amount is None else clamp_cents(body.amount)
+    new = sandbox_control.NewQrCode(kind=body.kind, key=body.key, amount_cents=amount_cents, txid=body.txid)
+    return QrCode(emv=await sandbox_usecases.make_qr_code(services.context, new))
+
+
+async def get_faults(services: "Services", request: "Request[None, Nothing, Nothing]") -> FaultRules:
+    """Read the fault rules."""
+    return FaultRules(rules=await sandbox_usecases.read_faults(services.context))
+
+
+async def replace_faults(services: "Services", request: "Request[None, Nothing, FaultRules]") -> FaultRules:
+    """Replace the fault rules."""
+    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, request.body.rules))
+
+
+async def clear_faults(services: "Services", request: "Request[None, Nothing, Nothing]") -> FaultRules:
+    """Clear the fault rules."""
+    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, []))

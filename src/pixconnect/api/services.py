@@ -1,0 +1,53 @@
+"""What the interface needs to do its work; whoever assembles a process fills it in."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pixconnect.api.authentication import Verifier
+from pixconnect.domain.access import Network
+from pixconnect.usecases.health import Health
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.access import TokenDesk
+    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.signing_key import Keyring
+
+
+class Descriptions(Struct, frozen=True, kw_only=True):
+    """What the interface says of itself; ``openapi.describe`` makes it.
+
+    Attributes:
+        openapi: The OpenAPI document, JSON.
+        docs: The page for people, HTML.
+    """
+
+    openapi: bytes
+    docs: bytes
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything behind the interface.
+
+    Attributes:
+        context: For use cases.
+        verifier: Knows who a token belongs to.
+        token_desk: Gives out tokens.
+        keyring: The keys that are published.
+        read_health: Collects the health of the service; answers within 2 s.
+        render_qr_png: Draws a QR code.
+        descriptions: Of the interface.
+        trusted_proxies: Whose ``X-Forwarded-For`` is believed.
+        version: The program's.
+    """
+
+    context: "Context"
+    verifier: Verifier
+    token_desk: "TokenDesk"
+    keyring: "Keyring"
+    read_health: Callable[[], Awaitable[Health]]
+    render_qr_png: Callable[[str], bytes]
+    descriptions: Descriptions
+    trusted_proxies: Sequence[Network]
+    version: str

@@ -1,0 +1,178 @@
+"""The statement on the wire: one handler, four formats, any length.
+
+::
+
+    head ► lines ► lines ► ... ► tail
+
+A format writes what stands before the lines and after them, and lines, some at a time; nothing is kept. What goes wrong after
+the head is sent breaks the answer off: a chunked answer without its last chunk is known to be incomplete.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.api import envelope, statement_camt053, statement_csv, statement_ofx
+from pixconnect.api.operation import Document, Request
+from pixconnect.api.wire import Amount, Cents, Id, Instant
+from pixconnect.domain import statement as statements
+from pixconnect.domain.clock import format_instant
+from pixconnect.foundation.logging import current_request
+from pixconnect.usecases import statement as statement_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+MEDIA_TYPES: Final = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "ofx": "application/x-ofx",
+    "camt053": "application/xml",
+}
+
+
+class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of the account's history, and in which form.
+
+    Attributes:
+        initial_date: The first instant included. RFC 3339 with an offset.
+        final_date: The last instant included. RFC 3339 with an offset.
+        format: Of the answer.
+    """
+
+    initial_date: Annotated[datetime, Meta(tz=True)]
+    final_date: Annotated[datetime, Meta(tz=True)]
+    format: Literal["json", "csv", "ofx", "camt053"] = "json"
+
+
+class Counterparty(Struct, frozen=True, kw_only=True):
+    """The other side of a statement's line.
+
+    Attributes:
+        name: The account's owner.
+        tax_id: CPF or CNPJ.
+        ispb: The institution.
+    """
+
+    name: str
+    tax_id: str
+    ispb: str
+
+
+class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of the account's current funds.
+
+    Attributes:
+        id: The same in every format and export.
+        create_timestamp: When it settled.
+        end_to_end_id: The transfer's; of a refund, the original's; a deposit has none.
+        return_identification: Of a refund.
+        impact_type: IN raised the balance, OUT lowered it.
+        amount: By how much.
+        running_balance: After it.
+        counterparty: The other side; a deposit has none.
+        description: What was written on it; only refunds have one.
+    """
+
+    id: Id
+    create_timestamp: Instant
+    end_to_end_id: str | None = None
+    return_identification: str | None = None
+    impact_type: Literal["IN", "OUT"]
+    amount: Amount
+    running_balance: Cents
+    counterparty: Counterparty | None = None
+    description: Annotated[str | None, Meta(examples=["Wrong size"])] = None
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """The account's history: opening balance + lines = closing balance.
+
+    Attributes:
+        opening_balance: Before the first line.
+        closing_balance: After the last line.
+        lines: Oldest first.
+    """
+
+    opening_balance: Cents
+    closing_balance: Cents
+    lines: list[StatementLine]
+
+
+class _Format(Struct, frozen=True, kw_only=True):
+    """How a statement is written.
+
+    Attributes:
+        write_frame: What comes before the lines, and what after.
+        write_lines: Some of the lines.
+        separator: Between two of those.
+    """
+
+    write_frame: Callable[[statements.Statement], tuple[bytes, bytes]]
+    write_lines: Callable[[Sequence[statements.StatementLine]], bytes]
+    separator: bytes = b""
+
+
+async def retrieve_statement(services: "Services", request: "Request[None, StatementQuery, Nothing]") -> Document:
+    """Export your statement.
+
+    Every change of your current funds in a span of time, oldest first, at any length: as JSON, as CSV for spreadsheets, as OFX
+    or camt.053 for accounting programs. A line's `id` is the same in every format.
+    """
+    query = request.query
+    context = services.context
+    found = await statement_usecases.open_statement(context, request.caller, query.initial_date, query.final_date)
+    parts = statement_usecases.read_parts(context, found)
+    return Document(content=_write(_FORMATS[query.format], found, parts), media_type=MEDIA_TYPES[query.format])
+
+
+async def _write(
+    form: _Format, found: statements.Statement, parts: AsyncIterator[Sequence[statements.StatementLine]]
+) -> AsyncIterator[bytes]:
+    head, tail = form.write_frame(found)
+    yield head
+    separator = b""
+    async for lines in parts:
+        yield separator + form.write_lines(lines)
+        separator = form.separator
+    yield tail
+
+
+def _write_json_frame(found: statements.Statement) -> tuple[bytes, bytes]:
+    """The envelope of a statement without lines, opened where they go."""
+    request = current_request.get()
+    assert request is not None, "the application names every request"
+    empty = Statement(opening_balance=found.extent.opening_cents, closing_balance=found.extent.closing_cents, lines=[])
+    head, lines, tail = envelope.write_success(empty, request[0], found.made_at).partition(b"[]")
+    return head + lines[:1], lines[1:] + tail
+
+
+def _write_json_lines(lines: Sequence[statements.StatementLine]) -> bytes:
+    return msgspec.json.encode([_on_wire(line) for line in lines])[1:-1]
+
+
+def _on_wire(line: statements.StatementLine) -> StatementLine:
+    other = line.counterparty
+    return StatementLine(
+        id=line.id,
+        create_timestamp=format_instant(line.created_at),
+        end_to_end_id=line.end_to_end_id,
+        return_identification=line.return_id,
+        impact_type=line.direction,
+        amount=line.amount_cents,
+        running_balance=line.running_balance_cents,
+        counterparty=None if other is None else Counterparty(name=other.name, tax_id=other.tax_id, ispb=other.ispb),
+        description=line.description,
+    )
+
+
+_FORMATS: Final = {
+    "json": _Format(write_frame=_write_json_frame, write_lines=_write_json_lines, separator=b","),
+    "csv": _Format(write_frame=statement_csv.write_frame, write_lines=statement_csv.write_lines),
+    "ofx": _Format(write_frame=statement_ofx.write_frame, write_lines=statement_ofx.write_lines),
+    "camt053": _Format(write_frame=statement_camt053.write_frame, write_lines=statement_camt053.write_lines),
+}

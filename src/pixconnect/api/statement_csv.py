@@ -1,0 +1,58 @@
+"""A statement as CSV (RFC 4180): a header, then a row a line; unsigned cents; an empty cell for what is absent.
+
+Cells are exact, whatever they begin with: a program that reads them must get what is in the ledger. Names and descriptions are
+other people's words, and a spreadsheet may take ``=1+1`` for a formula; the reference page says how to open the file safely.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Final
+
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.statement import Statement, StatementLine
+
+COLUMNS: Final = (
+    "id",
+    "create_timestamp",
+    "end_to_end_id",
+    "return_identification",
+    "impact_type",
+    "amount",
+    "running_balance",
+    "counterparty_name",
+    "counterparty_tax_id",
+    "counterparty_ispb",
+    "description",
+)
+
+
+def write_frame(statement: Statement) -> tuple[bytes, bytes]:
+    """What comes before the lines, and what after."""
+    return _write_rows([COLUMNS]), b""
+
+
+def write_lines(lines: Sequence[StatementLine]) -> bytes:
+    """Some of the lines."""
+    return _write_rows([_row(line) for line in lines])
+
+
+def _row(line: StatementLine) -> tuple[str | int | None, ...]:
+    other = line.counterparty
+    return (
+        line.id,
+        format_instant(line.created_at),
+        line.end_to_end_id,
+        line.return_id,
+        line.direction,
+        line.amount_cents,
+        line.running_balance_cents,
+        *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
+        line.description,
+    )
+
+
+def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()

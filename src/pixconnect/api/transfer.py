@@ -1,0 +1,276 @@
+"""Transfers on the wire."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
+from pixconnect.domain import transfer as transfers
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.holder import AccountType, KeyType, Party
+from pixconnect.domain.transfer import TransferStatus, TransferView
+from pixconnect.usecases import transfer as transfer_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+
+class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One side of a transfer.
+
+    Attributes:
+        account_number: With its check digit, without a mask.
+        account_type: The kind of account.
+        bank: The institution's name.
+        branch: Without a check digit.
+        ispb: The institution's identifier, 8 characters.
+        key: A Pix key of the account.
+        key_type: The key's type.
+        name: The account's owner.
+        tax_id: The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask.
+    """
+
+    account_number: Annotated[str, Meta(min_length=1, max_length=20, examples=["1001"])]
+    account_type: AccountType
+    bank: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    branch: Annotated[str, Meta(min_length=1, max_length=4, examples=["0001"])]
+    ispb: Annotated[str, Meta(examples=["99999004"])]
+    key: str | None = None
+    key_type: KeyType | None = None
+    name: Annotated[str, Meta(min_length=1, max_length=255)]
+    tax_id: Annotated[str, Meta(min_length=11, max_length=14, examples=["52998224725"])]
+
+
+class InitiatePixWithKeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A transfer to a Pix key.
+
+    Attributes:
+        amount: What is sent.
+        key: The payee's key.
+        key_type: The key's type.
+        external_id: Your own name for it.
+    """
+
+    amount: Amount
+    key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
+    key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
+    external_id: ExternalId | None = None
+
+
+class InitiatePixWithAccountDetailsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A transfer to an account.
+
+    Attributes:
+        amount: What is sent.
+        credit_party: The payee's account.
+        external_id: Your own name for it.
+    """
+
+    amount: Amount
+    credit_party: TransferParty
+    external_id: ExternalId | None = None
+
+
+class InitiatePixWithQRCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A transfer to whoever a QR code names.
+
+    Attributes:
+        amount: What is sent; if the code carries an amount, exactly that.
+        emv: The text of the QR code.
+        external_id: Your own name for it.
+    """
+
+    amount: Amount
+    emv: str
+    external_id: ExternalId | None = None
+
+
+class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Money moved over Pix.
+
+    Attributes:
+        id: The service's own name for it.
+        amount: What was sent.
+        create_timestamp: When it was accepted.
+        last_modified: When it last changed.
+        credit_party: Who is paid.
+        debit_party: Who pays.
+        end_to_end_id: Its name on the whole network.
+        external_id: Your own name for it; incoming ones have none.
+        impact_type: IN credits you, OUT debits you.
+        status: PROCESSING until the rail's word: CONFIRMED, or ERROR; CANCELLED if it never left; RETURNED when all came back.
+        transaction_identification: The txid of the QR code, if there was one.
+    """
+
+    id: Id
+    amount: Amount
+    create_timestamp: Instant
+    last_modified: Instant
+    credit_party: TransferParty
+    debit_party: TransferParty
+    end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
+    external_id: str | None = None
+    impact_type: Literal["IN", "OUT"]
+    status: TransferStatus
+    transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+
+
+class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a transfer, and why.
+
+    Attributes:
+        status: The transfer's.
+        code: Why it failed, if it did: the rail's code, or the service's.
+        reason: The same as a sentence.
+    """
+
+    status: TransferStatus
+    code: Annotated[str, Meta(examples=["AC03"])] | None = None
+    reason: str | None = None
+
+
+class TransferListQuery(ListQuery, frozen=True, kw_only=True):
+    """Which transfers.
+
+    Attributes:
+        status: Only transfers of this status.
+    """
+
+    status: Literal["CONFIRMED", "PROCESSING", "CANCELLED", "RETURNED"] = "CONFIRMED"
+
+
+async def initiate_pix_with_key(
+    services: "Services", request: "Request[None, Nothing, InitiatePixWithKeyRequest]"
+) -> Transfer:
+    """Send a Pix to a key.
+
+    The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
+    `external_id`, same contents) answers the same transfer as it is now and never sends twice.
+    """
+    body = request.body
+    wanted = transfers.KeyTransferRequest(
+        amount_cents=clamp_cents(body.amount), key=body.key, key_type=body.key_type, external_id=body.external_id
+    )
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+
+
+async def initiate_pix_with_account_details(
+    services: "Services", request: "Request[None, Nothing, InitiatePixWithAccountDetailsRequest]"
+) -> Transfer:
+    """Send a Pix to an account.
+
+    As to a key. Only the form of another institution's account can be judged here; whether it exists is for that
+    institution to say.
+    """
+    body, party = request.body, request.body.credit_party
+    wanted = transfers.AccountTransferRequest(
+        amount_cents=clamp_cents(body.amount),
+        credit_party=Party(
+            account_number=party.account_number,
+            account_type=party.account_type,
+            branch=party.branch,
+            ispb=party.ispb,
+            name=party.name,
+            tax_id=party.tax_id,
+            bank=party.bank,
+            key=party.key,
+            key_type=party.key_type,
+        ),
+        external_id=body.external_id,
+    )
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+
+
+async def initiate_pix_with_qrcode(
+    services: "Services", request: "Request[None, Nothing, InitiatePixWithQRCodeRequest]"
+) -> Transfer:
+    """Send a Pix by QR code.
+
+    Static and dynamic codes, of this service and of others. A code that carries an amount must be paid with that amount.
+    """
+    body = request.body
+    wanted = transfers.QrCodeTransferRequest(
+        amount_cents=clamp_cents(body.amount), br_code=body.emv, external_id=body.external_id
+    )
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+
+
+async def get_transfer_by_id(services: "Services", request: "Request[int, Nothing, Nothing]") -> Transfer:
+    """Read a transfer by its id."""
+    return _show(await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter))
+
+
+async def get_transfer_by_external_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Transfer:
+    """Read a transfer by your own id."""
+    view = await transfer_usecases.read_transfer_by_external_id(services.context, request.caller, request.parameter)
+    return _show(view)
+
+
+async def get_transfer_by_end_to_end_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Transfer:
+    """Read a transfer by its end-to-end id.
+
+    Of a transfer between two holders of this service, your own side.
+    """
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(services.context, request.caller, request.parameter)
+    return _show(view)
+
+
+async def get_transfer_outcome(services: "Services", request: "Request[int, Nothing, Nothing]") -> TransferOutcome:
+    """Read what became of a transfer.
+
+    Says why a transfer is in ERROR or CANCELLED.
+    """
+    view = await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter)
+    transfer = view.transfer
+    return TransferOutcome(status=transfer.status, code=transfer.outcome_code, reason=transfer.outcome_reason)
+
+
+async def list_transfers(
+    services: "Services", request: "Request[None, TransferListQuery, Nothing]"
+) -> Listing[Transfer]:
+    """List your transfers.
+
+    Incoming and outgoing, newest first. Without `status`, those that are CONFIRMED.
+    """
+    query = request.query
+    page = await transfer_usecases.list_transfers(services.context, request.caller, query.status, query.span())
+    return Listing(
+        items=[_show(view) for view in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+def show_party(party: Party) -> TransferParty:
+    """A side of a transfer in its wire form."""
+    return TransferParty(
+        account_number=party.account_number,
+        account_type=party.account_type,
+        bank=party.bank,
+        branch=party.branch,
+        ispb=party.ispb,
+        key=party.key,
+        key_type=party.key_type,
+        name=party.name,
+        tax_id=party.tax_id,
+    )
+
+
+def _show(view: TransferView) -> Transfer:
+    transfer = view.transfer
+    return Transfer(
+        id=transfer.id,
+        amount=transfer.amount_cents,
+        create_timestamp=format_instant(transfer.created_at),
+        last_modified=format_instant(transfer.modified_at),
+        credit_party=show_party(view.credit_party),
+        debit_party=show_party(view.debit_party),
+        end_to_end_id=transfer.end_to_end_id,
+        external_id=transfer.external_id,
+        impact_type=transfer.direction,
+        status=transfer.status,
+        transaction_identification=transfer.txid,
+    )

@@ -1,0 +1,321 @@
+"""Webhook endpoints, deliveries and events on the wire."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from pixconnect.api.decoding import read_instant
+from pixconnect.api.duration import format_duration
+from pixconnect.api.operation import Listing, Request
+from pixconnect.api.wire import Id, Instant, ListQuery
+from pixconnect.domain import errors
+from pixconnect.domain import event as events
+from pixconnect.domain import webhook as webhooks
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.event import EventName
+from pixconnect.domain.webhook import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, DeliveryStatus, EndpointStatus
+from pixconnect.usecases import webhook as webhook_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.api.operation import Nothing
+    from pixconnect.api.services import Services
+
+Url = Annotated[str, Meta(examples=["https://example.com/pix"])]
+Secret = Annotated[str, Meta(min_length=SECRET_LENGTH_MIN, max_length=SECRET_LENGTH_MAX)]
+EventTypes = Annotated[list[EventName], Meta(min_length=1, extra_json_schema={"uniqueItems": True})]
+
+
+class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where you want to be told what.
+
+    Attributes:
+        url: A public https address.
+        secret: Known to you and the service only; it signs what is sent.
+        event_types: What you want to be told.
+    """
+
+    url: Url
+    secret: Secret
+    event_types: EventTypes
+
+
+class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is to change; the rest stays.
+
+    Attributes:
+        url: A public https address.
+        secret: The old one signs beside it for 24 hours.
+        event_types: What you want to be told.
+        status: Pause or resume.
+    """
+
+    url: Url | UnsetType = UNSET
+    secret: Secret | UnsetType = UNSET
+    event_types: EventTypes | UnsetType = UNSET
+    status: Literal["active", "inactive"] | UnsetType = UNSET
+
+
+class WebhookEndpoint(Struct, frozen=True, kw_only=True):
+    """Where you are told what. The secret is never shown.
+
+    Attributes:
+        id: The service's own name for it.
+        url: Where events are posted.
+        event_types: Which ones.
+        status: `active`; `inactive`: paused by you; `disabled`: stopped by the service after 410 or days of failures.
+        create_timestamp: When it was made.
+        last_modified: When it last changed.
+    """
+
+    id: Id
+    url: Url
+    event_types: list[EventName]
+    status: EndpointStatus
+    create_timestamp: Instant
+    last_modified: Instant
+
+
+class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One POST and what came of it.
+
+    Attributes:
+        number: From 1; redelivery counts on.
+        time: When it began.
+        status_code: Of the answer, if there was one.
+        duration: From looking up the name to the last byte.
+        response: The first KiB of the answer.
+        error: Why it failed.
+    """
+
+    number: int
+    time: Instant
+    status_code: int | None = None
+    duration: Annotated[str, Meta(examples=["12.30ms"])]
+    response: str
+    error: str | None = None
+
+
+class WebhookDelivery(Struct, frozen=True, kw_only=True):
+    """One endpoint to be told of one event.
+
+    Attributes:
+        id: The service's own name for it.
+        endpoint_id: Who is told.
+        event_id: Of what.
+        status: `pending` until an attempt succeeds (`delivered`) or the last one fails (`failed`).
+        attempts: Oldest first.
+    """
+
+    id: Id
+    endpoint_id: Id
+    event_id: Id
+    status: DeliveryStatus
+    attempts: list[DeliveryAttempt]
+
+
+class WebhookEvent(Struct, frozen=True, kw_only=True):
+    """What happened, as it is posted.
+
+    Attributes:
+        id: Of the event; throw away what you have seen.
+        name: Its type.
+        payload: What its family has: see the page on webhooks.
+        create_timestamp: When it happened.
+    """
+
+    id: Id
+    name: EventName
+    payload: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+    create_timestamp: Instant
+
+
+class DeliveryListQuery(ListQuery, frozen=True, kw_only=True):
+    """Which deliveries.
+
+    Attributes:
+        status: Only deliveries of this status.
+    """
+
+    status: DeliveryStatus | None = None
+
+
+class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The events of which time are to be sent again.
+
+    Attributes:
+        initial_date: The first instant included. RFC 3339 with an offset.
+        final_date: The last instant included. RFC 3339 with an offset.
+    """
+
+    initial_date: Instant
+    final_date: Instant
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """What will be sent again.
+
+    Attributes:
+        replayed: How many events.
+    """
+
+    replayed: int
+
+
+async def create_endpoint(
+    services: "Services", request: "Request[None, Nothing, CreateEndpointRequest]"
+) -> WebhookEndpoint:
+    """Register a webhook endpoint.
+
+    Events that happen from now on are posted to it. At most 20 endpoints.
+    """
+    body = request.body
+    wanted = webhooks.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
+    return _show_endpoint(await webhook_usecases.create_endpoint(services.context, request.caller, wanted))
+
+
+async def list_endpoints(
+    services: "Services", request: "Request[None, ListQuery, Nothing]"
+) -> Listing[WebhookEndpoint]:
+    """List your webhook endpoints."""
+    query = request.query
+    page = await webhook_usecases.list_endpoints(services.context, request.caller, query.span())
+    return Listing(
+        items=[_show_endpoint(endpoint) for endpoint in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+async def get_endpoint(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookEndpoint:
+    """Read a webhook endpoint."""
+    return _show_endpoint(await webhook_usecases.read_endpoint(services.context, request.caller, request.parameter))
+
+
+async def change_endpoint(
+    services: "Services", request: "Request[int, Nothing, ChangeEndpointRequest]"
+) -> WebhookEndpoint:
+    """Change a webhook endpoint.
+
+    Any of the fields, at least one. A new secret signs at once; for 24 hours `webhook-signature` carries both.
+    """
+    body = request.body
+    if body == ChangeEndpointRequest():
+        raise errors.BadRequest("body: must have at least one field")
+    change = webhooks.EndpointChange(
+        url=None if body.url is UNSET else body.url,
+        secret=None if body.secret is UNSET else body.secret,
+        event_types=None if body.event_types is UNSET else body.event_types,
+        status=None if body.status is UNSET else body.status,
+    )
+    endpoint = await webhook_usecases.change_endpoint(services.context, request.caller, request.parameter, change)
+    return _show_endpoint(endpoint)
+
+
+async def delete_endpoint(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookEndpoint:
+    """Delete a webhook endpoint.
+
+    Answers it as it was.
+    """
+    return _show_endpoint(await webhook_usecases.delete_endpoint(services.context, request.caller, request.parameter))
+
+
+async def list_deliveries(
+    services: "Services", request: "Request[int, DeliveryListQuery, Nothing]"
+) -> Listing[WebhookDelivery]:
+    """List an endpoint's deliveries."""
+    query = request.query
+    page = await webhook_usecases.list_deliveries(
+        services.context, request.caller, request.parameter, query.status, query.span()
+    )
+    return Listing(
+        items=[_show_delivery(delivery) for delivery in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+async def get_delivery(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookDelivery:
+    """Read a delivery.
+
+    With every attempt.
+    """
+    return _show_delivery(await webhook_usecases.read_delivery(services.context, request.caller, request.parameter))
+
+
+async def redeliver(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookDelivery:
+    """Deliver again.
+
+    Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
+    """
+    return _show_delivery(await webhook_usecases.redeliver(services.context, request.caller, request.parameter))
+
+
+async def list_events(services: "Services", request: "Request[None, ListQuery, Nothing]") -> Listing[WebhookEvent]:
+    """List your events.
+
+    Whatever happened, whether or not anybody was told. Newest first.
+    """
+    query = request.query
+    page = await webhook_usecases.list_events(services.context, request.caller, query.span())
+    return Listing(
+        items=[_show_event(event) for event in page.items],
+        page=query.page,
+        page_size=query.page_size,
+        total_count=page.total_count,
+    )
+
+
+async def replay_events(services: "Services", request: "Request[int, Nothing, ReplayRequest]") -> Replayed:
+    """Send past events again.
+
+    Every event of that time whose type the endpoint asks for. To an endpoint that is not active they wait.
+    """
+    count = await webhook_usecases.replay_events(
+        services.context,
+        request.caller,
+        request.parameter,
+        read_instant("initial_date", request.body.initial_date),
+        read_instant("final_date", request.body.final_date),
+    )
+    return Replayed(replayed=count)
+
+
+def _show_endpoint(endpoint: webhooks.Endpoint) -> WebhookEndpoint:
+    return WebhookEndpoint(
+        id=endpoint.id,
+        url=endpoint.url,
+        event_types=list(endpoint.event_types),
+        status=endpoint.status,
+        create_timestamp=format_instant(endpoint.created_at),
+        last_modified=format_instant(endpoint.modified_at),
+    )
+
+
+def _show_delivery(delivery: webhooks.Delivery) -> WebhookDelivery:
+    return WebhookDelivery(
+        id=delivery.id,
+        endpoint_id=delivery.endpoint_id,
+        event_id=delivery.event_id,
+        status=delivery.status,
+        attempts=[
+            DeliveryAttempt(
+                number=attempt.number,
+                time=format_instant(attempt.started_at),
+                status_code=attempt.status_code,
+                duration=format_duration(attempt.duration_us / 1e6),
+                response=attempt.response,
+                error=attempt.error,
+            )
+            for attempt in delivery.attempts
+        ],
+    )
+
+
+def _show_event(event: events.Event) -> WebhookEvent:
+    return _read_event(event.body)
+
+
+_read_event = msgspec.json.Decoder(WebhookEvent).decode

@@ -1,0 +1,78 @@
+"""Words that several resources share on the wire: amounts, instants, names, and the queries of lists."""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.decoding import HUGE
+from pixconnect.domain.listing import Span
+from pixconnect.domain.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
+
+PAGE_MAX: Final = 2**53
+PAGE_SIZE_MAX: Final = 1000
+
+Amount = Annotated[
+    int,
+    Meta(
+        description="Cents.",
+        examples=[1234],
+        extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS},
+    ),
+]
+"""Any integer: the domain judges its range, so that a replay comes first and the code is right."""
+
+Cents = Annotated[int, Meta(description="Cents.", examples=[1234])]
+
+Id = Annotated[
+    int,
+    Meta(
+        description="Below 2^53.",
+        extra_json_schema={"minimum": 1, "maximum": 2**53 - 1},
+    ),
+]
+
+Instant = Annotated[
+    str,
+    Meta(
+        description="RFC 3339, UTC, with microseconds.",
+        examples=["2026-11-20T12:34:56.789012Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+"""Made by ``format_instant``; read by ``read_instant``."""
+
+ExternalId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        description="Unique among your own, and what makes a repeated request safe. Made by the service if left out.",
+        examples=["order-2026-0001"],
+    ),
+]
+
+
+class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of a list is asked for.
+
+    Attributes:
+        page: From 1.
+        page_size: Items a page.
+        initial_date: The oldest `create_timestamp` included. RFC 3339 with an offset.
+        final_date: The newest `create_timestamp` included. RFC 3339 with an offset.
+    """
+
+    page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+    page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = 10
+    initial_date: Annotated[datetime, Meta(tz=True)] | None = None
+    final_date: Annotated[datetime, Meta(tz=True)] | None = None
+
+    def span(self) -> Span:
+        """The same in the domain's words."""
+        return Span(page=self.page, page_size=self.page_size, initial_at=self.initial_date, final_at=self.final_date)
+
+
+def clamp_cents(amount: int) -> int:
+    """An amount as it was sent, cut to where it is still out of range: longer ones could not even be fingerprinted."""
+    return amount if -HUGE <= amount <= HUGE else HUGE if amount > 0 else -HUGE

@@ -1,0 +1,101 @@
+"""``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
+
+from typing import Literal
+
+from cyclopts import App
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import Json
+from pixconnect.domain.access import SCOPES, Client
+from pixconnect.usecases import access as access_usecases
+
+Scope = Literal[
+    "charge.read",
+    "charge.write",
+    "transfer.read",
+    "transfer.write",
+    "refund.read",
+    "refund.write",
+    "ledger.read",
+    "webhook.read",
+    "webhook.write",
+]
+
+app = App(name="client", help="The OAuth clients of holders.")
+
+
+@app.command
+def create(*, holder_id: int, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
+    """Make a client; prints its client_id and its client_secret, which is shown this once only.
+
+    Args:
+        holder_id: Whose account it works on.
+        name: For you to tell it from others.
+        scope: What it may do, once for each scope; all scopes without.
+        json: Print one JSON object.
+    """
+    scopes = scope or SCOPES
+    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scopes))
+    operating.show(_shown(issued.client, issued.client_secret), as_json=json)
+
+
+@app.command
+def rotate(*, client_id: str, json: Json = False) -> None:
+    """Replace a client's secret; prints the new one, and the old one is refused from now on.
+
+    Args:
+        client_id: The client.
+        json: Print one JSON object.
+    """
+    issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
+    operating.show(_shown(issued.client, issued.client_secret), as_json=json)
+
+
+@app.command
+def disable(*, client_id: str, json: Json = False) -> None:
+    """Shut out a client, tokens already issued included, within a second.
+
+    Args:
+        client_id: The client.
+        json: Print one JSON object.
+    """
+    client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
+    operating.show(_shown(client), as_json=json)
+
+
+@app.command
+def enable(*, client_id: str, json: Json = False) -> None:
+    """Let a client in again.
+
+    Args:
+        client_id: The client.
+        json: Print one JSON object.
+    """
+    client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
+    operating.show(_shown(client), as_json=json)
+
+
+@app.command(name="list")
+def list_clients(*, holder_id: int, json: Json = False) -> None:
+    """Print a holder's clients, oldest first.
+
+    Args:
+        holder_id: The holder.
+        json: Print one JSON object.
+    """
+    clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
+    operating.show_list("clients", [_shown(client) for client in clients], as_json=json)
+
+
+def _shown(client: Client, client_secret: str | None = None) -> operating.Shown:
+    secret: operating.Shown = {} if client_secret is None else {"client_secret": client_secret}
+    return {
+        "client_id": client.client_id,
+        **secret,
+        "holder_id": client.holder_id,
+        "name": client.name,
+        "scope": " ".join(client.scopes),
+        "created_at": client.created_at,
+        "rotated_at": client.rotated_at,
+        "disabled_at": client.disabled_at,
+    }

@@ -1,0 +1,90 @@
+"""What went wrong, in one line and with what to do, for everything that is the operator's to mend and not ours.
+
+Exceptions are known by their class's name, because importing the libraries that raise them takes longer than most verbs.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pixconnect.cli import terminal
+from pixconnect.config import SettingsError
+from pixconnect.domain.errors import PixConnectError
+from pixconnect.foundation.child_process import ChildFailedError
+from pixconnect.foundation.home import HomeError, is_disk_full
+from pixconnect.foundation.listening import ListeningError
+from pixconnect.foundation.postgres_programs import PostgresUnavailableError
+from pixconnect.foundation.supervised import Lifeline
+from pixconnect.foundation.supervisor import PartKeepsFailingError
+
+
+class CommandError(Exception):
+    """A verb cannot do what it was asked; the message says why, and what to do."""
+
+
+_SAY_IT_ALL = (
+    ChildFailedError,
+    CommandError,
+    HomeError,
+    ListeningError,
+    PartKeepsFailingError,
+    PixConnectError,
+    PostgresUnavailableError,
+    SettingsError,
+)
+_BY_NAME = {
+    "AlreadyRunningError": "{}",
+    "NewerSchemaError": "{}",
+    "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
+    "SecretKeyError": "{}",
+    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
+    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
+    "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
+    "the tables and may make roles",
+    "CannotConnectNowError": "PostgreSQL is starting or stopping ({}): try again",
+    "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections",
+    "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
+    "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
+    "DiskFullError": "the database's disk is full ({}): make room and try again",
+    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+}
+
+
+def explain(error: BaseException) -> str | None:
+    """The line to show, or ``None`` when the error is a defect of ours, whose traceback is worth more."""
+    if isinstance(error, _SAY_IT_ALL):
+        return str(error)
+    for kind in type(error).__mro__:
+        if kind.__name__ in _BY_NAME:
+            return _BY_NAME[kind.__name__].format(error)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return f"the disk is full ({error.filename or error.strerror}): make room and try again"
+    if type(error) is ConnectionError:  # ours: the system's are of narrower kinds
+        return str(error)
+    if isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error):
+        return f"the database cannot be reached ({error or 'no answer'}): start it, or look at DATABASE_URL"
+    return None
+
+
+@contextmanager
+def told_to_parent(lifeline: Lifeline) -> Generator[None]:
+    """End this process in one line: the supervisor's to show, or ours where there is none or it is past starting."""
+    try:
+        yield
+    except Exception as error:
+        reason = explain(error)
+        if reason is None:
+            raise
+        if not lifeline.report_failure(reason):
+            terminal.complain(reason)
+        raise SystemExit(1) from None
+
+
+def _is_about_connecting(error: BaseException) -> bool:
+    """Whether the error came out of opening a connection to PostgreSQL."""
+    trace = error.__traceback__
+    while trace is not None:
+        if "asyncpg" in trace.tb_frame.f_code.co_filename:
+            return True
+        trace = trace.tb_next
+    return False

@@ -1,0 +1,41 @@
+"""``pixconnect key``: the Pix keys that lead to holders."""
+
+from cyclopts import App
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import Json
+from pixconnect.domain.holder import KeyType
+from pixconnect.domain.pix_key import PixKey
+from pixconnect.usecases import holder as holder_usecases
+
+app = App(name="key", help="The Pix keys of holders.")
+
+
+@app.command
+def add(*, holder_id: int, key_type: KeyType, key: str | None = None, json: Json = False) -> None:
+    """Register a Pix key that leads to a holder; prints the key as it is kept.
+
+    Args:
+        holder_id: Whose it becomes.
+        key_type: Its type.
+        key: The key; an EVP is made if you leave it out.
+        json: Print one JSON object.
+    """
+    added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
+    operating.show({"key": added.key, "key_type": added.key_type, "holder_id": holder_id}, as_json=json)
+
+
+@app.command(name="list")
+def list_keys(*, holder_id: int, json: Json = False) -> None:
+    """Print a holder's keys, oldest first.
+
+    Args:
+        holder_id: The holder.
+        json: Print one JSON object.
+    """
+    keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
+    operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
+
+
+def _shown(key: PixKey) -> operating.Shown:
+    return {"key": key.key, "key_type": key.key_type}

@@ -1,0 +1,52 @@
+"""``prepare``: what ``run`` starts first, in a process of its own so that the supervisor stays small.
+
+It brings the tables up to date and, in the sandbox, makes the demonstration's holder. What it made it tells ``run``.
+"""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect import assembly
+from pixconnect.cli import failures, migrate, sandbox_file
+from pixconnect.cli.sandbox_file import Prepared, SandboxFile
+from pixconnect.cli.settings import read_settings
+from pixconnect.config import Settings
+from pixconnect.foundation.supervised import Lifeline
+
+
+def prepare(
+    *,
+    parent_fd: Annotated[int | None, Parameter(show=False)] = None,
+    ready_fd: Annotated[int | None, Parameter(show=False)] = None,
+) -> None:
+    """Bring the tables up to date and, in the sandbox, make the demonstration's holder."""
+    lifeline = Lifeline(parent_fd=parent_fd, ready_fd=ready_fd)
+    with failures.told_to_parent(lifeline):
+        settings = read_settings()
+        lifeline.wait_for_go()
+        prepared = asyncio.run(_prepare(settings))
+    lifeline.report_ready(msgspec.json.encode(prepared))
+
+
+async def _prepare(settings: Settings) -> Prepared:
+    applied = await migrate.bring_up_to_date(settings)
+    file = await _make_demonstration(settings) if settings.mode == "sandbox" else None
+    return Prepared(migrations_count=len(applied), sandbox_file=file)
+
+
+async def _make_demonstration(settings: Settings) -> SandboxFile:
+    written = sandbox_file.read(settings.home_path)
+    known = msgspec.convert(written, assembly.DemoCredentials, from_attributes=True) if written else None
+    credentials = await assembly.prepare_demo(settings, known)
+    return SandboxFile(
+        base_url=settings.public_base_url,
+        auth_url=settings.public_auth_url,
+        client_id=credentials.client_id,
+        client_secret=credentials.client_secret,
+        holder_id=credentials.holder_id,
+        pix_keys=credentials.pix_keys,
+        console_url=f"{settings.public_base_url}/console",
+    )

@@ -1,0 +1,121 @@
+"""``run``: everything on one machine, from nothing to serving, until interrupted."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect import __version__
+from pixconnect.cli import sandbox_file, terminal
+from pixconnect.cli.sandbox_file import Prepared, SandboxFile
+from pixconnect.cli.settings import RUNNING_FILE, Running
+from pixconnect.cli.stack import Stack
+from pixconnect.config import Settings, read_settings
+from pixconnect.foundation import process_death
+from pixconnect.foundation.home import Home
+from pixconnect.foundation.supervisor import Supervisor
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error: somebody pressed Ctrl-C while everything was starting
+    pass
+
+
+def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> None:
+    """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox."""
+    if end_with_parent:  # started by make, of which nothing may remain
+        process_death.die_with_parent(signal.SIGTERM)
+    settings = read_settings()
+    started_at = time.monotonic()
+    home = Home(settings.home_path, __version__)
+    try:
+        terminal.say(f"pixconnect {__version__}, home {home.path}")
+        with suppress(_Stopped):
+            asyncio.run(_run(settings, home, started_at))
+    finally:
+        home.close()
+
+
+async def _run(settings: Settings, home: Home, started_at: float) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(stop_signal, stop.set)
+
+    def tell(line: str) -> None:
+        terminal.say(f"  {time.monotonic() - started_at:5.2f} s  {line}")
+
+    stack = Stack(settings, home, tell)
+    try:
+        prepared = await _unless_stopped(stack.start(), stop)
+        _write_files(stack.settings, home, prepared.sandbox_file)
+        _announce(stack.settings, prepared.sandbox_file, time.monotonic() - started_at)
+        supervisor = Supervisor(tell)
+        stack.watch(supervisor)
+        await supervisor.run_until(stop)
+    finally:
+        home.remove(RUNNING_FILE)
+        tell("stopping")
+        await stack.stop()
+        tell("stopped")
+
+
+async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Event) -> Prepared:
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            raise _Stopped
+        return starting.result()
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await starting
+
+
+def _write_files(settings: Settings, home: Home, file: SandboxFile | None) -> None:
+    """Write what operators' verbs and callers' scripts need to find us."""
+    running = Running(
+        mode=settings.mode,
+        base_url=settings.public_base_url,
+        auth_url=settings.public_auth_url,
+        database_url=settings.database_url,
+        owner_database_url=settings.owner_database_url,
+        secret_key=settings.secret_key,
+        rail_url=settings.rail_url,
+    )
+    home.write(RUNNING_FILE, msgspec.json.encode(running))
+    if file is not None:
+        home.write(sandbox_file.NAME, sandbox_file.encode(file))
+
+
+def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> None:
+    """Print where everything is and, in the sandbox, a first charge to paste."""
+    terminal.say(f"Ready in {seconds:.1f} s.\n")
+    terminal.say(f"  API            {settings.public_base_url}")
+    terminal.say(f"  documentation  {settings.public_base_url}/docs")
+    if file is not None:
+        terminal.say(f"  client_id      {file.client_id}")
+        terminal.say(f"  client_secret  {file.client_secret}")
+        terminal.say(f"  holder_id      {file.holder_id}")
+        terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
+        terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}\n")
+        terminal.say("A first charge of R$ 10.00, to paste into another terminal:\n")
+        terminal.say(_first_charge(file))
+    terminal.say("\nCtrl-C stops.")
+
+
+def _first_charge(file: SandboxFile) -> str:
+    login = f"-d grant_type=client_credentials -d client_id={file.client_id} -d client_secret={file.client_secret}"
+    body = msgspec.json.encode({"amount": 1000, "key": file.pix_keys[0]}).decode()
+    return (
+        f'TOKEN=$(curl -s {file.auth_url}/v1/iam/users/login {login} | sed \'s/.*"access_token":"\\([^"]*\\).*/\\1/\')\n'
+        f'curl -s {file.base_url}/v1/connect/charge -H "Authorization: Bearer $TOKEN" '
+        f"-H 'Content-Type: application/json' -d '{body}'"
+    )

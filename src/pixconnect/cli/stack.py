@@ -1,0 +1,190 @@
+r"""Everything that ``run`` keeps running, as one: PostgreSQL, the preparation, the sandbox, the API processes, the worker.
+
+::
+
+    API processes   worker
+          \         /   \
+           \       /   sandbox     started at once, together: each imports what it needs and then waits for the word;
+          PostgreSQL              the word comes when the tables and the demonstration are there
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from socket import socket
+
+import msgspec
+from msgspec import structs
+
+from pixconnect.cli.sandbox_file import Prepared
+from pixconnect.config import Settings
+from pixconnect.foundation import listening, postgres_tuning
+from pixconnect.foundation.child_process import ChildProcess
+from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+from pixconnect.foundation.home import Home
+from pixconnect.foundation.supervisor import Part, Supervisor
+
+_OTHER_CONNECTIONS = 30  # the operator's verbs, housekeeping, whoever looks with psql
+
+# Together below the 5 s within which Ctrl-C must have stopped everything.
+_API_STOP_TIMEOUT_S = 3.0
+_WORKER_STOP_TIMEOUT_S = 0.7
+_SANDBOX_STOP_TIMEOUT_S = 0.3
+_POSTGRES_STOP_TIMEOUT_S = 0.8
+
+# What children take over from our environment beside the settings, which they are given as we understood them.
+_INHERITED = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TERM",
+    "TMPDIR",
+    "NO_COLOR",
+    "PYTHONPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+
+
+class Stack:
+    """All parts of one installation.
+
+    Args:
+        settings: As given.
+        home: Ours.
+        tell: Hears a line for each step.
+
+    Raises:
+        ListeningError: A port cannot be listened on.
+        PostgresUnavailableError: There is no embedded server for this system.
+    """
+
+    def __init__(self, settings: Settings, home: Home, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        api_count = settings.api_processes_count or postgres_tuning.cores_count()
+        self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
+        self._sandbox_reservation = _reserve_sandbox(settings)
+        self.postgres = _embedded(settings, home, api_count, tell)
+        self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
+        own = _environment(structs.replace(self.settings, owner_database_url=""))
+        owners = _environment(self.settings)
+        self._preparation = ChildProcess("preparation", _command("prepare"), owners)
+        self._sandbox = [ChildProcess("sandbox", _command("sandbox"), own)] if self._sandbox_reservation else []
+        self._api = [
+            ChildProcess(f"API process {number}", _command("serve"), own, [listening_socket])
+            for number, listening_socket in enumerate(self._sockets, start=1)
+        ]
+        self._worker = ChildProcess("worker", _command("work"), owners)
+
+    async def start(self) -> Prepared:
+        """Start everything.
+
+        Returns:
+            What the preparation found and made.
+
+        Raises:
+            ChildFailedError: A part cannot start.
+            PostgresUnavailableError: The database cannot.
+        """
+        children = [*self._sandbox, *self._api, self._worker]
+        for child in (self._preparation, *children):
+            child.spawn()
+        if self.postgres is not None:
+            await self.postgres.start()
+            self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
+        self._preparation.say_go()
+        prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
+        await self._preparation.stop(_API_STOP_TIMEOUT_S)
+        self._tell(f"tables are up to date ({prepared.migrations_count} migrations applied)")
+        if prepared.sandbox_file is not None:
+            self._tell("demonstration holder, client and Pix keys are there")
+        for child in children:
+            child.say_go()
+        for child in children:
+            await child.wait_until_ready()
+            self._tell(f"{child.name} is ready")
+        return prepared
+
+    def watch(self, supervisor: Supervisor) -> None:
+        """Keep everything running from now on."""
+        base: list[Part] = []
+        if self.postgres is not None:
+            supervisor.watch(self.postgres)
+            base.append(self.postgres)
+        for child in (*self._sandbox, *self._api, self._worker):
+            supervisor.watch(child, stands_on=base)
+
+    async def stop(self) -> None:
+        """Stop everything: first who answers callers, so that requests under way still find all they need."""
+        for one in (*self._sockets, self._sandbox_reservation):
+            if one is not None:
+                one.close()
+        await _stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S)
+        await _stop_together([self._worker], _WORKER_STOP_TIMEOUT_S)
+        await _stop_together(self._sandbox, _SANDBOX_STOP_TIMEOUT_S)
+        if self.postgres is not None:
+            await self.postgres.stop(_POSTGRES_STOP_TIMEOUT_S)
+
+
+async def _stop_together(children: list[ChildProcess], timeout_s: float) -> None:
+    await asyncio.gather(*(child.stop(timeout_s) for child in children))
+
+
+def _reserve_sandbox(settings: Settings) -> socket | None:
+    if settings.mode != "sandbox" or settings.rail_url:
+        return None
+    return listening.reserve_port("127.0.0.1", settings.sandbox_port, port_setting="PIXCONNECT_SANDBOX_PORT")
+
+
+def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
+    if settings.database_url:
+        return None
+    processes_count = api_count + 3  # worker, sandbox, preparation
+    return EmbeddedPostgres(
+        home.path,
+        version=settings.postgres_version,
+        connections_max=processes_count * settings.database_connections_max + _OTHER_CONNECTIONS,
+        tell=tell,
+    )
+
+
+def _resolve(
+    settings: Settings,
+    home: Home,
+    api_socket: socket,
+    sandbox_reservation: socket | None,
+    postgres: EmbeddedPostgres | None,
+) -> Settings:
+    """The settings with everything in them that is known only now."""
+    port = int(api_socket.getsockname()[1])
+    found = structs.replace(
+        settings,
+        home=str(home.path),
+        port=port,
+        base_url=settings.base_url or f"http://{_reachable(settings.host)}:{port}",
+    )
+    if sandbox_reservation is not None:
+        sandbox_port = int(sandbox_reservation.getsockname()[1])
+        found = structs.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")
+    if postgres is not None:
+        found = structs.replace(found, database_url=postgres.login_url, owner_database_url=postgres.owner_url)
+    return found
+
+
+def _reachable(host: str) -> str:
+    """How a caller on this machine writes the address that we listen on."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
+    return f"[{host}]" if ":" in host else host
+
+
+def _command(verb: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "pixconnect", verb]
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
+    return inherited | {
+        f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in Settings.__struct_fields__
+    }

@@ -1,0 +1,262 @@
+"""The sandbox over HTTP: a rail that the service's adapter speaks to, and the control of what people outside do.
+
+Everything needs the shared secret but what a payer's institution fetches: a merchant's location and its keys.
+503 always means that nothing was done; 500 that nobody knows.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import asyncpg
+import msgspec
+import structlog
+from msgspec import Meta, Struct
+
+from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder
+from pixconnect.domain.sandbox_control import (
+    FaultRule,
+    NewKey,
+    NewQrCode,
+    OutsideTransfer,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
+from pixconnect.sandbox import exchange, outside
+from pixconnect.sandbox.exchange import Answer, Receive, Scope, Send
+from pixconnect.sandbox.outside import Outside
+
+GROUP_MAX: Final = 256
+WAIT_MAX_S: Final = 30.0
+
+_Group = Meta(max_length=GROUP_MAX)
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger()
+
+
+class LookupQuestion(Struct, frozen=True, kw_only=True):
+    """Who asks for a key, and for which payment."""
+
+    key: str
+    payer_tax_id: str
+    end_to_end_id: str
+
+
+class ReportQuestion(Struct, frozen=True, kw_only=True):
+    """How long to wait for a report."""
+
+    wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
+
+
+class ReturnRequest(Struct, frozen=True, kw_only=True):
+    """What is returned; without an amount, all of it."""
+
+    end_to_end_id: str
+    reason: str
+    amount_cents: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ClockRequest(Struct, frozen=True, kw_only=True):
+    """From the machine's time to the service's, in microseconds."""
+
+    offset_us: int
+
+
+class SettleRequest(Struct, frozen=True, kw_only=True):
+    """Up to when what is due is settled."""
+
+    until: datetime
+
+
+_orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
+_refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
+_ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
+_acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
+_report_question = msgspec.json.Decoder(ReportQuestion).decode
+_lookup_question = msgspec.json.Decoder(LookupQuestion).decode
+_outside_transfer = msgspec.json.Decoder(OutsideTransfer).decode
+_return_request = msgspec.json.Decoder(ReturnRequest).decode
+_new_key = msgspec.json.Decoder(NewKey).decode
+_new_qr_code = msgspec.json.Decoder(NewQrCode).decode
+_fault_rules = msgspec.json.Decoder(list[FaultRule]).decode
+_clock_request = msgspec.json.Decoder(ClockRequest).decode
+_settle_request = msgspec.json.Decoder(SettleRequest).decode
+
+Handler = Callable[[Outside, bytes], Awaitable[Answer]]
+
+
+class Application:
+    """The ASGI application.
+
+    Args:
+        outside: The simulated world.
+        secret: What callers must bear.
+    """
+
+    def __init__(self, world: Outside, secret: str) -> None:
+        self._world = world
+        self._bearer = f"Bearer {secret}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        await exchange.send_answer(send, await self._answer(scope, receive))
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        method, path = scope["method"], scope["path"]
+        if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
+            return await self._guard(path, self._serve_public(path))
+        if not self._is_allowed(scope):
+            return exchange.failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
+        try:
+            body = await exchange.read_body(receive)
+        except exchange.BodyTooLargeError:
+            return exchange.failure(413, "invalid", "the body is too large")
+        if path == "/rail/reports":
+            return await self._guard(path, _reports(self._world, body, receive))
+        handler = _ROUTES.get((method, path))
+        if handler is None:
+            return exchange.failure(404, "invalid", "there is no such path")
+        return await self._guard(path, handler(self._world, body))
+
+    async def _guard(self, path: str, answering: Awaitable[Answer]) -> Answer:
+        try:
+            return await answering
+        except msgspec.MsgspecError as error:
+            return exchange.failure(400, "invalid", str(error))
+        except SandboxRefusal as refusal:
+            return exchange.failure(422, refusal.reason, refusal.message)
+        except SandboxUnavailable as error:
+            return exchange.failure(503, "unavailable", str(error))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            _log.warning("sandbox_database_failed", path=path, reason=_first_line(error))
+            return exchange.failure(500, "internal", "the database did not answer: what was asked may have been done")
+
+    async def _serve_public(self, path: str) -> Answer:
+        if path == "/jwks":
+            return Answer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
+        jws = await outside.serve_location(self._world, path.removeprefix("/qr/"))
+        if jws is None:
+            return exchange.failure(404, "unknown", "there is no charge at this location")
+        return Answer(200, jws.encode(), b"application/jose")
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        return any(
+            name == b"authorization" and hmac.compare_digest(value, self._bearer) for name, value in scope["headers"]
+        )
+
+
+def _first_line(error: Exception) -> str:
+    """What went wrong, without the values that PostgreSQL quotes in its details."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+async def _look_up(world: Outside, body: bytes) -> Answer:
+    question = _lookup_question(body)
+    entry = await outside.look_up(world, question.key, question.end_to_end_id)
+    return exchange.failure(404, "unknown", "no such key") if entry is None else Answer(200, _encode(entry))
+
+
+async def _submit(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await world.network.submit(_orders(body))))
+
+
+async def _submit_refunds(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await world.network.submit_refunds(_refund_orders(body))))
+
+
+async def _query(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await world.network.query(_ids(body))))
+
+
+async def _reports(world: Outside, body: bytes, receive: Receive) -> Answer:
+    reports = await exchange.unless_gone(receive, world.network.outbox.take(_report_question(body).wait_s))
+    return Answer(200, _encode(reports))
+
+
+async def _acknowledge(world: Outside, body: bytes) -> Answer:
+    await world.network.acknowledge(_acknowledgements(body))
+    return Answer()
+
+
+async def _check(world: Outside, _body: bytes) -> Answer:
+    if world.faults.hides_everything:
+        raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+    await world.pool.execute("select 1")
+    return Answer()
+
+
+async def _pay(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await outside.pay(world, _outside_transfer(body))))
+
+
+async def _give_back(world: Outside, body: bytes) -> Answer:
+    asked = _return_request(body)
+    return Answer(200, _encode(await outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason)))
+
+
+async def _list_keys(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(await outside.list_keys(world)))
+
+
+async def _add_key(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await outside.add_key(world, _new_key(body))))
+
+
+async def _make_qr_code(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await outside.make_qr_code(world, _new_qr_code(body))))
+
+
+async def _read_faults(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(world.faults.rules))
+
+
+async def _replace_faults(world: Outside, body: bytes) -> Answer:
+    await outside.replace_faults(world, _fault_rules(body))
+    return Answer()
+
+
+async def _clear_faults(world: Outside, _body: bytes) -> Answer:
+    await outside.replace_faults(world, [])
+    return Answer()
+
+
+async def _read_authority(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(world.signer.authority_pem))
+
+
+async def _read_due(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(world.network.due()))
+
+
+async def _set_offset(world: Outside, body: bytes) -> Answer:
+    offset = timedelta(microseconds=_clock_request(body).offset_us)
+    return Answer(200, _encode(await world.network.set_offset(offset)))
+
+
+async def _settle_due(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(world.network.settle_due(_settle_request(body).until)))
+
+
+_ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
+    ("POST", "/rail/lookup"): _look_up,
+    ("POST", "/rail/orders"): _submit,
+    ("POST", "/rail/refund-orders"): _submit_refunds,
+    ("POST", "/rail/query"): _query,
+    ("POST", "/rail/acknowledgements"): _acknowledge,
+    ("GET", "/rail/check"): _check,
+    ("POST", "/control/payments"): _pay,
+    ("POST", "/control/returns"): _give_back,
+    ("GET", "/control/keys"): _list_keys,
+    ("POST", "/control/keys"): _add_key,
+    ("POST", "/control/qrcodes"): _make_qr_code,
+    ("GET", "/control/faults"): _read_faults,
+    ("PUT", "/control/faults"): _replace_faults,
+    ("DELETE", "/control/faults"): _clear_faults,
+    ("GET", "/control/authority"): _read_authority,
+    ("GET", "/control/clock"): _read_due,
+    ("PUT", "/control/clock"): _set_offset,
+    ("POST", "/control/settle"): _settle_due,
+}

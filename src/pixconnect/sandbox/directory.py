@@ -1,0 +1,120 @@
+"""The key directory (DICT), and the accounts outside that its entries lead to.
+
+Some entries are always there; what happens to an order for their accounts is written beside them. All accounts outside are
+at one institution. An account that nobody has heard of is a stranger's: it is paid like any other.
+"""
+
+from typing import Final
+
+from pixconnect.domain import reject_code, tax_id
+from pixconnect.domain.holder import KeyType, Party
+from pixconnect.domain.rail import DirectoryEntry
+from pixconnect.domain.sandbox_control import NewKey, OutsidePayer
+from pixconnect.sandbox import course
+from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.course import Course
+
+ISPB: Final = "99999004"
+BRANCH: Final = "0001"
+BANK: Final = "Outside Bank Sandbox"
+DOMAIN: Final = "sandbox.pix.example"
+SETTLE_KEY: Final = f"settle@{DOMAIN}"
+
+_NAMES: Final = ("Ana", "Bruno", "Carla", "Diego", "Elisa", "Fabio", "Gabriela", "Hugo", "Irene", "Joaquim")
+_SURNAMES: Final = (
+    "Almeida",
+    "Barros",
+    "Cardoso",
+    "Duarte",
+    "Esteves",
+    "Freitas",
+    "Gomes",
+    "Lima",
+    "Moraes",
+    "Pereira",
+)
+_FIRST_REJECT_ACCOUNT: Final = 2001
+_FIRST_ADDED_ACCOUNT: Final = 500_000
+_CHANCE: Final = Chance(0)  # what is always there does not depend on the seed
+
+
+def outside_party(
+    account_number: str, name: str, owner_tax_id: str, key: str | None = None, key_type: KeyType | None = None
+) -> Party:
+    """An account outside."""
+    return Party(
+        account_number=account_number,
+        account_type="CHECKING",
+        bank=BANK,
+        branch=BRANCH,
+        ispb=ISPB,
+        key=key,
+        key_type=key_type,
+        name=name,
+        tax_id=owner_tax_id,
+    )
+
+
+def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_tax_id: str) -> DirectoryEntry:
+    """An entry of the directory."""
+    return DirectoryEntry(
+        key=key, key_type=key_type, party=outside_party(account_number, name, owner_tax_id, key, key_type)
+    )
+
+
+def _always_there() -> list[tuple[str, str, str, Course]]:
+    """Word, account, owner and course of each entry that is always there."""
+    first_codes = ["AC03", "AC07", "AB03"]
+    codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
+    return [
+        ("settle", "1001", "52998224725", course.USUAL),
+        ("slow", "1002", _CHANCE.cpf("slow"), course.SLOW),
+        ("silent", "1003", _CHANCE.cpf("silent"), course.SILENT),
+        ("lost", "1004", _CHANCE.cpf("lost"), course.LOST_INSIDE),
+    ] + [
+        (f"reject-{code.lower()}", str(number), _CHANCE.cpf(code), Course(code=code))
+        for number, code in enumerate(codes, start=_FIRST_REJECT_ACCOUNT)
+    ]
+
+
+_ALWAYS_THERE: Final = _always_there()
+
+FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
+    f"{word}@{DOMAIN}": entry_of(f"{word}@{DOMAIN}", "EMAIL", account, f"Sandbox {word.capitalize()}", owner)
+    for word, account, owner, _ in _ALWAYS_THERE
+}
+"""The entries that are always there, by key."""
+
+_COURSES: Final = {account: how for _, account, _, how in _ALWAYS_THERE}
+
+
+def course_to(party: Party) -> Course:
+    """What happens to an order for this account when no fault rule says otherwise."""
+    if party.ispb != ISPB or party.branch != BRANCH:
+        return course.USUAL
+    return _COURSES.get(party.account_number, course.USUAL)
+
+
+def make_entry(new: NewKey, number: int, chance: Chance) -> DirectoryEntry:
+    """An entry of a new account outside.
+
+    Args:
+        new: What is wished for; the rest is made up.
+        number: Counts the entries that were added.
+        chance: What makes it up.
+    """
+    key = new.key or str(chance.uuid("evp", number))
+    owner_tax_id = new.tax_id or (key if tax_id.is_cpf(key) or tax_id.is_cnpj(key) else chance.cpf("owner", number))
+    name = new.name or made_up_name(chance, number)
+    return entry_of(key, new.key_type, str(_FIRST_ADDED_ACCOUNT + number), name, owner_tax_id)
+
+
+def make_payer(payer: OutsidePayer, number: int, chance: Chance) -> Party:
+    """Whoever pays from outside, as wished or made up."""
+    name = payer.name or made_up_name(chance, number)
+    return outside_party(str(9_000_000 + number % 1_000_000), name, payer.tax_id or chance.cpf("payer", number))
+
+
+def made_up_name(chance: Chance, number: int) -> str:
+    """Somebody's name."""
+    return f"{_NAMES[chance.below(10, 'name', number)]} {_SURNAMES[chance.below(10, 'surname', number)]}"

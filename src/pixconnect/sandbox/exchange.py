@@ -1,0 +1,90 @@
+"""One HTTP exchange on raw ASGI: the little that the sandbox needs of requests and responses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Result = TypeVar("Result")
+
+BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
+"""A group of 256 orders is about 200 kB."""
+
+JSON: Final = b"application/json"
+
+
+class Answer(Struct, frozen=True):
+    """What is sent back.
+
+    Attributes:
+        status: HTTP's.
+        body: As it is sent.
+        content_type: Of the body.
+    """
+
+    status: int = 204
+    body: bytes = b""
+    content_type: bytes = JSON
+
+
+class Failure(Struct, frozen=True):
+    """The body of an answer that is no success.
+
+    Attributes:
+        error: ``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``.
+        message: A sentence.
+    """
+
+    error: str
+    message: str
+
+
+class BodyTooLargeError(Exception):
+    """More than any group needs."""
+
+
+def failure(status: int, error: str, message: str) -> Answer:
+    """An answer that is no success."""
+    return Answer(status, msgspec.json.encode(Failure(error, message)))
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyTooLargeError: It is over 2 MiB.
+    """
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > BODY_LENGTH_MAX:
+            raise BodyTooLargeError
+    return body
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send an answer."""
+    headers = [(b"content-length", str(len(answer.body)).encode())]
+    if answer.body:
+        headers.append((b"content-type", answer.content_type))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """Work while the caller is there; ``None`` when it went away, so that nothing is handed to nobody."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        working.cancel()
+        leaving.cancel()

@@ -1,0 +1,109 @@
+"""Fault rules: which message they are for, and how often they still apply."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from pixconnect.domain import reject_code
+from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule, Operation, SandboxRefusal
+from pixconnect.sandbox import course
+from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.course import Course
+
+_ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
+_TRIES_REMEMBERED_MAX = 10_000
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What a rule looks at.
+
+    Attributes:
+        operation: The kind of message.
+        id: Whatever names it, for chance.
+        key: The payee's Pix key, where it has one.
+        amount_cents: Its amount, where it has one.
+    """
+
+    operation: Operation
+    id: str
+    key: str | None = None
+    amount_cents: int | None = None
+
+
+class Faults:
+    """The rules in force. ``times`` counts down here; whoever asked saves what has ``changed``.
+
+    Args:
+        chance: Decides about rules with a probability: the same for the same seed, message and try.
+    """
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._tries: Counter[tuple[int, str]] = Counter()
+        self.rules: list[FaultRule] = []
+        self.changed: dict[int, int] = {}
+
+    def replace(self, rules: Sequence[FaultRule]) -> None:
+        """Put other rules in force."""
+        self.rules = list(rules)
+        self.changed = {}
+        self._tries.clear()
+
+    def course_of(self, message: Message) -> Course | None:
+        """How a message goes by the first rule that matches it; ``None`` when none does."""
+        for position, rule in enumerate(self.rules):
+            if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
+                continue
+            if rule.times is not None:
+                self.rules[position] = structs.replace(rule, times=rule.times - 1)
+                self.changed[position] = rule.times - 1
+            return course.course_of(rule.effect)
+        return None
+
+    @property
+    def hides_everything(self) -> bool:
+        """Whether a rule says of every message that the network cannot be reached."""
+        return any(
+            rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and not _narrows(rule)
+            for rule in self.rules
+        )
+
+    def _strikes(self, position: int, rule: FaultRule, message: Message) -> bool:
+        if rule.probability is None:
+            return True
+        if len(self._tries) > _TRIES_REMEMBERED_MAX:
+            self._tries.clear()
+        tried = (position, f"{message.operation}/{message.id}")
+        self._tries[tried] += 1
+        return self._chance.fraction("fault", *tried, self._tries[tried]) < rule.probability
+
+
+def check_rules(rules: Sequence[FaultRule]) -> None:
+    """Refuse rules that could never do what they say.
+
+    Raises:
+        SandboxRefusal: More than 100 of them, or a reject code that the scheme does not have.
+    """
+    if len(rules) > RULES_MAX:
+        raise SandboxRefusal("invalid", f"rules: at most {RULES_MAX}")
+    for position, rule in enumerate(rules):
+        kind, _, code = rule.effect.partition(":")
+        if kind == "reject" and code not in reject_code.REASONS:
+            raise SandboxRefusal("invalid", f"rules[{position}].effect: {code} is no reject code of the SPI")
+
+
+def _matches(rule: FaultRule, message: Message) -> bool:
+    match = rule.match
+    if match.operation is None:
+        if rule.effect != "unavailable" and message.operation in _ONLY_UNAVAILABLE_REACHES:
+            return False
+    elif match.operation != message.operation:
+        return False
+    if match.amount_cents is not None and match.amount_cents != message.amount_cents:
+        return False
+    return match.key is None or (message.key is not None and match.key.lower() == message.key.lower())
+
+
+def _narrows(rule: FaultRule) -> bool:
+    return rule.match.key is not None or rule.match.amount_cents is not None or rule.match.operation is not None

@@ -1,0 +1,450 @@
+"""The settlement system (SPI): takes orders, settles them in their time, reports, and is told what was understood.
+
+::
+
+    submit ── insert ── schedule ──(time)── outbox ── reports ── acknowledge ── update
+              durable                        memory, rebuilt from the tables       lazily durable
+
+An order's course is decided when it comes in, so nothing is written when it falls due. The tables hold everything; the
+schedule and the outbox are what they say about open reports, kept in memory by the only process that writes them.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+import asyncpg
+import msgspec
+from msgspec import structs
+
+from pixconnect.domain import reject_code
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    NotTaken,
+    Order,
+    QueryAnswer,
+    RefundOrder,
+    Rejected,
+    RejectedReport,
+    Report,
+    Settled,
+    SettledReport,
+    Taken,
+    Unknown,
+)
+from pixconnect.domain.sandbox_control import Due, SandboxUnavailable
+from pixconnect.sandbox import course as course_module
+from pixconnect.sandbox import directory, tables
+from pixconnect.sandbox.course import Course
+from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.gate import Gate
+from pixconnect.sandbox.outbox import Outbox, Pending
+from pixconnect.sandbox.schedule import Schedule
+from pixconnect.sandbox.tables import KnownOrder, MerchantClaim, NewOrder, Original
+
+TOLERANCE: Final = timedelta(hours=12)
+"""How far an order's time may be off (FF08)."""
+
+HELD_BACK_S: Final = 0.3
+"""How much later than its outcome the answer to an order comes, when a rule says that they are out of order."""
+
+OrderAnswer = Taken | Rejected | NotTaken | None
+"""``None`` is an answer that was lost on its way."""
+
+_DYNAMIC_TXID_MIN = 26
+_TAKEN: Final = Taken()
+_NOT_TAKEN: Final = NotTaken()
+_decode_report = msgspec.json.Decoder(Report).decode
+
+
+class Network:
+    """The simulated network's money side. One process has it at a time.
+
+    Args:
+        pool: As the role that owns nothing.
+        clock: Moved by the service.
+        faults: The rules in force.
+        save_faults: Keeps what the rules' countdowns have changed.
+        latency_ms: Until an ordinary order settles.
+    """
+
+    def __init__(
+        self,
+        pool: asyncpg.Pool,
+        clock: Clock,
+        faults: Faults,
+        save_faults: Callable[[], Awaitable[None]],
+        latency_ms: int,
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._faults = faults
+        self._save_faults = save_faults
+        self._latency_ms = latency_ms
+        self._schedule = Schedule()
+        self._gate = Gate()
+        self._refunds = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stale = True
+        self._waiting: dict[str, asyncio.Future[str | None]] = {}
+        self.outbox = Outbox(clock)
+
+    async def open(self) -> None:
+        """Read what is open from the tables; again after a write whose outcome is unknown."""
+        async with self._gate.alone():
+            await self._load()
+
+    async def submit(self, orders: Sequence[Order]) -> list[OrderAnswer]:
+        """Take orders. One answer each, in order."""
+        now = self._clock.now()
+        courses = [self._course_of_order(order) for order in orders]
+        new = [
+            self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
+            for order, how in zip(orders, courses, strict=True)
+        ]
+        claims = {
+            order.end_to_end_id: order.txid
+            for order in orders
+            if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
+        }
+        return await self._take("order", new, courses, [order.ordered_at for order in orders], now, claims)
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[OrderAnswer]:
+        """Take refund orders; the institution that they go to refuses more than it sent (AM09)."""
+        async with self._refunds:
+            now = self._clock.now()
+            originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
+            courses = self._courses_of_refunds(orders, originals)
+            new = [
+                self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
+                for order, how in zip(orders, courses, strict=True)
+            ]
+            return await self._take("refund", new, courses, [order.ordered_at for order in orders], now, {})
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        """What became of orders and refund orders.
+
+        Raises:
+            SandboxUnavailable: A rule says that one of them cannot be asked about.
+        """
+        known = await tables.find_orders(self._pool, ids, self._clock.now())
+        answers: list[QueryAnswer] = []
+        for order_id in ids:
+            order = known.get(order_id)
+            how = await self._course_of_query(order_id, order)
+            if order is None:
+                answers.append(Unknown())
+            elif not order.is_over or how.is_early:
+                answers.append(_TAKEN)
+            else:
+                answers.append(_final_answer(order))
+                if how.reports_count > 1:
+                    self.outbox.put([Pending(_outcome_report(order.id, order.due_at, order.code))])
+        return answers
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Take the service's word on reports; a second word on one changes nothing."""
+        orders: list[str] = []
+        arrivals: dict[str, str | None] = {}
+        for word in acknowledgements:
+            report = self.outbox.find(word.report_id)
+            if isinstance(report, SettledReport | RejectedReport):
+                orders.append(word.report_id)
+            elif report is not None:
+                arrivals.setdefault(word.report_id, word.refusal_code)
+        async with self._gate.passing():
+            if orders:
+                await tables.close_orders(self._pool, orders)
+            if arrivals:
+                await tables.close_arrivals(self._pool, list(arrivals), list(arrivals.values()))
+            self.outbox.close((*orders, *arrivals))
+        for report_id, code in arrivals.items():
+            waiting = self._waiting.pop(report_id, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(code)
+
+    async def insert_arrivals(self, arrivals: Sequence[tuple[tables.NewArrival, Pending | None]]) -> None:
+        """Let something come from outside; what has a report is told to the service in its time."""
+        await self._refresh()
+        async with self._gate.passing():
+            try:
+                await tables.insert_arrivals(self._pool, [arrival for arrival, _ in arrivals])
+            except BaseException:
+                self._is_stale = True
+                raise
+            for arrival, pending in arrivals:
+                if pending is not None:
+                    self._schedule.add(arrival.due_at, [pending])
+        self._sweep()
+
+    @contextmanager
+    def expecting_word(self, report_id: str) -> Generator[asyncio.Future[str | None]]:
+        """The service's word on an arrival that is about to be inserted: the refusal's code, or ``None``."""
+        word = self._waiting[report_id] = asyncio.get_running_loop().create_future()
+        try:
+            yield word
+        finally:
+            self._waiting.pop(report_id, None)
+
+    async def set_offset(self, offset: timedelta) -> Due:
+        """Move the clock; what falls due is queued before this answers."""
+        async with self._gate.alone():
+            before = self._clock.now()
+            after = self._clock.real_now() + offset
+            must_load = self._is_stale or after < before
+            self._is_stale = True  # until the write is known to have been made
+            await tables.move_clock(self._pool, offset, before, after)
+            self._clock.set_offset(offset)
+            if must_load:
+                await self._load()
+            self._is_stale = False
+        self._sweep()
+        return self.due()
+
+    def settle_due(self, until: datetime) -> Due:
+        """Queue what is due up to an instant, never later than the clock."""
+        self.outbox.put(self._schedule.pop_due(min(until, self._clock.now())))
+        self._arm()
+        return self.due()
+
+    def due(self) -> Due:
+        """What comes next."""
+        return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _take(
+        self,
+        kind: Literal["order", "refund"],
+        new: Sequence[NewOrder],
+        courses: Sequence[Course],
+        ordered_at: Sequence[datetime],
+        now: datetime,
+        claims: dict[str, str],
+    ) -> list[OrderAnswer]:
+        """Remember what arrives of a group, schedule its outcomes, and answer."""
+        await self._refresh()
+        await self._save_faults()
+        is_late = [abs(now - instant) > TOLERANCE for instant in ordered_at]
+        arriving: dict[str, NewOrder] = {}  # of two of one id the first counts
+        for order, how, late in zip(new, courses, is_late, strict=True):
+            if how.arrives and not how.is_refused:
+                arriving.setdefault(order.id, structs.replace(order, code="FF08", delay_ms=0) if late else order)
+        async with self._gate.passing():
+            now = self._clock.now()
+            try:
+                taken, arriving = await self._insert(kind, now, arriving, claims)
+            except BaseException:
+                self._is_stale = True
+                raise
+            self._schedule_outcomes(
+                now, [arriving[order_id] for order_id in arriving if order_id in taken], new, courses
+            )
+        self._sweep()
+        if any(how.is_early for how in courses):
+            await asyncio.sleep(HELD_BACK_S)
+        return [
+            _answer(order.id, how, arriving, taken, is_late=late)
+            for order, how, late in zip(new, courses, is_late, strict=True)
+        ]
+
+    async def _insert(
+        self,
+        kind: Literal["order", "refund"],
+        now: datetime,
+        arriving: dict[str, NewOrder],
+        claims: dict[str, str],
+    ) -> tuple[set[str], dict[str, NewOrder]]:
+        """Write orders, merchants' codes with them; the ids that are new, and the orders as they were written."""
+        if not arriving:
+            return set(), arriving
+        if not claims:
+            return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving
+        async with self._pool.acquire() as connection, connection.transaction():
+            codes = await tables.find_codes(connection, list(claims.values()))
+            arriving, paid = _judge_claims(arriving, claims, codes)
+            taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
+            paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
+            if paid:
+                await tables.claim_codes(connection, list(paid), list(paid.values()))
+        return taken, arriving
+
+    def _schedule_outcomes(
+        self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], courses: Sequence[Course]
+    ) -> None:
+        repeated = {
+            order.id: how.reports_count for order, how in zip(new, courses, strict=True) if how.reports_count > 1
+        }
+        groups: defaultdict[int, list[Pending]] = defaultdict(list)
+        for order in written:
+            if order.is_open:
+                due_at = now + timedelta(milliseconds=order.delay_ms)
+                report = _outcome_report(order.id, due_at, order.code)
+                groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
+        for delay_ms, group in groups.items():
+            self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
+
+    def _course_of_order(self, order: Order) -> Course:
+        if self._faults.rules:
+            how = self._faults.course_of(
+                Message(
+                    operation="submit",
+                    id=order.end_to_end_id,
+                    key=order.credit_party.key,
+                    amount_cents=order.amount_cents,
+                )
+            )
+            if how is not None:
+                return how
+        return directory.course_to(order.credit_party)
+
+    def _courses_of_refunds(self, orders: Sequence[RefundOrder], originals: dict[str, Original]) -> list[Course]:
+        left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
+        courses: list[Course] = []
+        for order in orders:
+            original = originals.get(order.original_end_to_end_id)
+            how = self._faults.course_of(
+                Message(
+                    operation="refund",
+                    id=order.return_id,
+                    key=None if original is None else original.key,
+                    amount_cents=order.amount_cents,
+                )
+            )
+            how = course_module.USUAL if how is None else how
+            if original is not None and how.code is None:
+                if left[original.id] < order.amount_cents:
+                    how = course_module.reject(how, "AM09")
+                elif how.arrives and not how.is_refused:
+                    left[original.id] -= order.amount_cents
+            courses.append(how)
+        return courses
+
+    async def _course_of_query(self, order_id: str, order: KnownOrder | None) -> Course:
+        if not self._faults.rules:
+            return course_module.USUAL
+        how = self._faults.course_of(
+            Message(
+                operation="query",
+                id=order_id,
+                key=None if order is None else order.key,
+                amount_cents=None if order is None else order.amount_cents,
+            )
+        )
+        await self._save_faults()
+        if how is None:
+            return course_module.USUAL
+        if how.is_refused or not how.is_answered or how.code is not None:
+            raise SandboxUnavailable("a fault rule keeps this question from being answered")
+        await asyncio.sleep((how.delay_ms or 0) / 1000)
+        return how
+
+    def _new_order(
+        self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Course
+    ) -> NewOrder:
+        delay_ms = self._latency_ms if how.delay_ms is None else how.delay_ms
+        if how.is_early or how.is_rejected_at_once:
+            delay_ms = 0
+        return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, how.reports_count > 0)
+
+    async def _refresh(self) -> None:
+        if self._is_stale:
+            await self.open()
+
+    async def _load(self) -> None:
+        """Rebuild schedule and outbox; alone in the gate."""
+        self._clock.set_offset(await tables.read_offset(self._pool))
+        orders = await tables.open_orders(self._pool)
+        arrivals = await tables.open_arrivals(self._pool)
+        self._schedule.clear()
+        self.outbox.clear()
+        now = self._clock.now()
+        for order_id, due_at, code, is_due in orders:
+            self._restore(Pending(_outcome_report(order_id, due_at, code)), now if is_due else due_at)
+        for _, due_at, report, is_due in arrivals:
+            self._restore(Pending(_dated(_decode_report(report), due_at)), now if is_due else due_at)
+        self._is_stale = False
+        self._sweep()
+
+    def _restore(self, pending: Pending, due_at: datetime) -> None:
+        self._schedule.add(due_at, [pending])
+
+    def _sweep(self) -> None:
+        """Queue what is due, and wake up again when the next group is."""
+        self.outbox.put(self._schedule.pop_due(self._clock.now()))
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_due_at = self._schedule.next_due_at
+        if next_due_at is not None:
+            wait_s = (next_due_at - self._clock.now()).total_seconds()
+            self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
+
+
+def _answer(
+    order_id: str, how: Course, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
+) -> OrderAnswer:
+    """The answer to one order; ``taken`` loses what was answered, so that a second of one id is a duplicate."""
+    if how.is_refused:
+        return _NOT_TAKEN
+    if not how.arrives:
+        return None
+    if order_id in taken:
+        taken.remove(order_id)
+        if not how.is_answered:
+            return None
+        if is_late or how.is_rejected_at_once:
+            code = arriving[order_id].code or "FF08"
+            return Rejected(code=code, reason=reject_code.explain(code))
+        return _TAKEN
+    code = "FF08" if is_late else "ED05"
+    return Rejected(code=code, reason=reject_code.explain(code))
+
+
+def _judge_claims(
+    arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
+) -> tuple[dict[str, NewOrder], dict[str, str]]:
+    """Reject orders for merchants' codes that are paid (BE17) or cost another amount (AM09); the rest pay them."""
+    judged: dict[str, NewOrder] = {}
+    paid: dict[str, str] = {}
+    for order_id, order in arriving.items():
+        claim = codes.get(claims.get(order_id, ""))
+        if claim is None or order.code is not None:
+            judged[order_id] = order
+        elif claim.txid in paid or claim.paid_by not in (None, order_id):
+            judged[order_id] = structs.replace(order, code="BE17")
+        elif claim.amount_cents != order.amount_cents:
+            judged[order_id] = structs.replace(order, code="AM09")
+        else:
+            judged[order_id] = order
+            paid[claim.txid] = order_id
+    return judged, paid
+
+
+def _final_answer(order: KnownOrder) -> QueryAnswer:
+    if order.code is None:
+        return Settled(settled_at=order.due_at)
+    return Rejected(code=order.code, reason=reject_code.explain(order.code))
+
+
+def _outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
+    if code is None:
+        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
+    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
+
+
+def _dated(report: Report, due_at: datetime) -> Report:
+    """A report from outside says when it came, which the clock may have brought nearer."""
+    if isinstance(report, SettledReport | RejectedReport):
+        return report
+    return structs.replace(report, reported_at=due_at)

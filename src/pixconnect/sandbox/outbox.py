@@ -1,0 +1,119 @@
+"""Reports that fell due: handed out oldest first, and again until they are acknowledged."""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.rail import Report
+
+REDELIVERED_AFTER_S: Final = 5.0
+BATCH_MAX: Final = 256
+
+
+class Pending(Struct, frozen=True):
+    """A report on its way.
+
+    Attributes:
+        report: What is told.
+        count: How often it is told though it was acknowledged.
+    """
+
+    report: Report
+    count: int = 1
+
+
+class Outbox:
+    """Due reports, by id.
+
+    Args:
+        clock: Only its monotonic side: redelivery keeps real time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ready: dict[str, Pending] = {}
+        self._handed_out: dict[str, tuple[Pending, float]] = {}
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many reports were not acknowledged yet."""
+        return len(self._ready) + len(self._handed_out)
+
+    def clear(self) -> None:
+        """Forget everything; the tables still have it."""
+        self._ready.clear()
+        self._handed_out.clear()
+
+    def put(self, pendings: Iterable[Pending]) -> None:
+        """Queue reports and wake whoever waits."""
+        for pending in pendings:
+            self._ready[pending.report.report_id] = pending
+        if self._ready:
+            self._wake.set()
+
+    async def take(self, wait_s: float) -> list[Report]:
+        """Up to 256 reports; waits for the first."""
+        deadline_s = self._clock.monotonic_s() + wait_s
+        while True:
+            now_s = self._clock.monotonic_s()
+            self._return_overdue(now_s)
+            if self._ready:
+                return self._hand_out(now_s)
+            if now_s >= deadline_s:
+                return []
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
+            except TimeoutError:
+                continue
+
+    def find(self, report_id: str) -> Report | None:
+        """The report of that id, if it waits for its acknowledgement."""
+        pending = self._ready.get(report_id)
+        if pending is not None:
+            return pending.report
+        handed_out = self._handed_out.get(report_id)
+        return None if handed_out is None else handed_out[0].report
+
+    def close(self, report_ids: Iterable[str]) -> None:
+        """These were acknowledged; one that is to be told again is, later than the others."""
+        again: list[Pending] = []
+        for report_id in report_ids:
+            handed_out = self._handed_out.pop(report_id, None)
+            pending = self._ready.pop(report_id, None) or (None if handed_out is None else handed_out[0])
+            if pending is not None and pending.count > 1:
+                again.append(Pending(pending.report, pending.count - 1))
+        if again:
+            self.put(again)
+
+    def _hand_out(self, now_s: float) -> list[Report]:
+        if len(self._ready) <= BATCH_MAX:
+            batch, self._ready = self._ready, {}
+        else:
+            batch = dict(islice(self._ready.items(), BATCH_MAX))
+            for report_id in batch:
+                del self._ready[report_id]
+        for report_id, pending in batch.items():
+            self._handed_out[report_id] = (pending, now_s)
+        return [pending.report for pending in batch.values()]
+
+    def _return_overdue(self, now_s: float) -> None:
+        """What was handed out too long ago comes first again."""
+        overdue: dict[str, Pending] = {}
+        for report_id, (pending, handed_out_s) in self._handed_out.items():
+            if now_s - handed_out_s < REDELIVERED_AFTER_S:
+                break
+            overdue[report_id] = pending
+        if overdue:
+            for report_id in overdue:
+                del self._handed_out[report_id]
+            self._ready = {**overdue, **self._ready}
+
+    def _next_overdue_s(self, otherwise_s: float) -> float:
+        for _, handed_out_s in self._handed_out.values():
+            return handed_out_s + REDELIVERED_AFTER_S
+        return otherwise_s

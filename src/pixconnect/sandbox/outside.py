@@ -1,0 +1,306 @@
+"""What people outside do: pay our holders, return what they received, show QR codes, register keys."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Final, Literal
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain import br_code, errors, identifiers
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.rail import CreditReport, DirectoryEntry, ReturnReport
+from pixconnect.domain.sandbox_control import (
+    Arrival,
+    FaultRule,
+    NewKey,
+    NewQrCode,
+    OutsideTransfer,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
+from pixconnect.sandbox import course as course_module
+from pixconnect.sandbox import directory, fault, location, registry, tables
+from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.course import Course
+from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.gathering import Gathering
+from pixconnect.sandbox.location import MerchantSigner
+from pixconnect.sandbox.network import Network
+from pixconnect.sandbox.outbox import Pending
+from pixconnect.sandbox.registry import MerchantCode
+from pixconnect.sandbox.tables import NewArrival
+
+WORD_WAIT_S: Final = 10.0
+"""How long whoever pays waits for the service's word."""
+
+OVERTAKEN_BY_MS: Final = 1_000
+"""How much later than others a report comes that is out of order."""
+
+MERCHANT_CITY: Final = "Sao Paulo"
+
+
+class Outside(Struct):
+    """The world outside.
+
+    Attributes:
+        pool: As the role that owns nothing.
+        clock: The sandbox's.
+        chance: Makes up what is not said.
+        faults: The rules in force.
+        network: What carries the money.
+        signer: Signs the merchants' payloads.
+        address: ``host:port`` that the locations are at.
+    """
+
+    pool: asyncpg.Pool
+    clock: Clock
+    chance: Chance
+    faults: Faults
+    network: Network
+    signer: MerchantSigner
+    address: str
+    arrival_numbers: Iterator[int]
+    entry_numbers: Iterator[int]
+    code_numbers: Iterator[int]
+    arrivals: Gathering[tuple[NewArrival, Pending | None]]
+
+
+async def open_outside(
+    pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str
+) -> Outside:
+    """Read what is kept, and go on counting where the last process stopped."""
+    return Outside(
+        pool=pool,
+        clock=clock,
+        chance=chance,
+        faults=faults,
+        network=network,
+        signer=await location.open_signer(pool, address, clock.real_now()),
+        address=address,
+        arrival_numbers=count(await tables.last_number(pool) + 1),
+        entry_numbers=count(await registry.last_entry_number(pool) + 1),
+        code_numbers=count(await registry.last_code_number(pool) + 1),
+        arrivals=Gathering(network.insert_arrivals),
+    )
+
+
+async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
+    """Keep what the rules' countdowns have changed, before anybody is answered."""
+    if faults.changed:
+        changed, faults.changed = faults.changed, {}
+        await registry.save_times(pool, changed)
+
+
+async def replace_faults(outside: Outside, rules: Sequence[FaultRule]) -> None:
+    """Put other rules in force.
+
+    Raises:
+        SandboxRefusal: A rule that could never do what it says.
+    """
+    fault.check_rules(rules)
+    await registry.replace_rules(outside.pool, rules)
+    outside.faults.replace(rules)
+
+
+async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEntry | None:
+    """The directory's entry of a key.
+
+    Raises:
+        SandboxUnavailable: A rule keeps the directory from answering.
+    """
+    how = await _course(outside, Message(operation="lookup", id=end_to_end_id, key=key))
+    await _check_answers(how)
+    return None if how.code is not None else await _find_entry(outside, key)
+
+
+async def list_keys(outside: Outside) -> list[DirectoryEntry]:
+    """The entries that are always there, and the newest of the others."""
+    return [*directory.FIXED_ENTRIES.values(), *await registry.list_entries(outside.pool)]
+
+
+async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
+    """Add an entry; an existing key answers its entry."""
+    if new.key is None and new.key_type != "EVP":
+        raise SandboxRefusal("invalid", "key: only an EVP is made by the directory")
+    found = None if new.key is None else await _find_entry(outside, new.key)
+    if found is not None:
+        return found
+    number = next(outside.entry_numbers)
+    entry = directory.make_entry(new, number, outside.chance)
+    await registry.insert_entry(outside.pool, number, entry)
+    return await _find_entry(outside, entry.key) or entry
+
+
+async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
+    """A QR code of a merchant outside.
+
+    Raises:
+        SandboxRefusal: The parts make no QR code.
+    """
+    key = new.key or directory.SETTLE_KEY
+    entry = await _find_entry(outside, key)
+    name = "Loja de Fora" if entry is None else entry.party.name
+    try:
+        if new.kind == "static":
+            return br_code.format_static_br_code(key, name, MERCHANT_CITY, amount_cents=new.amount_cents, txid=new.txid)
+        token = await _make_dynamic_code(outside, new, key)
+        return br_code.format_dynamic_br_code(f"{outside.address}/qr/{token}", name, MERCHANT_CITY)
+    except errors.Refusal as refusal:
+        raise SandboxRefusal("invalid", refusal.message) from None
+
+
+async def serve_location(outside: Outside, token: str) -> str | None:
+    """The signed payload behind a dynamic code; ``None`` where there is none.
+
+    Raises:
+        SandboxUnavailable: A rule keeps the location from answering.
+    """
+    code = await registry.find_code(outside.pool, token)
+    if code is None:
+        return None
+    how = await _course(outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents))
+    await _check_answers(how)
+    return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
+
+
+async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
+    """Somebody outside pays one of our holders.
+
+    Raises:
+        SandboxUnavailable: A rule says that the network cannot be reached.
+    """
+    number = next(outside.arrival_numbers)
+    end_to_end_id = _network_id(outside, "E", number)
+    key, amount_cents = transfer.credit_party.key, transfer.amount_cents
+    how = await _course(outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents))
+    report = CreditReport(
+        report_id=end_to_end_id,
+        end_to_end_id=end_to_end_id,
+        amount_cents=amount_cents,
+        debit_party=directory.make_payer(transfer.payer, number, outside.chance),
+        credit_party=transfer.credit_party,
+        txid=transfer.txid,
+        initiation_type=transfer.initiation_type,
+        reported_at=outside.clock.now(),
+    )
+    return await _arrive(outside, number, "credit", report, key, how)
+
+
+async def give_back(outside: Outside, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
+    """The receiver of a transfer returns it. Whether the sum is right is for the service to say.
+
+    Raises:
+        SandboxRefusal: The network never settled such a transfer.
+        SandboxUnavailable: A rule says that the network cannot be reached.
+    """
+    order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
+    if order is None or order.kind != "order" or order.code is not None or not order.is_over:
+        raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
+    number = next(outside.arrival_numbers)
+    return_id = _network_id(outside, "D", number)
+    amount_cents = amount_cents or order.amount_cents
+    how = await _course(outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents))
+    report = ReturnReport(
+        report_id=return_id,
+        return_id=return_id,
+        original_end_to_end_id=end_to_end_id,
+        amount_cents=amount_cents,
+        reason=reason,
+        description=None,
+        reported_at=outside.clock.now(),
+    )
+    return await _arrive(outside, number, "return", report, order.key, how)
+
+
+async def _arrive(
+    outside: Outside,
+    number: int,
+    kind: Literal["credit", "return"],
+    report: CreditReport | ReturnReport,
+    key: str | None,
+    how: Course,
+) -> Arrival:
+    """Let something reach the service, or not, and wait for the service's word."""
+    if how.is_refused:
+        raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+    delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
+    due_at = report.reported_at + timedelta(milliseconds=delay_ms)
+    code = how.code if how.arrives else "AB03"
+    arrival = NewArrival(
+        number=number,
+        id=report.report_id,
+        kind=kind,
+        original_id=report.original_end_to_end_id if isinstance(report, ReturnReport) else None,
+        amount_cents=report.amount_cents,
+        key=key,
+        report=msgspec.json.encode(report).decode(),
+        taken_at=report.reported_at,
+        due_at=due_at,
+        code=code,
+        is_due=code is not None,
+        is_open=code is None,
+    )
+    if code is not None:
+        await outside.arrivals.add((arrival, None))
+        return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
+    pending = Pending(msgspec.structs.replace(report, reported_at=due_at), max(how.reports_count, 1))
+    with outside.network.expecting_word(report.report_id) as word:
+        await outside.arrivals.add((arrival, pending))
+        if not how.is_answered or delay_ms >= WORD_WAIT_S * 1000:
+            return _arrival(report, "PROCESSING")
+        try:
+            refusal_code = await asyncio.wait_for(word, WORD_WAIT_S)
+        except TimeoutError:
+            return _arrival(report, "PROCESSING")
+    return _arrival(report, "CONFIRMED") if refusal_code is None else _arrival(report, "ERROR", refusal_code)
+
+
+def _arrival(
+    report: CreditReport | ReturnReport, status: Literal["PROCESSING", "CONFIRMED", "ERROR"], code: str | None = None
+) -> Arrival:
+    return Arrival(id=report.report_id, amount_cents=report.amount_cents, status=status, code=code)
+
+
+async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
+    """Remember a dynamic code; the token of its location."""
+    if new.amount_cents is None:
+        raise SandboxRefusal("invalid", "amount: a dynamic code needs one")
+    number = next(outside.code_numbers)
+    txid = new.txid or outside.chance.text(32, "txid", number)
+    if not identifiers.is_txid(txid):
+        raise SandboxRefusal("invalid", "txid: must be 26 to 35 letters and digits in a dynamic code")
+    token = outside.chance.uuid("token", number).hex
+    code = MerchantCode(
+        txid=txid, key=key, amount_cents=new.amount_cents, created_at=outside.clock.now(), is_paid=False
+    )
+    if not await registry.insert_code(outside.pool, number, token, code):
+        raise SandboxRefusal("invalid", "txid: a merchant's code has it already")
+    return token
+
+
+async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
+    return directory.FIXED_ENTRIES.get(key) or await registry.find_entry(outside.pool, key)
+
+
+async def _course(outside: Outside, message: Message) -> Course:
+    if not outside.faults.rules:
+        return course_module.USUAL
+    how = outside.faults.course_of(message)
+    await save_faults(outside.pool, outside.faults)
+    return course_module.USUAL if how is None else how
+
+
+async def _check_answers(how: Course) -> None:
+    """Wait as long as a rule says; an answer that a rule loses is none."""
+    if how.is_refused or not how.is_answered:
+        raise SandboxUnavailable("a fault rule keeps this from being answered")
+    await asyncio.sleep((how.delay_ms or 0) / 1000)
+
+
+def _network_id(outside: Outside, letter: Literal["E", "D"], number: int) -> str:
+    instant = outside.clock.now()
+    return f"{letter}{directory.ISPB}{instant:%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"

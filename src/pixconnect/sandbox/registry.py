@@ -1,0 +1,135 @@
+"""What the sandbox remembers besides money: added directory entries, merchants' codes, fault rules, a certificate."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+from msgspec import structs
+
+from pixconnect.domain.rail import DirectoryEntry
+from pixconnect.domain.sandbox_control import FaultRule
+from pixconnect.sandbox import directory
+
+ENTRIES_LISTED_MAX = 1000
+
+FIND_ENTRY = "select key, key_type, account_number, name, tax_id from directory_entry where key = $1"
+
+LIST_ENTRIES = "select key, key_type, account_number, name, tax_id from directory_entry order by number desc limit $1"
+
+INSERT_ENTRY = """
+insert into directory_entry (number, key, key_type, account_number, name, tax_id) values ($1, $2, $3, $4, $5, $6)
+on conflict (key) do nothing
+"""
+
+INSERT_CODE = """
+insert into merchant_code (number, txid, token, key, amount_cents, created_at) values ($1, $2, $3, $4, $5, $6)
+on conflict (txid) do nothing
+returning number
+"""
+
+FIND_CODE = "select txid, key, amount_cents, created_at, paid_by is not null from merchant_code where token = $1"
+
+SAVE_TIMES = """
+update fault_rule f set times_left = c.times_left
+from unnest($1::integer[], $2::integer[]) as c (position, times_left)
+where f.position = c.position
+"""
+
+READ_CERTIFICATE = "select authority, authority_key, leaf, leaf_key, expires_at from certificate"
+
+WRITE_CERTIFICATE = """
+insert into certificate (authority, authority_key, leaf, leaf_key, expires_at) values ($1, $2, $3, $4, $5)
+on conflict (is_only) do update set authority = excluded.authority, authority_key = excluded.authority_key,
+    leaf = excluded.leaf, leaf_key = excluded.leaf_key, expires_at = excluded.expires_at
+"""
+
+
+class MerchantCode(NamedTuple):
+    """A dynamic code of a merchant outside, as its location shows it."""
+
+    txid: str
+    key: str
+    amount_cents: int
+    created_at: datetime
+    is_paid: bool
+
+
+class CertificateRow(NamedTuple):
+    """The merchants' certificates and keys, in DER and PKCS #8."""
+
+    authority: bytes
+    authority_key: bytes
+    leaf: bytes
+    leaf_key: bytes
+    expires_at: datetime
+
+
+async def last_entry_number(pool: asyncpg.Pool) -> int:
+    """The highest number of an added entry."""
+    return await pool.fetchval("select coalesce(max(number), 0) from directory_entry")
+
+
+async def last_code_number(pool: asyncpg.Pool) -> int:
+    """The highest number of a merchant's code."""
+    return await pool.fetchval("select coalesce(max(number), 0) from merchant_code")
+
+
+async def find_entry(pool: asyncpg.Pool, key: str) -> DirectoryEntry | None:
+    """An entry that was added."""
+    row = await pool.fetchrow(FIND_ENTRY, key)
+    return None if row is None else directory.entry_of(*row)
+
+
+async def list_entries(pool: asyncpg.Pool) -> list[DirectoryEntry]:
+    """The newest entries that were added."""
+    return [directory.entry_of(*row) for row in await pool.fetch(LIST_ENTRIES, ENTRIES_LISTED_MAX)]
+
+
+async def insert_entry(pool: asyncpg.Pool, number: int, entry: DirectoryEntry) -> None:
+    """Add an entry; an existing one stays as it is."""
+    party = entry.party
+    await pool.execute(INSERT_ENTRY, number, entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
+
+
+async def insert_code(pool: asyncpg.Pool, number: int, token: str, code: MerchantCode) -> bool:
+    """Remember a merchant's code; false where its txid is taken."""
+    row = await pool.fetchval(INSERT_CODE, number, code.txid, token, code.key, code.amount_cents, code.created_at)
+    return row is not None
+
+
+async def find_code(pool: asyncpg.Pool, token: str) -> MerchantCode | None:
+    """The code behind a location."""
+    row = await pool.fetchrow(FIND_CODE, token)
+    return None if row is None else MerchantCode(*row)
+
+
+async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
+    """The fault rules, with what is left of their times."""
+    rows = await pool.fetch("select rule, times_left from fault_rule order by position")
+    return [structs.replace(msgspec.json.decode(row[0], type=FaultRule), times=row[1]) for row in rows]
+
+
+async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
+    """Replace all fault rules."""
+    rows = [(position, msgspec.json.encode(rule).decode(), rule.times) for position, rule in enumerate(rules)]
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("delete from fault_rule")
+        await connection.executemany("insert into fault_rule (position, rule, times_left) values ($1, $2, $3)", rows)
+
+
+async def save_times(pool: asyncpg.Pool, times_left: Mapping[int, int]) -> None:
+    """Remember how often rules still apply."""
+    await pool.execute(SAVE_TIMES, list(times_left), list(times_left.values()))
+
+
+async def read_certificate(pool: asyncpg.Pool) -> CertificateRow | None:
+    """The merchants' certificate, if there is one yet."""
+    row = await pool.fetchrow(READ_CERTIFICATE)
+    return None if row is None else CertificateRow(*row)
+
+
+async def write_certificate(pool: asyncpg.Pool, row: CertificateRow) -> None:
+    """Replace the merchants' certificate."""
+    await pool.execute(WRITE_CERTIFICATE, *row)

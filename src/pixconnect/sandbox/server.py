@@ -1,0 +1,172 @@
+"""The sandbox as a process: one at a time for a database, killed at any instant without losing anything."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Final
+
+import asyncpg
+import uvicorn
+from msgspec import Struct
+
+from pixconnect.domain.clock import Clock
+from pixconnect.foundation import pool as pool_module
+from pixconnect.sandbox import outside, registry
+from pixconnect.sandbox.application import Application
+from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.fault import Faults
+from pixconnect.sandbox.location import HOST
+from pixconnect.sandbox.network import Network
+
+ROLE: Final = "pixconnect_sandbox"
+SCHEMA: Final = "sandbox"
+LOCK_KEY: Final = 0x7069_7862
+"""Held by the process that is the sandbox of this database."""
+
+_CONNECTIONS_MAX = 8
+_TAKEOVER_TRIES_MAX = 300
+_TAKEOVER_WAIT_S = 0.1
+
+
+class AlreadyRunningError(Exception):
+    """Another process is the sandbox of this database, and does not go away."""
+
+
+class SandboxSettings(Struct, frozen=True, kw_only=True):
+    """What one sandbox needs to know.
+
+    Attributes:
+        database_url: Of a login that may take the role ``pixconnect_sandbox``.
+        secret: Shared with the service.
+        seed: Of everything that is drawn by chance.
+        latency_ms: Until an ordinary order settles.
+    """
+
+    database_url: str
+    secret: str
+    seed: int
+    latency_ms: int
+
+
+async def serve(
+    settings: SandboxSettings, listener: socket.socket, clock: Clock, stop: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
+    """Be the sandbox until told to stop.
+
+    Args:
+        settings: See there.
+        listener: Bound to a port of 127.0.0.1.
+        clock: Its offset is the sandbox's own: it is read from the tables, and moved by the service.
+        stop: Set when it shall finish.
+        on_ready: Called once it takes requests.
+
+    Raises:
+        AlreadyRunningError: Another process is the sandbox of this database.
+        OSError: The database cannot be reached.
+    """
+    port: int = listener.getsockname()[1]
+    lost = asyncio.Event()
+    async with (
+        _being_the_only_one(settings, lost.set),
+        open_application(settings, clock, f"{HOST}:{port}") as application,
+    ):
+        server = _Server(application, lambda: stop.is_set() or lost.is_set(), on_ready)
+        await server.serve(sockets=[listener])
+    if lost.is_set():
+        raise ConnectionError("the connection to the database was lost")
+
+
+@asynccontextmanager
+async def open_application(settings: SandboxSettings, clock: Clock, address: str) -> AsyncGenerator[Application]:
+    """The application with its database, for whoever serves it.
+
+    Args:
+        settings: As in ``serve``.
+        clock: As in ``serve``.
+        address: ``host:port`` that it will be reached at.
+    """
+    pool = await pool_module.open_pool(
+        settings.database_url,
+        role=ROLE,
+        schema=SCHEMA,
+        connections_max=_CONNECTIONS_MAX,
+        name="pixconnect sandbox",
+    )
+    chance = Chance(settings.seed)
+    faults = Faults(chance)
+    network = Network(pool, clock, faults, partial(outside.save_faults, pool, faults), settings.latency_ms)
+    try:
+        faults.replace(await registry.read_rules(pool))
+        await network.open()
+        yield Application(await outside.open_outside(pool, clock, chance, faults, network, address), settings.secret)
+    finally:
+        network.close()
+        await asyncio.wait_for(pool.close(), 2)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn that says when it is ready, and leaves it to others to say when it is over."""
+
+    def __init__(self, application: Application, is_over: Callable[[], bool], on_ready: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application,
+                loop="none",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._on_ready = on_ready
+        self._is_over = is_over
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look, every tenth of a second, whether to stop."""
+        return self._is_over() or await super().on_tick(counter)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none: whoever started this process listens to signals."""
+        yield
+
+
+@asynccontextmanager
+async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], None]) -> AsyncGenerator[None]:
+    """Hold the database's lock; when its connection ends, so does this process, and its supervisor starts it again."""
+    connection = await pool_module.connect(
+        settings.database_url, role=ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
+    )
+
+    def lose(_: object) -> None:
+        on_lost()
+
+    try:
+        await _take_lock(connection)
+        connection.add_termination_listener(lose)
+        yield
+        connection.remove_termination_listener(lose)
+    finally:
+        await connection.close(timeout=1)
+
+
+async def _take_lock(connection: asyncpg.Connection) -> None:
+    for _ in range(_TAKEOVER_TRIES_MAX):
+        if await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY):
+            return
+        await asyncio.sleep(_TAKEOVER_WAIT_S)
+    raise AlreadyRunningError("another sandbox is running on this database: stop it first")

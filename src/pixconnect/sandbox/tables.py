@@ -1,0 +1,238 @@
+"""What the network remembers about money: orders, arrivals, the clock. The only SQL about them.
+
+One statement a group. A write is durable before anything is answered; only acknowledgements are not waited for on disk:
+one that is lost with the server brings its report once more, which changes nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+from msgspec import Struct
+
+INSERT_ORDERS = """
+insert into settlement (id, kind, original_id, amount_cents, key, taken_at, due_at, code, is_open)
+select o.id, $1::text, o.original_id, o.amount_cents, o.key, $2::timestamptz,
+    $2::timestamptz + o.delay_ms * interval '1 millisecond', o.code, o.is_open
+from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::integer[], $8::text[], $9::boolean[])
+    as o (id, original_id, amount_cents, key, delay_ms, code, is_open)
+order by o.id
+on conflict (id) do nothing
+returning id
+"""
+
+FIND_ORDERS = """
+select id, kind, key, amount_cents, due_at, code, is_due or due_at <= $2::timestamptz as is_over
+from settlement
+where id = any($1::text[])
+"""
+
+REFUNDED = """
+select a.id, a.key, a.amount_cents,
+    coalesce((select sum(s.amount_cents) from settlement s where s.original_id = a.id and s.code is null), 0)::bigint
+        as refunded_cents
+from arrival a
+where a.id = any($1::text[]) and a.kind = 'credit'
+"""
+
+INSERT_ARRIVALS = """
+insert into arrival (number, id, kind, original_id, amount_cents, key, report, taken_at, due_at, code, is_due, is_open)
+select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
+    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[])
+"""
+
+# `set_config` makes this one transaction not wait for the disk.
+CLOSE_ORDERS = """
+update settlement set is_open = false, is_due = true
+from (select set_config('synchronous_commit', 'off', true)) as hurry
+where id = any($1::text[]) and is_open
+"""
+
+CLOSE_ARRIVALS = """
+update arrival a set is_open = false, is_due = true, code = r.code
+from unnest($1::text[], $2::text[]) as r (id, code), (select set_config('synchronous_commit', 'off', true)) as hurry
+where a.id = r.id and a.is_open
+"""
+
+OPEN_ORDERS = "select id, due_at, code, is_due from settlement where is_open order by due_at, id"
+
+OPEN_ARRIVALS = "select id, due_at, report, is_due from arrival where is_open order by due_at, number"
+
+# Before the clock is moved back from $1 to $2: what has settled stays settled, and a deadline that was set at an instant
+# now in the future comes nearer by as much.
+KEEP_SETTLED = (
+    "update {table} set is_due = true where due_at > $2::timestamptz and due_at <= $1::timestamptz and not is_due"
+)
+BRING_NEARER = (
+    "update {table} set due_at = due_at - ($1 - $2::timestamptz) where due_at > $1 and taken_at > $2 and not is_due"
+)
+
+FIND_CODES = (
+    "select txid, amount_cents, paid_by from merchant_code where txid = any($1::text[]) order by txid for update"
+)
+
+CLAIM_CODES = """
+update merchant_code m set paid_by = c.paid_by
+from unnest($1::text[], $2::text[]) as c (txid, paid_by)
+where m.txid = c.txid
+"""
+
+
+class NewOrder(Struct, frozen=True):
+    """An order or refund order to be remembered.
+
+    Attributes:
+        id: Its name on the network.
+        original_id: What a refund returns.
+        amount_cents: Cents.
+        key: The payee's.
+        delay_ms: Until it is due.
+        code: Why it will be rejected.
+        is_open: Whether its outcome is to be reported.
+    """
+
+    id: str
+    original_id: str | None
+    amount_cents: int
+    key: str | None
+    delay_ms: int
+    code: str | None
+    is_open: bool
+
+
+class KnownOrder(NamedTuple):
+    """An order that the network remembers; ``is_over`` says whether ``due_at`` has come."""
+
+    id: str
+    kind: Literal["order", "refund"]
+    key: str | None
+    amount_cents: int
+    due_at: datetime
+    code: str | None
+    is_over: bool
+
+
+class NewArrival(NamedTuple):
+    """Something from outside to be remembered; ``report`` is what the service is told, as JSON."""
+
+    number: int
+    id: str
+    kind: Literal["credit", "return"]
+    original_id: str | None
+    amount_cents: int
+    key: str | None
+    report: str
+    taken_at: datetime
+    due_at: datetime
+    code: str | None
+    is_due: bool
+    is_open: bool
+
+
+class Original(NamedTuple):
+    """A payment from outside that refunds return."""
+
+    id: str
+    key: str | None
+    amount_cents: int
+    refunded_cents: int
+
+
+class MerchantClaim(NamedTuple):
+    """A dynamic code of a merchant outside, as an order meets it."""
+
+    txid: str
+    amount_cents: int
+    paid_by: str | None
+
+
+Executor = asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy
+
+
+async def insert_orders(
+    executor: Executor, kind: Literal["order", "refund"], taken_at: datetime, orders: Sequence[NewOrder]
+) -> set[str]:
+    """Remember orders; those whose id is known already stay as they are. The ids of the new ones."""
+    rows = await executor.fetch(
+        INSERT_ORDERS,
+        kind,
+        taken_at,
+        [order.id for order in orders],
+        [order.original_id for order in orders],
+        [order.amount_cents for order in orders],
+        [order.key for order in orders],
+        [order.delay_ms for order in orders],
+        [order.code for order in orders],
+        [order.is_open for order in orders],
+    )
+    return {row[0] for row in rows}
+
+
+async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> dict[str, KnownOrder]:
+    """Orders and refund orders by id."""
+    rows = await executor.fetch(FIND_ORDERS, ids, now)
+    return {row[0]: KnownOrder(*row) for row in rows}
+
+
+async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
+    """Payments from outside, with what was already returned of them."""
+    rows = await executor.fetch(REFUNDED, ids)
+    return {row[0]: Original(*row) for row in rows}
+
+
+async def insert_arrivals(executor: Executor, arrivals: Sequence[NewArrival]) -> None:
+    """Remember what comes from outside."""
+    await executor.execute(INSERT_ARRIVALS, *(list(column) for column in zip(*arrivals, strict=True)))
+
+
+async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
+    """The reports of these were acknowledged."""
+    await executor.execute(CLOSE_ORDERS, ids)
+
+
+async def close_arrivals(executor: Executor, ids: Sequence[str], codes: Sequence[str | None]) -> None:
+    """The service gave its word on these: a code refuses."""
+    await executor.execute(CLOSE_ARRIVALS, ids, codes)
+
+
+async def open_orders(executor: Executor) -> list[tuple[str, datetime, str | None, bool]]:
+    """Id, due instant, code and ``is_due`` of every order whose outcome is still to be acknowledged."""
+    return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ORDERS)]
+
+
+async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bool]]:
+    """Id, due instant, report and ``is_due`` of everything from outside that waits for the service's word."""
+    return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ARRIVALS)]
+
+
+async def last_number(executor: Executor) -> int:
+    """The highest number of an arrival."""
+    return await executor.fetchval("select coalesce(max(number), 0) from arrival")
+
+
+async def read_offset(executor: Executor) -> timedelta:
+    """How far the clock was moved."""
+    return await executor.fetchval("select moved_by from clock")
+
+
+async def move_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
+    """Remember the clock's new offset, and what moving back means for what is open."""
+    async with pool.acquire() as connection, connection.transaction():
+        if after < before:
+            for table in ("settlement", "arrival"):
+                await connection.execute(KEEP_SETTLED.format(table=table), before, after)
+                await connection.execute(BRING_NEARER.format(table=table), before, after)
+        await connection.execute("update clock set moved_by = $1", offset)
+
+
+async def find_codes(executor: Executor, txids: Sequence[str]) -> dict[str, MerchantClaim]:
+    """Merchants' dynamic codes by txid, locked."""
+    rows = await executor.fetch(FIND_CODES, txids)
+    return {row[0]: MerchantClaim(*row) for row in rows}
+
+
+async def claim_codes(executor: Executor, txids: Sequence[str], order_ids: Sequence[str]) -> None:
+    """These codes are paid by these orders."""
+    await executor.execute(CLAIM_CODES, txids, order_ids)

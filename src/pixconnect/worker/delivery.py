@@ -1,0 +1,211 @@
+"""Delivers webhooks: reads what is due, posts it, records what came of it.
+
+::
+
+    read ──► queue ──► take ──► post (no transaction) ──► record, in groups, fenced ──► what comes next for the same resource
+             bounded,           endpoints as they are
+             fair               at this moment
+
+A delivery is in memory from when it was read until its attempt is recorded; nothing is written to claim it. A worker that dies
+leaves its deliveries pending: whoever takes over its slots sends them again.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
+from pixconnect.worker.delivery_reader import DeliveryReader
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+    from pixconnect.worker.leases import SlotLeases
+
+_READ_EVERY_S = 0.5
+"""How often we look when nobody says anything."""
+_READ_PAUSE_MIN_S = 0.01
+_READ_PART_MAX = 0.25
+"""Reading takes at most this part of the time, however much there is to do."""
+_START_MAX = 256
+"""Attempts started together: one look at their endpoints."""
+_RETRY_RECORD_S = 0.5
+_SLOW_US = 5_000_000
+"""An answer that took longer counts as none when it comes to how much an endpoint is given at once."""
+_SIGNATURES_MAX = 8192
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+_log = structlog.get_logger(__name__)
+
+
+class DeliveryWorker:
+    """The part of a worker that delivers webhooks.
+
+    Args:
+        context: Of this process.
+        leases: Which slots are ours.
+        limits: How much may be under way.
+    """
+
+    def __init__(self, context: "Context", leases: "SlotLeases", limits: QueueLimits) -> None:
+        self._context = context
+        self._leases = leases
+        self.queue = DeliveryQueue(limits, leases.is_held)
+        self._reader = DeliveryReader(context, self.queue)
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._done: list[DueDelivery] = []
+        self._signatures: OrderedDict[int, str] = OrderedDict()
+        self._has_news = asyncio.Event()
+        self._has_work = asyncio.Event()
+        self._is_stopping = False
+        self._read_at: datetime | None = None
+        self.attempts_count = 0
+        leases.add(self)
+
+    async def run(self) -> None:
+        """Deliver until ``stop``; then finish what is under way."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_reading(), name="read deliveries")
+            tasks.create_task(self._keep_starting(), name="start deliveries")
+        if self._attempts:
+            await asyncio.wait(self._attempts)
+
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._is_stopping = True
+        self._has_news.set()
+        self._has_work.set()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._has_news.set()
+
+    def busy_slots(self) -> AbstractSet[int]:
+        """Slots with attempts under way."""
+        return self.queue.busy_slots()
+
+    def slots_lost(self) -> None:
+        """Stop everything: what is under way could not be recorded any more."""
+        self.queue.clear()
+        for attempt in self._attempts:
+            attempt.cancel()
+
+    def oldest_due_at(self) -> datetime | None:
+        """Since when something waits that could be sent and is not; real time."""
+        now = self._context.clock.real_now()
+        if self._read_at is not None and now - self._read_at > timedelta(seconds=10 * _READ_EVERY_S):
+            return self._read_at
+        startable_at = self.queue.oldest_startable_at()
+        return None if startable_at is None else startable_at - self._context.clock.offset
+
+    async def _keep_reading(self) -> None:
+        clock = self._context.clock
+        while not self._is_stopping:
+            self._has_news.clear()
+            started_s = clock.monotonic_s()
+            has_more = await self._read()
+            if self.queue.waiting_count:
+                self._has_work.set()
+            took_s = clock.monotonic_s() - started_s
+            await asyncio.sleep(max(_READ_PAUSE_MIN_S, took_s * (1 / _READ_PART_MAX - 1)))
+            if not has_more:
+                await _wait(self._has_news, _READ_EVERY_S)
+
+    async def _read(self) -> bool:
+        held = self._leases.held
+        done, self._done = self._done, []
+        if not held:
+            return False
+        self.queue.workers_count = self._leases.workers_count
+        try:
+            has_more = await self._reader.read(held, done)
+        except _AWAY as error:
+            _log.warning("cannot read deliveries", error=type(error).__name__)
+            self._done += done
+            return False
+        self._read_at = self._context.clock.real_now()
+        return has_more
+
+    async def _keep_starting(self) -> None:
+        while not self._is_stopping:
+            await self._has_work.wait()
+            self._has_work.clear()
+            while not self._is_stopping and (taken := self.queue.take(_START_MAX)):
+                await self._start(taken)
+
+    async def _start(self, taken: list[Work]) -> None:
+        """Start attempts, each with its endpoint as it is at this moment."""
+        try:
+            endpoints = await delivery_usecases.read_endpoints(self._context, [work.delivery for work in taken])
+            orphans = [work.delivery for work in taken if work.delivery.endpoint_id not in endpoints]
+            if orphans:
+                await delivery_usecases.give_up_orphans(self._context, orphans)
+        except _AWAY as error:
+            _log.warning("cannot read endpoints", error=type(error).__name__)
+            endpoints = {}
+            await asyncio.sleep(_RETRY_RECORD_S)
+        for work in taken:
+            endpoint = endpoints.get(work.delivery.endpoint_id)
+            jws = self._sign(work.delivery)
+            if endpoint is None or endpoint.status != "active" or jws is None:
+                self.queue.start_over(work)
+                continue
+            attempt = asyncio.create_task(self._deliver(work, endpoint, jws))
+            self._attempts.add(attempt)
+            attempt.add_done_callback(self._attempts.discard)
+
+    async def _deliver(self, work: Work, endpoint: Endpoint, jws: str) -> None:
+        """Make one attempt and record it."""
+        has_answered = False
+        try:
+            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, jws)
+            self.attempts_count += 1
+            attempt = conclusion.attempt
+            has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
+            if await self._record(conclusion, work.epoch) and conclusion.status != "pending":
+                self._done.append(work.delivery)
+                self._has_news.set()
+        except errors.PixConnectError as error:
+            _log.error("attempt not recorded", delivery_id=work.delivery.id, error=error.code)
+        finally:
+            self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered)
+            self._has_work.set()
+
+    async def _record(self, conclusion: Conclusion, epoch: int) -> bool:
+        """Record, for as long as the slot is ours: only then is another attempt of it impossible."""
+        while True:
+            try:
+                return await delivery_usecases.record(self._context, conclusion, epoch)
+            except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+                if not self._leases.is_held(conclusion.delivery.slot, epoch):
+                    return False
+                await asyncio.sleep(_RETRY_RECORD_S)
+
+    def _sign(self, delivery: DueDelivery) -> str | None:
+        """The detached JWS of an event's body, the same for every endpoint and attempt; ``None`` while there is no key."""
+        jws = self._signatures.get(delivery.event_id)
+        if jws is None:
+            try:
+                jws = self._context.signer.sign_detached(delivery.body.encode())
+            except errors.ServiceUnavailable as error:
+                _log.warning("cannot sign deliveries", reason=error.message)
+                return None
+            self._signatures[delivery.event_id] = jws
+            if len(self._signatures) > _SIGNATURES_MAX:
+                self._signatures.popitem(last=False)
+        return jws
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,57 @@
+"""Tidies up from time to time: totals of lists, partitions, signing keys."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+import structlog
+
+from pixconnect.usecases import housekeeping as housekeeping_usecases
+from pixconnect.usecases import signing_key as signing_key_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.operator import SigningContext
+
+FOLD_EVERY_S: Final = 2.0
+ROTATE_EVERY_S: Final = 3600.0
+PARTITION_EVERY_S: Final = 60.0
+
+Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
+
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_log = structlog.get_logger(__name__)
+
+
+async def keep_house(
+    context: "Context", signing: "SigningContext", connect_as_owner: Connect, retention_days: int
+) -> None:
+    """Do everything in its own time, until cancelled."""
+
+    async def fold() -> None:
+        await housekeeping_usecases.fold_tallies(context)
+
+    async def rotate() -> None:
+        await signing_key_usecases.rotate_if_due(signing)
+
+    async def partition() -> None:
+        connection = await connect_as_owner()
+        try:
+            _ = retention_days
+        finally:
+            await connection.close(timeout=5)
+
+    async with asyncio.TaskGroup() as chores:
+        chores.create_task(_repeat("fold", fold, FOLD_EVERY_S))
+        chores.create_task(_repeat("rotate", rotate, ROTATE_EVERY_S))
+        chores.create_task(_repeat("partition", partition, PARTITION_EVERY_S))
+
+
+async def _repeat(name: str, chore: Callable[[], Awaitable[None]], every_s: float) -> None:
+    while True:
+        try:
+            await chore()
+        except _AWAY as error:
+            _log.warning("housekeeping waits", chore=name, reason=type(error).__name__)
+        await asyncio.sleep(every_s)

@@ -1,0 +1,176 @@
+"""The slots that this worker holds, kept up for as long as it lives.
+
+::
+
+    join ──► renew every 2 s: clear away the gone, give back, take ──► ... ──► leave
+     ▲                            │
+     └── connection lost, or not renewed for 15 s: nothing is held, whatever is under way stops ──┘
+
+One connection of its own carries the worker's advisory lock, so that its slots move at once when it dies, and hears the
+wake-ups of other processes. Real time only: the sandbox clock moves no lease.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import asyncpg
+import structlog
+
+from pixconnect.domain.clock import Clock
+from pixconnect.usecases import lease as lease_usecases
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
+
+CHANNEL = "pixconnect_work"
+"""Where processes say that there is something to do."""
+_RENEW_EVERY_S = 2.0
+_REJOIN_AFTER_S = 0.5
+_LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+_log = structlog.get_logger(__name__)
+
+
+class Member(Protocol):
+    """A part of a worker that works in leased slots."""
+
+    def busy_slots(self) -> AbstractSet[int]:
+        """Slots in which something is under way: they are not given back yet."""
+        ...
+
+    def slots_lost(self) -> None:
+        """Nothing is held any more: stop what is under way."""
+        ...
+
+    def wake(self) -> None:
+        """There may be something to do, or other slots to do it in."""
+        ...
+
+    def oldest_due_at(self) -> datetime | None:
+        """Since when the oldest delivery waits that could be tried and was not; real time."""
+        ...
+
+
+class SlotLeases:
+    """The leases of one worker.
+
+    Args:
+        connect: Opens the worker's own connection.
+        clock: For patience.
+    """
+
+    def __init__(self, connect: Connect, clock: Clock) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._members: list[Member] = []
+        self._epochs: dict[int, int] = {}
+        self._leaving: frozenset[int] = frozenset()
+        self._confirmed_s = float("-inf")
+        self._is_stopping = asyncio.Event()
+        self.workers_count = 1
+
+    def add(self, member: Member) -> None:
+        """Let a part of the worker work in the slots."""
+        self._members.append(member)
+
+    @property
+    def held(self) -> dict[int, int]:
+        """The slots in which work may start, each with its epoch; none once the lease may have run out."""
+        if self._clock.monotonic_s() - self._confirmed_s >= lease_usecases.LEASE_S:
+            return {}
+        if not self._leaving:
+            return self._epochs
+        return {slot: epoch for slot, epoch in self._epochs.items() if slot not in self._leaving}
+
+    def is_held(self, slot: int, epoch: int) -> bool:
+        """Whether what was read under an epoch may still be worked on."""
+        return (
+            self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < lease_usecases.LEASE_S
+        )
+
+    async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+        """Hold a transaction to slots of ours; the first lock that it takes.
+
+        Raises:
+            LeaseLost: One of them is not ours any more.
+        """
+        held = self._epochs
+        if not all(slot in held for slot in slots):
+            raise lease_usecases.LeaseLost("the slot is not held")
+        await lease_usecases.fence(connection, {slot: held[slot] for slot in slots})
+
+    async def run(self) -> None:
+        """Hold slots until ``stop``; joins again as often as it must."""
+        while not self._is_stopping.is_set():
+            try:
+                await self._run_session()
+            except _LOST as error:
+                _log.warning("leases lost", error=type(error).__name__)
+            self._lose()
+            await self._pause(_REJOIN_AFTER_S)
+
+    def stop(self) -> None:
+        """Give everything back and end; called when nothing is under way any more."""
+        self._is_stopping.set()
+
+    async def _run_session(self) -> None:
+        """Be one worker, for as long as one connection lives."""
+        connection = await self._connect()
+        try:
+            await connection.add_listener(CHANNEL, self._heard)
+            worker_id = await lease_usecases.join(connection)
+            while not self._is_stopping.is_set():
+                if not await self._renew(connection, worker_id):
+                    return
+                await self._pause(_RENEW_EVERY_S)
+                if connection.is_closed():
+                    return
+            self._lose()
+            await lease_usecases.leave(connection, worker_id)
+        finally:
+            connection.terminate()
+
+    async def _renew(self, connection: "Connection", worker_id: int) -> bool:
+        asked_s = self._clock.monotonic_s()
+        busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
+        given_back = sorted(self._leaving - busy)
+        oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
+        async with asyncio.timeout(lease_usecases.LEASE_S / 2):
+            standing = await lease_usecases.renew(connection, worker_id, given_back, oldest)
+        if standing is None:
+            return False
+        before = self._epochs
+        self._epochs, self._confirmed_s = standing.epochs, asked_s
+        self.workers_count = standing.workers_count
+        self._leaving = frozenset(sorted(standing.epochs)[standing.share_count :])
+        if self._epochs.keys() != before.keys():
+            _log.info("slots held", slots_count=len(self.held), workers_count=self.workers_count)
+            self._wake()
+        return True
+
+    def _heard(self, *_: object) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        for member in self._members:
+            member.wake()
+
+    def _lose(self) -> None:
+        had = bool(self._epochs)
+        self._epochs, self._leaving, self._confirmed_s = {}, frozenset(), float("-inf")
+        if had:
+            for member in self._members:
+                member.slots_lost()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless it is time to stop."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_stopping.wait()
+        except TimeoutError:
+            return

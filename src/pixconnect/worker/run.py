@@ -1,0 +1,77 @@
+"""A whole worker: leases, and everything that is done in their slots."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.expiry import keep_expiring_charges
+from pixconnect.worker.housekeeping import Connect, keep_house
+from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.settlement import OrderMover, keep_taking_reports
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.operator import SigningContext
+
+LAST_RECORDS_TIMEOUT_S = 0.5
+"""How long attempts that are under way may take when the worker is told to stop; they are made again otherwise."""
+
+
+class WorkerParts(Struct, frozen=True, kw_only=True):
+    """What a worker is made of.
+
+    Attributes:
+        context: For use cases.
+        signing: For rotating keys.
+        connect: Opens the connection that carries the leases.
+        connect_as_owner: Opens a connection that may make and drop partitions.
+        limits: Of webhooks under way.
+        event_retention_days: How long events are kept.
+    """
+
+    context: "Context"
+    signing: "SigningContext"
+    connect: Connect
+    connect_as_owner: Connect
+    limits: QueueLimits
+    event_retention_days: int
+
+
+async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
+    """Do what has a time, until told to stop."""
+    leases = SlotLeases(parts.connect, parts.context.clock)
+    orders = OrderMover(parts.context, leases)
+    deliveries = DeliveryWorker(parts.context, leases, parts.limits)
+    holding = asyncio.create_task(leases.run(), name="leases")
+    delivering = asyncio.create_task(deliveries.run(), name="deliveries")
+    tasks = [
+        asyncio.create_task(orders.run(), name="orders"),
+        asyncio.create_task(keep_taking_reports(parts.context), name="reports"),
+        asyncio.create_task(keep_expiring_charges(parts.context, leases), name="expiry"),
+        asyncio.create_task(
+            keep_house(parts.context, parts.signing, parts.connect_as_owner, parts.event_retention_days),
+            name="housekeeping",
+        ),
+    ]
+    report_ready()
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        # None of them ends by itself: one that does has met a defect, and the supervisor starts a new worker.
+        await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        deliveries.stop()
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.wait([delivering], timeout=LAST_RECORDS_TIMEOUT_S)
+        leases.stop()
+        await asyncio.wait([holding], timeout=LAST_RECORDS_TIMEOUT_S)
+        for task in (holding, delivering):
+            task.cancel()
+        results = await asyncio.gather(*tasks, holding, delivering, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, Exception)]
+    if failures:
+        raise ExceptionGroup("the worker met a defect", failures)

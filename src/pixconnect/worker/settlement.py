@@ -1,0 +1,127 @@
+"""Keeps orders moving: hands over what is due, asks about what is silent, takes in what the rail reports."""
+
+import asyncio
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.rail import RailUnavailable, Report
+from pixconnect.usecases.handover import REFUNDS, TRANSFERS, move_due
+from pixconnect.usecases.lease import LeaseLost
+from pixconnect.usecases.report import take_reports
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+    from pixconnect.worker.leases import SlotLeases
+
+BATCH_MAX: Final = 256
+"""Orders handed over, or reports taken in, at once."""
+LOOK_AFTER_S: Final = 0.25
+"""How often we look without having been told."""
+REPORTS_WAIT_S: Final = 20.0
+REPORT_BATCHES_MAX: Final = 4
+"""Batches of reports being recorded while the next one is fetched."""
+PAUSE_S: Final = 0.5
+"""After the rail or the database gave no answer."""
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    errors.PixConnectError,
+    RailUnavailable,
+    LeaseLost,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class OrderMover:
+    """The part of a worker that does the next step of every transfer and refund that is due in its slots.
+
+    Args:
+        context: Of this process.
+        leases: Which slots are ours.
+    """
+
+    def __init__(self, context: "Context", leases: "SlotLeases") -> None:
+        self._context = context
+        self._leases = leases
+        self._has_news = asyncio.Event()
+        leases.add(self)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._has_news.clear()
+            try:
+                due_count = await self.move_due(self._context.clock.now())
+            except _AWAY as error:
+                _log.warning("orders wait", reason=type(error).__name__)
+                await asyncio.sleep(PAUSE_S)
+                continue
+            if due_count < BATCH_MAX:
+                await self._wait_for_news()
+
+    async def move_due(self, until: datetime) -> int:
+        """Do the next step of a batch of orders that are due up to an instant; answers the size of the larger batch."""
+        slots = sorted(self._leases.held)
+        if not slots:
+            return 0
+        return max(
+            await move_due(self._context, TRANSFERS, self._leases.fence, slots, until, BATCH_MAX),
+            await move_due(self._context, REFUNDS, self._leases.fence, slots, until, BATCH_MAX),
+        )
+
+    def busy_slots(self) -> AbstractSet[int]:
+        """None: what is written for an order is fenced, and what another worker does in between is no harm."""
+        return frozenset()
+
+    def slots_lost(self) -> None:
+        """Nothing to stop: whatever is under way is refused by its fence."""
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._has_news.set()
+
+    def oldest_due_at(self) -> datetime | None:
+        """Orders are not deliveries."""
+        return None
+
+    async def _wait_for_news(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_AFTER_S):
+                await self._has_news.wait()
+        except TimeoutError:
+            return
+
+
+async def keep_taking_reports(context: "Context") -> None:
+    """Take in what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
+    places = asyncio.Semaphore(REPORT_BATCHES_MAX)
+    async with asyncio.TaskGroup() as batches:
+        while True:
+            await places.acquire()
+            try:
+                reports = await context.rail.reports(REPORTS_WAIT_S)
+            except RailUnavailable:
+                places.release()
+                await asyncio.sleep(PAUSE_S)
+                continue
+            batches.create_task(_take(context, reports, places))
+
+
+async def _take(context: "Context", reports: Sequence[Report], places: asyncio.Semaphore) -> None:
+    try:
+        if reports:
+            await take_reports(context, reports)
+    except _AWAY as error:
+        _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)
+    finally:
+        places.release()

@@ -1,0 +1,51 @@
+"""The picture is read back by a reader that shares nothing with the library that drew it."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from pixconnect.adapters.qr_image import render_qr_png
+from pixconnect.domain import br_code
+from support.qr_symbol import read_symbol
+
+LOCATION = "pix.example.com/8b3da2f39a4140d1a91abd93113bd441"
+CODE = br_code.format_dynamic_br_code(LOCATION, "Fulano de Tal", "BRASILIA")
+
+
+def test_the_picture_of_a_charge_says_its_code() -> None:
+    assert read_symbol(render_qr_png(CODE)).text == CODE
+
+
+def test_the_error_correction_is_m_and_the_quiet_zone_four_modules_wide() -> None:
+    symbol = read_symbol(render_qr_png(CODE))
+    assert symbol.level == "M"
+    assert symbol.quiet_modules == (4, 4, 4, 4)
+
+
+@pytest.mark.parametrize("length", [1, 7, 14, 15, 62, 107, 152, 180, 213, 251, 287, 331, 362, 450, 504, 512])
+def test_every_length_up_to_the_longest_code_is_read_back(length: int) -> None:
+    text = (CODE * 4)[:length]
+    assert read_symbol(render_qr_png(text)).text == text
+
+
+@pytest.mark.parametrize("text", ["0123456789012", "HELLO WORLD $%", "pix@bcb.gov.br 00020126 ABCDEFGHIJKL"])
+def test_whatever_the_text_is_made_of_it_is_read_back(text: str) -> None:
+    assert read_symbol(render_qr_png(text)).text == text
+
+
+def test_the_picture_is_a_small_png_of_one_bit_a_pixel() -> None:
+    png = render_qr_png(CODE)
+    with Image.open(io.BytesIO(png)) as image:
+        image.verify()
+        assert (image.format, image.mode, image.width) == ("PNG", "1", image.height)
+    assert len(png) < 2_000
+
+
+def test_the_reader_would_notice_one_wrong_module() -> None:
+    with Image.open(io.BytesIO(render_qr_png(CODE))) as image:
+        image.paste(255 - image.getpixel((280, 240)), (280, 240, 288, 248))
+        changed = io.BytesIO()
+        image.save(changed, "PNG")
+    with pytest.raises(AssertionError, match="error correction"):
+        read_symbol(changed.getvalue())

@@ -1,0 +1,410 @@
+"""Posting to receivers of every kind: good, hostile and moving. Real sockets, on loopback."""
+
+import asyncio
+import socket
+import ssl
+import struct
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pixconnect.adapters.outgoing_http import Lookup, OutgoingHttp
+from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.domain import errors
+from pixconnect.domain.receivers import Exchange
+from support.tls import make_authority
+from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver
+
+EXCHANGE_S = 1.0
+
+
+@asynccontextmanager
+async def open_sender(
+    lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, *, is_sandbox: bool = True, **limits: float
+) -> AsyncIterator[WebhookSender]:
+    """Impatient, so that tests are not slow."""
+    async with open_http(lookup, tls, **({"connect_s": 0.5, "exchange_s": EXCHANGE_S} | limits)) as http:
+        yield WebhookSender(http, is_sandbox=is_sandbox)
+
+
+async def post(sender: WebhookSender, url: str) -> Exchange:
+    return await sender.post(url, [("Content-Type", "application/json")], b'{"id":1}')
+
+
+async def post_to(behave: Behaviour) -> Exchange:
+    async with open_receiver(behave) as receiver, open_sender() as sender:
+        return await post(sender, receiver.url)
+
+
+def writing(octets: bytes, *, then: str = "close") -> Behaviour:
+    """Sends some octets and then closes, resets or hangs."""
+
+    async def behave(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(octets)
+        await writer.drain()
+        if then == "hang":
+            await asyncio.sleep(60)
+        if then == "reset":
+            await asyncio.sleep(0.05)
+            opened: socket.socket = writer.get_extra_info("socket")
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.close()
+
+    return behave
+
+
+def repeating(head: bytes, chunk: bytes, pause_s: float = 0.0) -> Behaviour:
+    """Sends a head and then the same chunk until nobody listens."""
+
+    async def behave(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        while not writer.is_closing():
+            writer.write(chunk)
+            await writer.drain()
+            await asyncio.sleep(pause_s)
+
+    return behave
+
+
+async def test_a_good_answer_is_what_it_is() -> None:
+    exchange = await post_to(answering(202, b"thank you", Retry_After="7"))
+    assert (exchange.status_code, exchange.error) == (202, None)
+    assert (exchange.response, exchange.retry_after) == (b"thank you", "7")
+    assert 0 < exchange.duration_us < 1_000_000
+
+
+async def test_the_request_is_plain_http() -> None:
+    async with open_receiver() as receiver, open_sender() as sender:
+        await sender.post(receiver.url + "?a=b&c=%2F", [("X-One", "1")], b"body")
+        (request,) = receiver.received
+    assert request.path == "/hook?a=b&c=%2F"
+    assert request.headers == {
+        "Host": f"127.0.0.1:{receiver.port}",
+        "X-One": "1",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Content-Length": "4",
+    }
+    assert request.body == b"body"
+
+
+async def test_a_connection_is_kept_and_used_again() -> None:
+    async with open_receiver() as receiver, open_sender() as sender:
+        for _ in range(5):
+            await post(sender, receiver.url)
+        await asyncio.gather(*(post(sender, receiver.url) for _ in range(3)))
+    assert len(receiver.received) == 8
+    assert receiver.connections_count == 3
+
+
+@pytest.mark.parametrize("ending", ["Connection: close", "Content-Length: 0\r\nConnection: close"])
+async def test_a_connection_is_not_used_again_when_the_receiver_says_so(ending: str) -> None:
+    async with open_receiver(writing(f"HTTP/1.1 200 OK\r\n{ending}\r\n\r\n".encode())) as receiver, open_sender() as sender:
+        first, second = await post(sender, receiver.url), await post(sender, receiver.url)
+    assert (first.error, second.error) == (None, None)
+    assert receiver.connections_count == 2
+
+
+async def test_a_kept_connection_that_was_closed_meanwhile_is_no_failure() -> None:
+    async def answer_and_close(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer())
+        await writer.drain()
+        asyncio.get_running_loop().call_later(0.0, writer.close)
+
+    async with open_receiver(answer_and_close) as receiver, open_sender() as sender:
+        for _ in range(5):
+            exchange = await post(sender, receiver.url)
+            assert exchange.error is None
+
+
+@pytest.mark.parametrize(
+    ("octets", "status_code", "response"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, b"until the end"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 200, b"ok"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: 1\r\n\r\n", 200, b"ok"),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok", 201, b"ok"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more than was promised", 200, b"ok"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://10.0.0.1/\r\nContent-Length: 0\r\n\r\n", 302, b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", 200, b"\x1f\x8b\x08\x00"),
+    ],
+)
+async def test_answers_that_http_allows(octets: bytes, status_code: int, response: bytes) -> None:
+    exchange = await post_to(writing(octets))
+    assert (exchange.status_code, exchange.response, exchange.error) == (status_code, response, None)
+
+
+@pytest.mark.parametrize(
+    ("octets", "then", "status_code", "error"),
+    [
+        (b"", "close", None, "the connection was closed before an answer"),
+        (b"", "reset", None, "the connection was reset before an answer"),
+        (b"", "hang", None, "no answer within 1 s"),
+        (b"HTTP/1.1 200 OK\r\nX-H", "close", None, "the connection was closed in the answer's head"),
+        (b"HTTP/1.1 200 OK\r\nX-H", "reset", None, "the connection was reset in the answer's head"),
+        (b"HTTP/1.1 200 OK\r\nX-H", "hang", None, "no answer within 1 s"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
+            "close",
+            200,
+            "the connection was closed before the answer was complete",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "reset", 200, "the connection was reset in the answer's body"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "hang", 200, "the answer was not complete in time"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok",
+            "close",
+            200,
+            "the connection was closed before the answer was complete",
+        ),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "close", None, "the connection was closed in the answer's head"),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "hang", None, "the receiver changed"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "hang", None, "the answer is not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "hang", None, "the answer is not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "hang", None, "the answer is not valid"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "hang",
+            None,
+            "the answer is not valid HTTP",
+        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang", None, "the answer is not valid HTTP"),
+    ],
+)
+async def test_a_hostile_answer_is_recorded_as_what_it_was(
+    octets: bytes, then: str, status_code: int | None, error: str
+) -> None:
+    started_s = time.monotonic()
+    exchange = await post_to(writing(octets, then=then))
+    assert exchange.status_code == status_code
+    assert exchange.error is not None
+    assert exchange.error.startswith(error)
+    assert time.monotonic() - started_s < EXCHANGE_S + 0.5
+
+
+@pytest.mark.parametrize(
+    ("head", "chunk"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-Header: " + b"a" * 500 + b"\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-Endless: ", b"a" * 500),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 ", b"a" * 500),
+    ],
+)
+async def test_an_endless_head_is_cut_off(head: bytes, chunk: bytes) -> None:
+    exchange = await post_to(repeating(head, chunk))
+    assert exchange.status_code is None
+    assert exchange.error == "the answer's head is over 16 KiB"
+
+
+@pytest.mark.parametrize(
+    ("head", "chunk"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"a" * 500),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", b"a" * 500),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X-Trailer: aaaaaaaaaaaaaaa\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", b"\x1f\x8b" + b"\x00" * 500),
+    ],
+)
+async def test_an_endless_body_is_cut_off_and_the_status_counts(head: bytes, chunk: bytes) -> None:
+    exchange = await post_to(repeating(head, chunk))
+    assert (exchange.status_code, exchange.error) == (200, None)
+    assert len(exchange.response) <= 1024
+
+
+async def test_a_dripping_body_ends_in_time() -> None:
+    started_s = time.monotonic()
+    exchange = await post_to(repeating(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", b"a", pause_s=0.1))
+    assert (exchange.status_code, exchange.error) == (200, "the answer was not complete in time")
+    assert 5 <= len(exchange.response) <= 11
+    assert time.monotonic() - started_s < EXCHANGE_S + 0.5
+
+
+async def test_a_refused_connection_says_so() -> None:
+    async with open_receiver() as receiver:
+        url = receiver.url
+    async with open_sender() as sender:
+        exchange = await post(sender, url)
+    assert (exchange.status_code, exchange.error) == (None, "the connection was refused")
+
+
+async def test_a_full_backlog_ends_the_try_in_time() -> None:
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    async with open_sender() as sender:
+        exchanges = await asyncio.gather(*(post(sender, url) for _ in range(5)))
+    listening.close()
+    assert "no connection within 0.5 s" in {exchange.error for exchange in exchanges}
+
+
+class Names:
+    """A resolver that says what a test wants, and counts."""
+
+    def __init__(self, *answers: Sequence[str] | OSError) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, int]] = []
+        self.pause_s = 0.0
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append((host, port))
+        await asyncio.sleep(self.pause_s)
+        found = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+
+FORBIDDEN: list[Sequence[str]] = [
+    ["127.0.0.1"],
+    ["10.0.0.1"],
+    ["93.184.216.34", "127.0.0.1"],
+    ["169.254.169.254", "93.184.216.34"],
+    ["::1"],
+    ["::ffff:127.0.0.1"],
+    ["64:ff9b::7f00:1"],
+    ["fe80::1%lo"],
+    [],
+]
+
+
+@pytest.mark.parametrize("answers", FORBIDDEN)
+async def test_a_name_with_a_forbidden_address_is_never_connected_to(
+    answers: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connects: list[object] = []
+    monkeypatch.setattr(OutgoingHttp, "_connect_to", lambda *arguments: connects.append(arguments))
+    async with open_sender(Names(answers)) as sender:
+        exchange = await post(sender, "https://shop.example/")
+        with pytest.raises(errors.InvalidWebhookUrl):
+            await sender.check_url("https://shop.example/")
+    assert exchange.error is not None
+    assert exchange.error.startswith("the URL ")
+    assert connects == []
+
+
+async def test_a_name_that_moves_to_loopback_after_the_check_is_not_followed() -> None:
+    names = Names(["93.184.216.34"], ["127.0.0.1"])
+    async with open_receiver() as receiver, open_sender(names) as sender:
+        await sender.check_url(f"https://shop.example:{receiver.port}/")
+        exchange = await post(sender, f"https://shop.example:{receiver.port}/")
+        assert exchange.error == "the URL leads to 127.0.0.1, which is not a public address"
+        assert receiver.connections_count == 0
+
+
+async def test_the_connection_is_made_to_the_address_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    connects: list[str] = []
+
+    async def refuse(_: OutgoingHttp, __: object, address: str) -> None:
+        connects.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(OutgoingHttp, "_connect_to", refuse)
+    names = Names(["93.184.216.34", "2606:4700:4700::1111"], ["127.0.0.1"])
+    async with open_sender(names) as sender:
+        exchange = await post(sender, "https://shop.example/")
+    assert connects == ["93.184.216.34", "2606:4700:4700::1111"]
+    assert names.asked == [("shop.example", 443)]
+    assert exchange.error == "the connection was refused"
+
+
+async def test_a_name_that_does_not_exist_is_refused_with_the_reason() -> None:
+    names = Names(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    async with open_sender(names) as sender:
+        with pytest.raises(errors.InvalidWebhookUrl) as refused:
+            await sender.check_url("https://shop.example/")
+        exchange = await post(sender, "https://shop.example/")
+    assert refused.value.message == "url: the host's name cannot be resolved: Name or service not known"
+    assert exchange.error == "the host's name cannot be resolved: Name or service not known"
+
+
+async def test_a_name_is_looked_up_once_by_all_who_want_it_at_the_same_time() -> None:
+    names = Names(["127.0.0.1"])
+    names.pause_s = 0.1
+    async with open_receiver() as receiver, open_sender(names) as sender:
+        exchanges = await asyncio.gather(*(post(sender, f"http://localhost:{receiver.port}/") for _ in range(9)))
+        assert {exchange.error for exchange in exchanges} == {None}
+        assert len(names.asked) == 1
+        await post(sender, f"http://localhost:{receiver.port}/")
+        assert len(names.asked) == 2
+
+
+async def test_a_name_that_is_looked_up_for_too_long_ends_in_time() -> None:
+    names = Names(["127.0.0.1"])
+    names.pause_s = 30
+    async with open_sender(names) as sender:
+        exchange = await post(sender, "http://localhost:9/")
+    assert exchange.error == "no connection within 0.5 s"
+
+
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    assert (await post_to(answering())).error is None
+
+
+async def test_in_live_mode_loopback_cannot_be_reached() -> None:
+    async with open_receiver() as receiver, open_sender(is_sandbox=False) as sender:
+        exchange = await post(sender, receiver.url)
+        assert exchange.error == "the URL must be an https URL"
+        exchange = await post(sender, receiver.url.replace("http:", "https:"))
+        assert exchange.error == "the URL leads to 127.0.0.1, which is not a public address"
+        assert receiver.connections_count == 0
+
+
+async def test_tls_is_verified_by_name_and_connections_are_kept(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    server_tls = authority.server_context("localhost")
+    async with open_receiver(tls=server_tls) as receiver, open_sender(tls=authority.client_context()) as sender:
+        for _ in range(3):
+            exchange = await post(sender, f"https://localhost:{receiver.port}/")
+            assert exchange.error is None
+        assert receiver.connections_count == 1
+        assert receiver.received[0].headers["Host"] == f"localhost:{receiver.port}"
+        exchange = await post(sender, f"https://127.0.0.1:{receiver.port}/")
+        assert exchange.error == (
+            "TLS: the certificate cannot be trusted: IP address mismatch, certificate is not valid for '127.0.0.1'."
+        )
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    async with open_receiver(tls=authority.server_context("localhost")) as receiver, open_sender() as sender:
+        exchange = await post(sender, f"https://localhost:{receiver.port}/")
+    assert exchange.error is not None
+    assert exchange.error.startswith("TLS: the certificate cannot be trusted: ")
+
+
+async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    server_tls = authority.server_context("localhost", days_ago=10)
+    async with open_receiver(tls=server_tls) as receiver, open_sender(tls=authority.client_context()) as sender:
+        exchange = await post(sender, f"https://localhost:{receiver.port}/")
+    assert exchange.error == "TLS: the certificate cannot be trusted: certificate has expired"
+
+
+async def test_plain_text_where_tls_was_promised_says_so() -> None:
+    async with open_receiver() as receiver, open_sender() as sender:
+        exchange = await post(sender, f"https://127.0.0.1:{receiver.port}/")
+    assert exchange.error is not None
+    assert exchange.error.startswith(("TLS: ", "no connection"))
+
+
+async def test_tls_that_stalls_ends_in_time() -> None:
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(5)
+    started_s = time.monotonic()
+    async with open_sender() as sender:
+        exchange = await post(sender, f"https://127.0.0.1:{listening.getsockname()[1]}/")
+    listening.close()
+    assert exchange.error == "no connection within 0.5 s"
+    assert time.monotonic() - started_s < 1

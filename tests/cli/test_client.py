@@ -1,0 +1,59 @@
+"""``pixconnect client`` as an operator uses it."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.cli import client
+from pixconnect.domain import errors
+from pixconnect.domain.access import SCOPES
+from pixconnect.usecases import access
+from support import identity
+from support.command_line import CommandLine
+from support.identity import token_request
+from support.postgres import Addresses
+
+
+@pytest.fixture
+def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+def test_the_choices_are_the_scopes() -> None:
+    assert get_args(client.Scope) == SCOPES
+
+
+async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disabled(
+    database: Addresses, pixconnect: CommandLine
+) -> None:
+    holder_id = pixconnect.create_holder()
+    scopes = ["--scope", "charge.write", "--scope", "charge.read"]
+    made = pixconnect.json("client", "create", "--holder-id", holder_id, "--name", "shop", *scopes)
+    client_id = made["client_id"]
+    assert made["scope"] == "charge.read charge.write"
+    async with identity.open_context(database.service_url, SystemClock()) as context:
+        keyring = await identity.start_keyring(context)
+        assert await access.login(context, keyring, token_request(client_id, made["client_secret"]))
+        again = pixconnect.json("client", "rotate", "--client-id", client_id)
+        assert await access.login(context, keyring, token_request(client_id, again["client_secret"]))
+        assert "client_secret" not in pixconnect.json("client", "disable", "--client-id", client_id)
+        for secret in (made["client_secret"], again["client_secret"]):
+            with pytest.raises(errors.Unauthorized):
+                await access.login(context, keyring, token_request(client_id, secret))
+        pixconnect.json("client", "enable", "--client-id", client_id)
+        assert await access.login(context, keyring, token_request(client_id, again["client_secret"]))
+
+
+def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) -> None:
+    holder_id = pixconnect.create_holder()
+    made = pixconnect.json("client", "create", "--holder-id", holder_id)
+    assert made["scope"].split() == list(SCOPES)
+    listed = pixconnect.json("client", "list", "--holder-id", holder_id)
+    assert [client["client_id"] for client in listed["clients"]] == [made["client_id"]]
+
+
+def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
+    assert "there is no holder 404" in pixconnect.refusal("client", "create", "--holder-id", "404")
+    assert "there is no client nobody" in pixconnect.refusal("client", "rotate", "--client-id", "nobody")

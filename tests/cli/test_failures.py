@@ -1,0 +1,52 @@
+import asyncio
+import errno
+from typing import cast
+
+import asyncpg
+import pytest
+
+from pixconnect.cli import failures, migrate
+from pixconnect.cli.failures import CommandError
+from pixconnect.domain.errors import InsufficientFunds
+from pixconnect.foundation.migrations import NewerSchemaError
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (CommandError("no such holder"), "no such holder"),
+        (InsufficientFunds("the balance is smaller"), "the balance is smaller"),
+        (NewerSchemaError("run the newer program"), "run the newer program"),
+        (asyncpg.InvalidPasswordError("no"), "PostgreSQL refuses the login (no): look at the user and password"),
+        (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
+        (OSError(errno.ENOSPC, "No space", "/var/x"), "the disk is full (/var/x): make room and try again"),
+        (OSError(errno.EDQUOT, "Quota"), "the disk is full (Quota): make room and try again"),
+    ],
+)
+def test_what_the_operator_can_mend_is_one_line(error: Exception, line: str) -> None:
+    assert line in (failures.explain(error) or "")
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ConnectionResetError(), FileNotFoundError("x")])
+def test_a_defect_of_ours_keeps_its_traceback(error: Exception) -> None:
+    assert failures.explain(error) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://x@127.0.0.1:1/x", "postgresql://x@/x?host=/nowhere", "http://example.com/x"]
+)
+def test_a_database_that_is_not_there_is_one_line(url: str) -> None:
+    async def connect() -> str | None:
+        [outcome] = await asyncio.gather(asyncpg.connect(url, timeout=5), return_exceptions=True)
+        return failures.explain(outcome) if isinstance(outcome, BaseException) else None
+
+    assert "DATABASE_URL" in str(asyncio.run(connect()))
+
+
+async def test_a_server_that_is_too_old_is_refused() -> None:
+    class OldServer:
+        async def fetchval(self, question: str) -> str:
+            return {"show server_version_num": "150004", "show server_version": "15.4"}[question]
+
+    with pytest.raises(CommandError, match=r"the database is PostgreSQL 15\.4: pixconnect needs 16 or later"):
+        await migrate.refuse_old_server(cast("asyncpg.Connection[asyncpg.Record]", OldServer()))

@@ -1,0 +1,198 @@
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from support import installation, postgres
+from support.installation import Installation, running
+
+pytestmark = pytest.mark.journey
+
+
+def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
+    home = home_folder / "a long path, with spaces" / ("x" * 150)
+    with running(home) as first:
+        assert first.is_healthy()
+        said = "".join(first.said)
+        for words in ("PostgreSQL runs", "tables are up to date", "worker is ready", "Ready in", "/v1/connect/charge"):
+            assert words in said
+        sandbox = first.sandbox
+        assert list(sandbox) == [
+            "base_url", "auth_url", "client_id", "client_secret", "holder_id", "pix_keys", "console_url",
+        ]  # fmt: skip
+        assert (first.home / "sandbox.json").stat().st_mode & 0o777 == 0o600
+        assert (first.home / "running.json").stat().st_mode & 0o777 == 0o600
+    with running(home) as second:
+        assert second.is_healthy()
+        assert second.sandbox["client_id"] == sandbox["client_id"]
+        assert second.sandbox["client_secret"] == sandbox["client_secret"]
+        assert second.sandbox["holder_id"] == sandbox["holder_id"]
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_stops_cleanly_within_five_seconds(home_folder: Path, stop_signal: signal.Signals) -> None:
+    one = Installation(home_folder).wait_until_ready()
+    below = installation.descendants(one.process.pid)
+    assert one.stop(stop_signal) < 5
+    assert one.process.returncode == 0
+    assert not any(installation.is_alive(pid) for pid in below)
+    assert not (home_folder / "running.json").exists()
+
+
+def test_it_can_be_stopped_while_it_starts(home_folder: Path) -> None:
+    one = Installation(home_folder)
+    one.wait_for("pixconnect")
+    time.sleep(0.3)
+    assert one.stop(signal.SIGINT) < 5
+    assert one.process.returncode == 0
+
+
+def test_a_second_instance_on_the_same_home_is_refused(home_folder: Path) -> None:
+    with running(home_folder) as first:
+        refused = installation.run_verb(home_folder, "run")
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("pixconnect: another instance (process ")
+        assert refused.stderr.count("\n") == 1
+        assert first.is_healthy()
+
+
+def test_a_taken_port_is_named(home_folder: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        refused = installation.run_verb(home_folder, "run", port=port)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"pixconnect: port {port} of 127.0.0.1 is taken: stop what listens there, or set PORT to another\n"
+    )
+
+
+def test_a_home_of_a_newer_version_is_refused(home_folder: Path) -> None:
+    (home_folder / "home.json").write_text('{"format":2,"version":"9.0.0"}')
+    refused = installation.run_verb(home_folder, "run")
+    assert refused.returncode == 1
+    assert "written by pixconnect 9.0.0, which is newer: run that version" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_tables_of_a_newer_version_are_refused(home_folder: Path, database: postgres.Addresses) -> None:
+    postgres.execute(database.owner_url, "insert into pixconnect.schema_version (version, name) values (9999, 'later')")
+    refused = installation.run_verb(
+        home_folder, "run", database_url=database.service_url, owner_database_url=database.owner_url
+    )
+    assert refused.returncode == 1
+    assert "the schema pixconnect is at version 9999" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_database_that_cannot_be_reached_is_named(home_folder: Path) -> None:
+    refused = installation.run_verb(home_folder, "run", database_url="postgresql://x@127.0.0.1:1/x")
+    assert refused.returncode == 1
+    assert "the database cannot be reached" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_database_of_ones_own_is_used(home_folder: Path, database: postgres.Addresses) -> None:
+    with running(home_folder, database_url=database.service_url, owner_database_url=database.owner_url) as one:
+        assert one.is_healthy()
+        assert not (home_folder / "postgres").exists()
+
+
+def test_an_operators_verb_finds_the_running_service_by_its_home(home_folder: Path) -> None:
+    with running(home_folder):
+        done = installation.run_verb(home_folder, "migrate")
+        assert (done.returncode, done.stdout) == (0, "the tables are up to date\n"), done.stderr
+    missing = installation.run_verb(home_folder, "migrate")
+    assert missing.returncode == 1
+    assert "there is no database: set DATABASE_URL" in missing.stderr
+
+
+def test_a_killed_api_process_is_replaced_and_its_callers_wait(home_folder: Path) -> None:
+    with running(home_folder, api_processes_count="1") as one:
+        [before] = one.children("serve")
+        os.kill(before, signal.SIGKILL)
+        assert one.is_healthy(timeout_s=10), "the connection waited in the supervisor's socket"
+        one.wait_for("is back")
+        assert one.children("serve") != [before]
+
+
+@pytest.mark.parametrize("verb", ["sandbox", "work"])
+def test_a_killed_part_is_replaced(home_folder: Path, verb: str) -> None:
+    with running(home_folder, api_processes_count="1") as one:
+        [before] = one.children(verb)
+        os.kill(before, signal.SIGKILL)
+        one.wait_for("is back")
+        assert one.children(verb) != [before]
+
+
+def test_a_killed_database_is_started_again_and_everybody_finds_it(home_folder: Path) -> None:
+    with running(home_folder) as one:
+        os.kill(one.database_pid, signal.SIGKILL)
+        one.wait_for("PostgreSQL is back")
+        installation.wait_until(one.is_healthy)
+
+
+def test_what_keeps_failing_ends_everything(home_folder: Path) -> None:
+    one = Installation(home_folder, api_processes_count="1").wait_until_ready()
+    stop_killing = threading.Event()
+
+    def kill_again_and_again() -> None:
+        while not stop_killing.is_set():
+            for pid in installation.descendants(one.process.pid):
+                if " work " in installation.command_line(pid):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_again_and_again)
+    killer.start()
+    try:
+        said, _ = one.process.communicate(timeout=30)
+    finally:
+        stop_killing.set()
+        killer.join()
+        one.end()
+    assert one.process.returncode == 1
+    assert "pixconnect: worker keeps failing" in said
+
+
+def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_folder: Path) -> None:
+    one = Installation(home_folder).wait_until_ready()
+    below = installation.descendants(one.process.pid)
+    assert len(below) >= 5
+    one.end()
+    with running(home_folder) as again:
+        assert again.is_healthy()
+    assert not any(installation.is_alive(pid) for pid in below)
+
+
+def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: Path) -> None:
+    one = Installation(home_folder).wait_until_ready()
+    url = installation.json.loads((home_folder / "running.json").read_text())["owner_database_url"]
+    query = "import asyncio, asyncpg, sys\nasync def main():\n c = await asyncpg.connect(sys.argv[1])\n"
+    query += " await c.fetch('select count(*) from generate_series(1, 100000000000)')\nasyncio.run(main())"
+    busy = subprocess.Popen([installation.sys.executable, "-c", query, url], stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
+        if "generate_series" not in installation.command_line(pid) and "SELECT" not in installation.command_line(pid):
+            os.kill(pid, signal.SIGKILL)
+    one.end()
+    with running(home_folder) as again:
+        assert again.is_healthy()
+    busy.wait(timeout=10)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_run_ends_with_make_however_that_ended(home_folder: Path) -> None:
+    one = Installation(home_folder, command=["make", "run"]).wait_until_ready()
+    below = installation.descendants(one.process.pid)
+    assert one.is_healthy()
+    one.process.kill()
+    installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
+    one.end()

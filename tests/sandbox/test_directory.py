@@ -1,0 +1,34 @@
+"""What is always there, and what is told about it."""
+
+from pathlib import Path
+
+from pixconnect.domain.reject_code import RAISED_BY_NETWORK, REASONS
+from pixconnect.sandbox import course, directory
+
+PAGE = Path(__file__).parents[2] / "docs/reference/spi-reject-codes.md"
+
+
+def test_every_reject_code_has_an_entry_and_an_account_of_its_own() -> None:
+    keys = {f"reject-{code.lower()}@sandbox.pix.example" for code in REASONS}
+    assert keys < set(directory.FIXED_ENTRIES)
+    assert len({entry.party.account_number for entry in directory.FIXED_ENTRIES.values()}) == len(REASONS) + 4
+
+
+def test_the_declared_accounts_do_what_they_say() -> None:
+    courses = {
+        number: directory.course_to(directory.outside_party(number, "X", "1"))
+        for number in ("1001", "1002", "1003", "1004", "2001", "2002", "2003", "77")
+    }
+    assert courses["1001"] == courses["77"] == course.USUAL
+    assert courses["1002"].delay_ms == 3_000
+    assert not courses["1003"].is_answered
+    assert (courses["1004"].code, courses["1004"].delay_ms) == ("AB03", 40_000)
+    assert [courses[number].code for number in ("2001", "2002", "2003")] == ["AC03", "AC07", "AB03"]
+
+
+def test_the_page_lists_every_code_with_its_meaning() -> None:
+    rows = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    listed = {row[0].strip("| `"): (row[1], row[2].strip(" |")) for row in rows}
+    assert listed == {
+        code: (reason, "network" if code in RAISED_BY_NETWORK else "receiver") for code, reason in REASONS.items()
+    }

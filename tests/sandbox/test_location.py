@@ -1,0 +1,108 @@
+"""A merchant's dynamic code, fetched and checked as a payer's institution would."""
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
+from joserfc import jws
+from joserfc.jwk import KeySet
+
+from pixconnect.domain import br_code
+from pixconnect.domain.rail import Taken
+from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
+from support import sandbox as support
+from support.postgres import Addresses
+from support.sandbox import Sandbox, order, reports_of
+
+
+@pytest.fixture
+async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
+    async with support.running(database.service_url) as running:
+        yield running
+
+
+async def fetch(location: str) -> tuple[int, str, bytes]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{location}") as response:
+        return response.status, response.content_type, await response.read()
+
+
+async def make_code(sandbox: Sandbox, **changes: Any) -> str:
+    fields: dict[str, Any] = {"kind": "dynamic", "amount_cents": 10607, "txid": "t" * 32} | changes
+    emv = await sandbox.control.make_qr_code(NewQrCode(**fields))
+    location = br_code.parse_br_code(emv).location
+    assert location is not None
+    return location
+
+
+async def read_payload(location: str) -> dict[str, Any]:
+    """The payload, its signature verified with the key set that it names."""
+    status, content_type, body = await fetch(location)
+    assert (status, content_type) == (200, "application/jose")
+    header = jws.extract_compact(body).headers()
+    _, _, keys = await fetch(str(header["jku"]).removeprefix("http://"))
+    import json  # noqa: PLC0415
+
+    signed = jws.deserialize_compact(body, KeySet.import_key_set(json.loads(keys)), algorithms=["ES256"])
+    return json.loads(signed.payload)
+
+
+async def test_the_payload_is_the_official_one(sandbox: Sandbox) -> None:
+    payload = await read_payload(await make_code(sandbox))
+    assert set(payload) == {"calendario", "valor", "chave", "txid", "revisao", "status"}
+    assert set(payload["calendario"]) == {"criacao", "apresentacao", "expiracao"}
+    assert payload["valor"]["original"] == "106.07"
+    assert (payload["txid"], payload["status"], payload["revisao"]) == ("t" * 32, "ATIVA", 0)
+    assert payload["chave"] == "settle@sandbox.pix.example"
+
+
+async def test_the_key_has_a_certificate_for_this_host_that_the_authority_signed(sandbox: Sandbox) -> None:
+    location = await make_code(sandbox)
+    header = jws.extract_compact((await fetch(location))[2]).headers()
+    assert set(header) == {"alg", "kid", "jku", "typ", "x5t#S256"}
+    assert str(header["jku"]).split("/")[2] == location.split("/")[0]
+    import json  # noqa: PLC0415
+
+    [key] = json.loads((await fetch(str(header["jku"]).removeprefix("http://")))[2])["keys"]
+    chain = [base64.b64decode(certificate) for certificate in key["x5c"]]
+    assert key["kid"] == header["kid"]
+    assert key["x5t#S256"] == header["x5t#S256"]
+    assert key["x5t#S256"] == base64.urlsafe_b64encode(hashlib.sha256(chain[0]).digest()).rstrip(b"=").decode()
+    leaf = x509.load_der_x509_certificate(chain[0])
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("127.0.0.1")]
+    authority = x509.load_pem_x509_certificate((await sandbox.control.read_certificate_authority()).encode())
+    authority_key = authority.public_key()
+    assert isinstance(authority_key, EllipticCurvePublicKey)
+    assert leaf.signature_hash_algorithm is not None
+    authority_key.verify(leaf.signature, leaf.tbs_certificate_bytes, ECDSA(leaf.signature_hash_algorithm))
+
+
+async def test_a_paid_code_says_so(sandbox: Sandbox) -> None:
+    location = await make_code(sandbox)
+    assert await sandbox.rail.submit([order(txid="t" * 32, amount_cents=10607)]) == [Taken()]
+    await reports_of(sandbox.rail, 1)
+    assert (await read_payload(location))["status"] == "CONCLUIDA"
+
+
+async def test_the_payload_is_dated_by_the_sandbox_clock_and_the_certificate_is_not(sandbox: Sandbox) -> None:
+    await sandbox.control.set_offset(timedelta(days=500))
+    location = await make_code(sandbox)
+    before = (await read_payload(location))["calendario"]["criacao"]
+    await sandbox.control.set_offset(timedelta(days=501))
+    assert (await read_payload(location))["calendario"]["apresentacao"] > before
+
+
+async def test_what_is_not_there_is_404_and_a_rule_can_hide_what_is(sandbox: Sandbox) -> None:
+    location = await make_code(sandbox)
+    assert (await fetch(location + "x"))[0] == 404
+    for effect, status in (("unavailable", 503), ("no_answer", 503), ("reject:BE17", 404), ("delay:50", 200)):
+        rule = FaultRule(match=FaultMatch(operation="resolve", amount_cents=10607), effect=effect)
+        await sandbox.control.replace_faults([rule])
+        assert (await fetch(location))[0] == status, effect

@@ -1,0 +1,96 @@
+"""The sandbox as a process: killed at any instant, it has lost nothing that it answered."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pixconnect.domain.rail import AlreadyKnown, NotTaken, Settled, Taken
+from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewKey, NewQrCode, SandboxUnavailable
+from support import sandbox as support
+from support.postgres import Addresses
+from support.sandbox import SandboxProcess, order, outside_transfer, reports_of
+
+
+@pytest.fixture
+async def process(database: Addresses) -> AsyncIterator[SandboxProcess]:
+    process = SandboxProcess(database.service_url, latency_ms=300)
+    await process.start()
+    yield process
+    assert process.stop() == 0
+
+
+async def test_kill_9_loses_no_order_no_arrival_no_rule_no_entry_and_no_code(process: SandboxProcess) -> None:
+    orders = [order() for _ in range(100)]
+    rules = [FaultRule(match=FaultMatch(operation="lookup"), effect="unavailable", times=3)]
+    async with support.connected(process.url) as (rail, control):
+        assert await rail.submit(orders) == [Taken()] * 100
+        paying = asyncio.create_task(control.pay(outside_transfer()))
+        [credit] = await rail.reports(2)
+        entry = await control.add_key(NewKey(key="a@b.example", key_type="EMAIL"))
+        await control.make_qr_code(NewQrCode(kind="dynamic", amount_cents=5, txid="q" * 32))
+        authority = await control.read_certificate_authority()
+        await control.replace_faults(rules)
+        process.kill()
+        with pytest.raises(SandboxUnavailable):
+            await paying
+        assert await rail.submit(orders[:1]) == [NotTaken()]
+        await process.start()
+        assert await control.read_faults() == rules
+        await control.clear_faults()
+        assert await rail.submit(orders) == [AlreadyKnown()] * 100
+        reports = await reports_of(rail, 101)
+        assert {report.report_id for report in reports} == {one.end_to_end_id for one in orders} | {credit.report_id}
+        assert credit in reports
+        assert all(isinstance(answer, Settled) for answer in await rail.query([one.end_to_end_id for one in orders]))
+        assert await rail.lookup_key("a@b.example", "1", support.network_id()) == entry
+        assert await control.read_certificate_authority() == authority
+        late = order(txid="q" * 32, amount_cents=5)
+        assert await rail.submit([late]) == [Taken()]
+
+
+async def test_killed_again_and_again_under_load_everything_taken_is_reported(process: SandboxProcess) -> None:
+    taken: set[str] = set()
+    seen: set[str] = set()
+
+    async def send() -> None:
+        async with support.connected(process.url) as (rail, _):
+            for _ in range(60):
+                group = [order() for _ in range(8)]
+                answers = await rail.submit(group)
+                taken.update(one.end_to_end_id for one, answer in zip(group, answers, strict=True) if answer == Taken())
+                await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        sending = [group.create_task(send()) for _ in range(2)]
+        for _ in range(3):
+            await asyncio.sleep(0.4)
+            process.kill()
+            await process.start()
+        await asyncio.gather(*sending)
+    assert taken
+    async with support.connected(process.url) as (rail, _), asyncio.timeout(10):
+        while not taken <= seen:
+            seen |= {report.report_id for report in await support.next_reports(rail)}
+
+
+async def test_the_clock_stays_where_it_was_moved_over_a_kill(process: SandboxProcess) -> None:
+    from datetime import timedelta  # noqa: PLC0415
+
+    async with support.connected(process.url) as (rail, control):
+        await rail.submit([order("lost")])
+        await control.set_offset(timedelta(seconds=41))
+        process.kill()
+        await process.start()
+        assert (await control.next_due()).reports_count == 1
+
+
+async def test_a_second_process_waits_until_the_first_is_gone(process: SandboxProcess, database: Addresses) -> None:
+    second = SandboxProcess(database.service_url)
+    starting = asyncio.create_task(second.start())
+    await asyncio.sleep(1.5)
+    assert not starting.done()
+    process.kill()
+    await asyncio.wait_for(starting, 10)
+    assert second.stop() == 0
+    await process.start()

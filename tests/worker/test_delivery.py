@@ -1,0 +1,415 @@
+"""Deliveries from the event to the record, with a real database and real receivers."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from pixconnect.domain.listing import Span
+from pixconnect.domain.webhook import EndpointChange
+from pixconnect.usecases import delivery, webhook
+from pixconnect.worker.delivery_queue import QueueLimits
+from support import identity, postgres
+from support.webhooks import (
+    SECRET,
+    Received,
+    Receiver,
+    World,
+    answer,
+    answering,
+    eventually,
+    open_receiver,
+    open_world,
+    running_worker,
+    start_worker,
+)
+
+
+async def move_clock(world: World, seconds: float) -> None:
+    """As the sandbox does."""
+    await world.context.pool.execute(
+        "update clock set offset_us = offset_us + $1", timedelta(seconds=seconds) // timedelta(microseconds=1)
+    )
+
+
+async def is_settled(world: World, **expected: int) -> bool:
+    return await world.statuses() == expected
+
+
+async def test_an_event_is_posted_with_every_header_and_recorded(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        (event,) = await world.announce([7])
+        (request,) = await receiver.wait_for(1)
+        await eventually(lambda: is_settled(world, delivered=1))
+        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, Span())
+        keys = identity.keyring_of(world.context).published_jwks()
+    assert (request.path, request.body) == ("/hook", event.body.encode())
+    headers = request.headers
+    assert headers["Content-Type"] == "application/json"
+    assert headers["X-Webhook-Signature"] == hmac.new(SECRET.encode(), request.body, hashlib.sha256).hexdigest()
+    assert headers["X-Webhook-Attempt"] == "1"
+    assert headers["webhook-id"] == f"evt_{event.id}"
+    assert Webhook(SECRET.encode()).verify(request.body, headers)
+    head, payload, signature = headers["X-Webhook-Signature-JWS"].split(".")
+    (jwk,) = (key for key in keys if key["kid"] == json.loads(identity.decode(head))["kid"])
+    assert payload == ""
+    signed = f"{head}.{identity.encode(request.body)}"
+    assert identity.is_signed(signed, identity.decode(signature), identity.public_key(jwk))
+    (found,) = page.items
+    (attempt,) = found.attempts
+    assert (found.event_id, found.status, found.due_at) == (event.id, "delivered", None)
+    assert (attempt.number, attempt.status_code, attempt.response, attempt.error) == (1, 200, "ok", None)
+    assert 0 < attempt.duration_us < 5_000_000
+
+
+async def test_only_the_event_types_that_were_asked_for_are_posted(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url, "qrcode.approved")
+        await world.announce([1])
+        await world.announce([1], "qrcode.approved")
+        await receiver.wait_for(1)
+        await eventually(lambda: is_settled(world, delivered=1))
+    assert [request.event["name"] for request in receiver.received] == ["qrcode.approved"]
+
+
+async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(500, b"no")) as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        (event,) = await world.announce([1])
+        for number in range(1, 16):
+            await receiver.wait_for(number)
+            await eventually(lambda number=number: _has_attempts(world, number))
+            await move_clock(world, 86_400 * 1.3 if number > 13 else 43_200 * 1.3)
+        await eventually(lambda: is_settled(world, failed=1))
+        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "failed", Span())
+    assert [request.headers["X-Webhook-Attempt"] for request in receiver.received] == [str(n) for n in range(1, 16)]
+    assert {request.body for request in receiver.received} == {event.body.encode()}
+    assert {request.headers["webhook-id"] for request in receiver.received} == {f"evt_{event.id}"}
+    assert [attempt.number for attempt in page.items[0].attempts] == list(range(1, 16))
+    assert {attempt.error for attempt in page.items[0].attempts} == {"the receiver answered 500"}
+
+
+async def _has_attempts(world: World, count: int) -> bool:
+    rows = await world.fetch("select attempts_count from delivery")
+    return all(row["attempts_count"] >= count for row in rows)
+
+
+async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(503)) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+        assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
+        await move_clock(world, 3.5)
+        await asyncio.sleep(0.7)
+        assert len(receiver.received) == 1
+        receiver.behave = answering()
+        await move_clock(world, 2.5)
+        await receiver.wait_for(2)
+        await eventually(lambda: is_settled(world, delivered=1))
+
+
+async def test_retry_after_is_waited_for(database: postgres.Addresses) -> None:
+    behave = answering(429, b"", Retry_After="900")
+    async with open_world(database) as world, open_receiver(behave) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+    assert row["wait"] == timedelta(seconds=900)
+
+
+async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        (first,) = await world.announce([1])
+        await receiver.wait_for(1)
+        (second,) = await world.announce([1], "qrcode.approved")
+        (other,) = await world.announce([2])
+        await receiver.wait_for(2)
+        await asyncio.sleep(0.7)
+        assert [request.event["id"] for request in receiver.received] == [first.id, other.id]
+        receiver.behave = answering()
+        await move_clock(world, 6)
+        await receiver.wait_for(5)
+        await eventually(lambda: is_settled(world, delivered=3))
+    seen = [request.event["id"] for request in receiver.received]
+    assert seen.index(second.id) > max(n for n, event_id in enumerate(seen) if event_id == first.id)
+
+
+async def test_what_follows_a_delivery_that_is_given_up_is_sent(database: postgres.Addresses) -> None:
+    async def refuse_pending(request: Received, _: Any, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(500 if request.event["name"] == "qrcode.pending" else 200))
+
+    async with open_world(database) as world, open_receiver(refuse_pending) as receiver:
+        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        await world.announce([1])
+        await world.announce([1], "qrcode.approved")
+        await world.context.pool.execute("update delivery set failures_count = 14, attempts_count = 14")
+        async with running_worker(world):
+            await eventually(lambda: is_settled(world, failed=1, delivered=1))
+    assert [request.event["name"] for request in receiver.received] == ["qrcode.pending", "qrcode.approved"]
+
+
+async def test_followers_come_at_once_and_in_order(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        made = [event.id for _ in range(8) for event in await world.announce(list(range(1, 41)))]
+        await receiver.wait_for(len(made))
+        await eventually(lambda: is_settled(world, delivered=len(made)))
+    seen: dict[int, list[int]] = defaultdict(list)
+    for request in receiver.received:
+        seen[request.event["payload"]["id"]].append(request.event["id"])
+    assert len(receiver.received) == len(made)
+    assert all(ids == sorted(ids) and len(ids) == 8 for ids in seen.values())
+
+
+async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(410)) as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        stopped = await webhook.read_endpoint(world.context, world.caller, endpoint.id)
+        assert (stopped.status, stopped.status_reason) == ("disabled", "the receiver answered 410 Gone")
+        await world.announce([2])
+        assert await world.statuses() == {"pending": 1}
+        receiver.behave = answering()
+        change = EndpointChange(status="active")
+        resumed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+        assert (resumed.status, resumed.status_reason) == ("active", None)
+        await receiver.wait_for(2)
+        await eventually(lambda: is_settled(world, delivered=1))
+
+
+async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1, 2, 3])
+        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="inactive"))
+        async with running_worker(world):
+            await asyncio.sleep(1)
+            assert receiver.received == []
+            await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="active"))
+            await receiver.wait_for(3)
+            await eventually(lambda: is_settled(world, delivered=3))
+
+
+async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        await move_clock(world, 5 * 86_400)
+        await receiver.wait_for(2)
+        await eventually(lambda: _has_attempts(world, 2))
+        found = await webhook.read_endpoint(world.context, world.caller, endpoint.id)
+        assert (found.status, found.status_reason) == ("disabled", "no attempt has succeeded for 5 days")
+        assert await world.statuses() == {"pending": 1}
+
+
+async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: postgres.Addresses) -> None:
+    async with (
+        open_world(database) as world,
+        open_receiver(answering(500)) as old,
+        open_receiver() as new,
+        running_worker(world),
+    ):
+        endpoint = await world.add_endpoint(old.url)
+        await world.announce([1])
+        await old.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        change = EndpointChange(url=new.url, secret="another secret for tests")
+        await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+        await move_clock(world, 6)
+        (request,) = await new.wait_for(1)
+        assert len(old.received) == 1
+        for secret in ("another secret for tests", SECRET):
+            assert Webhook(secret.encode()).verify(request.body, request.headers)
+        expected = hmac.new(b"another secret for tests", request.body, hashlib.sha256).hexdigest()
+        assert request.headers["X-Webhook-Signature"] == expected
+        await move_clock(world, 86_400)
+        await world.announce([2])
+        await new.wait_for(2)
+        assert " " not in new.received[1].headers["webhook-signature"]
+
+
+async def test_the_timestamp_is_the_machines_own_whatever_the_sandbox_clock_says(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await move_clock(world, 86_400 * 30)
+        await world.announce([1])
+        (request,) = await receiver.wait_for(1)
+        assert Webhook(SECRET.encode()).verify(request.body, request.headers)
+
+
+async def test_what_is_pending_for_a_deleted_endpoint_is_given_up(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1, 2])
+        await webhook.delete_endpoint(world.context, world.caller, endpoint.id)
+        async with running_worker(world):
+            await eventually(lambda: is_settled(world, failed=2))
+        assert receiver.received == []
+
+
+async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addresses) -> None:
+    async def hang(*_: Any) -> None:
+        await asyncio.sleep(60)
+
+    async with (
+        open_world(database, exchange_s=2.0) as world,
+        open_receiver(hang) as hanging,
+        open_receiver() as good,
+        running_worker(world),
+    ):
+        await world.add_endpoint(hanging.url)
+        await world.announce(list(range(1, 400)))
+        await hanging.wait_for(10)
+        await world.add_endpoint(good.url)
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        await world.announce(list(range(1000, 1100)))
+        await good.wait_for(100)
+        assert loop.time() - started_s < 1
+        assert hanging.connections_count <= 64
+
+
+async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: postgres.Addresses) -> None:
+    in_flight = most = 0
+
+    async def count(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
+        await asyncio.sleep(0.02)
+        in_flight -= 1
+        writer.write(answer())
+
+    limits = QueueLimits(endpoint_max=8)
+    async with open_world(database) as world, open_receiver(count) as receiver, running_worker(world, limits):
+        await world.add_endpoint(receiver.url)
+        await world.announce(list(range(1, 201)))
+        await receiver.wait_for(200)
+        await eventually(lambda: is_settled(world, delivered=200))
+    assert 1 < most <= 8
+
+
+async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: postgres.Addresses) -> None:
+    limits = QueueLimits(kept_max=16)
+    async with open_world(database) as world, open_receiver() as receiver:
+        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        for start in (1, 501, 1001):
+            await world.announce(list(range(start, start + 500)))
+            await world.announce(list(range(start, start + 500)), "qrcode.approved")
+        async with running_worker(world, limits):
+            await eventually(lambda: is_settled(world, delivered=3000), seconds=30)
+    assert len(receiver.received) == 3000
+
+
+async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        await world.add_endpoint(receiver.url)
+        first, second = start_worker(world), start_worker(world)
+        made: list[int] = []
+        for turn in range(30):
+            made += [event.id for event in await world.announce(list(range(1, 101)))]
+            if turn == 12:
+                await first.kill()
+            await asyncio.sleep(0.02)
+        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=40)
+        await second.stop()
+    _assert_in_order(receiver, made)
+
+
+def _assert_in_order(receiver: Receiver, made: list[int]) -> None:
+    """Nothing is lost, and first deliveries of each resource come in order."""
+    seen: dict[int, list[int]] = defaultdict(list)
+    for request in receiver.received:
+        ids = seen[request.event["payload"]["id"]]
+        if request.event["id"] not in ids:
+            ids.append(request.event["id"])
+    assert {event_id for ids in seen.values() for event_id in ids} == set(made)
+    assert all(ids == sorted(ids) for ids in seen.values())
+
+
+async def test_a_worker_that_lost_its_slots_records_nothing(database: postgres.Addresses) -> None:
+    release = asyncio.Event()
+
+    async def wait(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        writer.write(answer())
+
+    async with open_world(database) as world, open_receiver(wait) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await world.context.pool.execute("update slot_lease set epoch = epoch + 1")
+        release.set()
+        await asyncio.sleep(0.5)
+        assert await world.statuses() == {"pending": 1}
+        assert await world.fetch("select from delivery_attempt") == []
+
+
+async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        assert await delivery.wait_until_sent(world.context, world.context.clock.now(), 5)
+        end = world.context.clock.now() + timedelta(days=4)
+        while (due_at := await delivery.next_due_at(world.context, end)) is not None:
+            await move_clock(world, (due_at - world.context.clock.now()).total_seconds())
+            await delivery.read_now(world.context)
+            assert await delivery.wait_until_sent(world.context, due_at, 5)
+        assert await world.statuses() == {"failed": 1}
+    assert len(receiver.received) == 15
+
+
+async def test_health_sees_a_delivery_that_nobody_sends(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        await world.add_endpoint(receiver.url)
+        assert await delivery.read_oldest_due(world.context) is None
+        (event,) = await world.announce([1])
+        assert await delivery.read_oldest_due(world.context) == event.created_at
+        async with running_worker(world):
+            await receiver.wait_for(1)
+            await eventually(lambda: is_settled(world, delivered=1))
+            assert await delivery.read_oldest_due(world.context) is None
+
+
+async def test_a_hanging_endpoint_does_not_make_health_complain(database: postgres.Addresses) -> None:
+    async def hang(*_: Any) -> None:
+        await asyncio.sleep(60)
+
+    async with open_world(database, exchange_s=3.0) as world, open_receiver(hang) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce(list(range(1, 200)))
+        await receiver.wait_for(5)
+        await asyncio.sleep(2.5)
+        assert await delivery.read_oldest_due(world.context) is None
+
+
+@pytest.mark.parametrize("is_secret_lost", [True])
+async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(
+    database: postgres.Addresses, is_secret_lost: bool
+) -> None:
+    assert is_secret_lost
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.context.pool.execute("update webhook_endpoint set secret = '\\x00'")
+        await world.announce([1])
+        await eventually(lambda: _has_attempts(world, 1))
+        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
+        assert page.items[0].attempts[0].error == "the endpoint's secret cannot be read here any more: set it again"
+        assert receiver.received == []

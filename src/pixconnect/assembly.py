@@ -40,6 +40,7 @@ from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases import delivery, health
 from pixconnect.usecases.access import TokenDesk
+from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
@@ -169,7 +170,7 @@ async def serve(
         )
         application = make_application(services, AccessLog(base.context.clock, is_on=settings.log_level == "debug"))
         server = make_server(application)
-        async with _running(base.keyring.keep_fresh(), verifier.keep_fresh()):
+        async with _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)):
             serving = asyncio.create_task(server.serve(sockets=list(sockets)))
             report_ready()
             await asyncio.wait([serving, asyncio.ensure_future(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -181,7 +182,10 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
     """Do what has a time until told to stop: settle, expire, deliver, keep house."""
     set_up_logging(settings.log_format, settings.log_level)
     owner_url = settings.owner_database_url or settings.database_url
-    async with open_base(settings, "pixconnect worker") as base, _running(base.keyring.keep_fresh()):
+    async with (
+        open_base(settings, "pixconnect worker") as base,
+        _running(base.keyring.keep_fresh(), *_follow_clock(settings, base)),
+    ):
         parts = WorkerParts(
             context=base.context,
             signing=base.keyring,
@@ -221,6 +225,16 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
     """Make what is missing of the sandbox's demonstration; ``known`` is what it answered at an earlier start."""
     async with open_base(settings, "pixconnect prepare") as base:
         return await prepare_demonstration(base.context, known)
+
+
+def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, None, None]]:
+    """In the sandbox, whoever dates something hears of it when the clock is moved."""
+    if not base.context.policy.is_sandbox:
+        return ()
+    connect = partial(
+        pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect clock"
+    )
+    return (follow_clock(base.context, connect),)
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl) -> TrustedCertificates:

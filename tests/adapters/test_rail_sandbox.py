@@ -105,6 +105,18 @@ async def test_an_account_has_the_course_of_its_entry_without_a_key(sandbox: San
     assert report.code == "AC07"
 
 
+async def test_an_order_of_nothing_is_rejected_and_spares_its_group(sandbox: Sandbox) -> None:
+    answers = await sandbox.rail.submit([order(amount_cents=0), order()])
+    assert answers == [Rejected(code="AM01", reason=REASONS["AM01"]), Taken()]
+
+
+async def test_more_than_a_group_is_sent_in_groups(sandbox: Sandbox) -> None:
+    orders = [order() for _ in range(600)]
+    assert await sandbox.rail.submit(orders) == [Taken()] * 600
+    assert len(await sandbox.rail.query([one.end_to_end_id for one in orders])) == 600
+    assert await sandbox.rail.submit([]) == []
+
+
 async def test_a_strangers_account_is_paid(sandbox: Sandbox) -> None:
     party = structs.replace(order().credit_party, key=None, key_type=None, ispb="00000000", account_number="77")
     await sandbox.rail.submit([order(credit_party=party)])
@@ -393,6 +405,13 @@ async def test_faults_of_look_ups(sandbox: Sandbox) -> None:
         await ask("settle@sandbox.pix.example", "1", support.network_id())
     assert await ask("settle@sandbox.pix.example", "1", support.network_id()) is None
     assert await ask("settle@sandbox.pix.example", "1", support.network_id()) is not None
+
+
+async def test_a_question_that_is_delayed_waits_once_for_its_group(sandbox: Sandbox) -> None:
+    await sandbox.control.replace_faults([rule("delay:200", operation="query")])
+    start = asyncio.get_running_loop().time()
+    await sandbox.rail.query(["E" + "0" * 31] * 50)
+    assert 0.2 <= asyncio.get_running_loop().time() - start < 2
 
 
 async def test_a_query_may_answer_what_is_no_longer_true(sandbox: Sandbox) -> None:

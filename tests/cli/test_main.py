@@ -12,7 +12,6 @@ def test_help_lists_every_verb() -> None:
     done = subprocess.run([*PIXCONNECT, "--help"], capture_output=True, text=True, check=True)
     for verb in ("run", "serve", "work", "sandbox", "migrate", "holder", "client", "key", "signing-key", "transfer"):
         assert f" {verb} " in done.stdout
-    assert "prepare" not in done.stdout
 
 
 def test_the_version_is_told() -> None:

@@ -1,11 +1,14 @@
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,6 +16,11 @@ from support import installation, postgres
 from support.installation import Installation, running
 
 pytestmark = pytest.mark.journey
+
+HALF_A_REQUEST = (
+    b"POST /v1/iam/users/login HTTP/1.1\r\nHost: here\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    b"Content-Length: 5\r\n\r\na=XY"
+)
 
 
 def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
@@ -27,6 +35,9 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
             "base_url", "auth_url", "client_id", "client_secret", "holder_id", "pix_keys", "console_url",
         ]  # fmt: skip
         assert (first.home / "sandbox.json").stat().st_mode & 0o777 == 0o600
+        pasted = said.split("to paste into another terminal:\n\n")[1].split("\n\nCtrl-C")[0]
+        answer = subprocess.run(["sh", "-c", pasted], capture_output=True, text=True, check=True).stdout
+        assert json.loads(answer)["data"]["status"] == "PENDING"
         assert (first.home / "running.json").stat().st_mode & 0o777 == 0o600
     with running(home) as second:
         assert second.is_healthy()
@@ -35,22 +46,32 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
         assert second.sandbox["holder_id"] == sandbox["holder_id"]
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_stops_cleanly_within_five_seconds(home_folder: Path, stop_signal: signal.Signals) -> None:
-    one = Installation(home_folder).wait_until_ready()
-    below = installation.descendants(one.process.pid)
-    assert one.stop(stop_signal) < 5
-    assert one.process.returncode == 0
-    assert not any(installation.is_alive(pid) for pid in below)
-    assert not (home_folder / "running.json").exists()
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly_within_five_seconds_and_finishes_what_is_under_way(
+    home_folder: Path, stop_signal: signal.Signals
+) -> None:
+    with Installation(home_folder) as one:
+        one.wait_until_ready()
+        below = installation.descendants(one.process.pid)
+        with socket.create_connection((urlsplit(one.base_url).hostname, urlsplit(one.base_url).port)) as caller:
+            caller.sendall(HALF_A_REQUEST)
+            time.sleep(0.3)
+            finishing = threading.Timer(0.5, caller.sendall, [b"Z"])
+            finishing.start()
+            assert one.stop(stop_signal) < 5
+            finishing.join()
+            assert caller.recv(100).startswith(b"HTTP/1.1 400 ")
+        assert one.process.returncode == 0
+        assert not any(installation.is_alive(pid) for pid in below)
+        assert not (home_folder / "running.json").exists()
 
 
 def test_it_can_be_stopped_while_it_starts(home_folder: Path) -> None:
-    one = Installation(home_folder)
-    one.wait_for("pixconnect")
-    time.sleep(0.3)
-    assert one.stop(signal.SIGINT) < 5
-    assert one.process.returncode == 0
+    with Installation(home_folder) as one:
+        one.wait_for("pixconnect")
+        time.sleep(0.3)
+        assert one.stop(signal.SIGINT) < 5
+        assert one.process.returncode == 0
 
 
 def test_a_second_instance_on_the_same_home_is_refused(home_folder: Path) -> None:
@@ -114,85 +135,78 @@ def test_an_operators_verb_finds_the_running_service_by_its_home(home_folder: Pa
     assert "there is no database: set DATABASE_URL" in missing.stderr
 
 
-def test_a_killed_api_process_is_replaced_and_its_callers_wait(home_folder: Path) -> None:
+def test_whatever_is_killed_is_started_again(home_folder: Path) -> None:
     with running(home_folder, api_processes_count="1") as one:
-        [before] = one.children("serve")
-        os.kill(before, signal.SIGKILL)
-        assert one.is_healthy(timeout_s=10), "the connection waited in the supervisor's socket"
-        one.wait_for("is back")
-        assert one.children("serve") != [before]
-
-
-@pytest.mark.parametrize("verb", ["sandbox", "work"])
-def test_a_killed_part_is_replaced(home_folder: Path, verb: str) -> None:
-    with running(home_folder, api_processes_count="1") as one:
-        [before] = one.children(verb)
-        os.kill(before, signal.SIGKILL)
-        one.wait_for("is back")
-        assert one.children(verb) != [before]
-
-
-def test_a_killed_database_is_started_again_and_everybody_finds_it(home_folder: Path) -> None:
-    with running(home_folder) as one:
+        [api] = one.children("serve")
+        os.kill(api, signal.SIGKILL)
+        assert one.is_healthy(timeout_s=20), "the connection waited in the supervisor's socket"
+        one.wait_for("API process 1 is back")
+        for part, name in (("sandbox", "sandbox"), ("work", "worker")):
+            [before] = one.children(part)
+            os.kill(before, signal.SIGKILL)
+            one.wait_for(f"{name} is back")
+            assert one.children(part) != [before]
         os.kill(one.database_pid, signal.SIGKILL)
         one.wait_for("PostgreSQL is back")
-        installation.wait_until(one.is_healthy)
+        installation.wait_until(lambda: one.health() == "healthy")
 
 
 def test_what_keeps_failing_ends_everything(home_folder: Path) -> None:
-    one = Installation(home_folder, api_processes_count="1").wait_until_ready()
-    stop_killing = threading.Event()
+    with Installation(home_folder, api_processes_count="1") as one:
+        one.wait_until_ready()
+        stop_killing = threading.Event()
 
-    def kill_again_and_again() -> None:
-        while not stop_killing.is_set():
-            for pid in installation.descendants(one.process.pid):
-                if " work " in installation.command_line(pid):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.02)
+        def kill_again_and_again() -> None:
+            while not stop_killing.is_set():
+                for pid in installation.descendants(one.process.pid):
+                    if ".part work " in installation.command_line(pid):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.02)
 
-    killer = threading.Thread(target=kill_again_and_again)
-    killer.start()
-    try:
-        said, _ = one.process.communicate(timeout=30)
-    finally:
-        stop_killing.set()
-        killer.join()
-        one.end()
-    assert one.process.returncode == 1
-    assert "pixconnect: worker keeps failing" in said
+        killer = threading.Thread(target=kill_again_and_again)
+        killer.start()
+        try:
+            said, _ = one.process.communicate(timeout=30)
+        finally:
+            stop_killing.set()
+            killer.join()
+        assert one.process.returncode == 1
+        assert "pixconnect: worker keeps failing" in said
 
 
 def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_folder: Path) -> None:
-    one = Installation(home_folder).wait_until_ready()
-    below = installation.descendants(one.process.pid)
-    assert len(below) >= 5
-    one.end()
-    with running(home_folder) as again:
-        assert again.is_healthy()
-    assert not any(installation.is_alive(pid) for pid in below)
+    with Installation(home_folder) as one:
+        one.wait_until_ready()
+        below = installation.descendants(one.process.pid)
+        assert len(below) >= 5
+        one.kill()
+        with running(home_folder) as again:
+            assert again.is_healthy()
+        assert not any(installation.is_alive(pid) for pid in below)
 
 
 def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: Path) -> None:
-    one = Installation(home_folder).wait_until_ready()
-    url = installation.json.loads((home_folder / "running.json").read_text())["owner_database_url"]
-    query = "import asyncio, asyncpg, sys\nasync def main():\n c = await asyncpg.connect(sys.argv[1])\n"
-    query += " await c.fetch('select count(*) from generate_series(1, 100000000000)')\nasyncio.run(main())"
-    busy = subprocess.Popen([installation.sys.executable, "-c", query, url], stderr=subprocess.DEVNULL)
-    time.sleep(0.5)
-    for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
-        if "generate_series" not in installation.command_line(pid) and "SELECT" not in installation.command_line(pid):
-            os.kill(pid, signal.SIGKILL)
-    one.end()
-    with running(home_folder) as again:
-        assert again.is_healthy()
-    busy.wait(timeout=10)
+    with Installation(home_folder) as one:
+        one.wait_until_ready()
+        url = json.loads((home_folder / "running.json").read_text())["owner_database_url"]
+        query = "import asyncio, asyncpg, sys\nasync def main():\n c = await asyncpg.connect(sys.argv[1])\n"
+        query += " await c.fetch('select count(*) from generate_series(1, 100000000000)')\nasyncio.run(main())"
+        busy = subprocess.Popen([sys.executable, "-c", query, url], stderr=subprocess.DEVNULL)
+        time.sleep(0.5)
+        for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
+            if "SELECT" not in installation.command_line(pid):  # the backend that is busy with the query stays
+                os.kill(pid, signal.SIGKILL)
+        one.kill()
+        with running(home_folder) as again:
+            assert again.is_healthy()
+        busy.wait(timeout=10)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_run_ends_with_make_however_that_ended(home_folder: Path) -> None:
-    one = Installation(home_folder, command=["make", "run"]).wait_until_ready()
-    below = installation.descendants(one.process.pid)
-    assert one.is_healthy()
-    one.process.kill()
-    installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
-    one.end()
+    with Installation(home_folder, command=["make", "run"]) as one:
+        one.wait_until_ready()
+        below = installation.descendants(one.process.pid)
+        assert one.is_healthy()
+        one.process.kill()
+        installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))

@@ -1,8 +1,11 @@
 """The sandbox as a process: killed at any instant, it has lost nothing that it answered."""
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
+import asyncpg
 import pytest
 
 from pixconnect.domain.rail import AlreadyKnown, NotTaken, Settled, Taken
@@ -75,8 +78,6 @@ async def test_killed_again_and_again_under_load_everything_taken_is_reported(pr
 
 
 async def test_the_clock_stays_where_it_was_moved_over_a_kill(process: SandboxProcess) -> None:
-    from datetime import timedelta  # noqa: PLC0415
-
     async with support.connected(process.url) as (rail, control):
         await rail.submit([order("lost")])
         await control.set_offset(timedelta(seconds=41))
@@ -93,4 +94,27 @@ async def test_a_second_process_waits_until_the_first_is_gone(process: SandboxPr
     process.kill()
     await asyncio.wait_for(starting, 10)
     assert second.stop() == 0
+    await process.start()
+
+
+async def test_without_its_lock_it_ends_so_that_there_are_never_two(database: Addresses) -> None:
+    process = SandboxProcess(database.service_url, errors=subprocess.DEVNULL)
+    await process.start()
+    owner = await asyncpg.connect(database.owner_url)
+    await owner.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pixconnect sandbox lock'"
+        " and datname = current_database()"
+    )
+    await owner.close()
+    assert await asyncio.to_thread(process.wait) != 0
+
+
+async def test_told_to_stop_it_lets_go_of_those_who_wait(process: SandboxProcess) -> None:
+    async with support.connected(process.url) as (rail, _):
+        waiting = asyncio.create_task(rail.reports(20))
+        await asyncio.sleep(0.2)
+        start = asyncio.get_running_loop().time()
+        assert await asyncio.to_thread(process.stop) == 0
+        assert await waiting == []
+        assert asyncio.get_running_loop().time() - start < 2
     await process.start()

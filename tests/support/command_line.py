@@ -23,7 +23,7 @@ class CommandLine:
 
     def __init__(self, database: Addresses, home: Path) -> None:
         self._environment = {
-            "PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "PATH": os.environ["PATH"],
             "PIXCONNECT_HOME": str(home),
             "PIXCONNECT_SECRET_KEY": base64.urlsafe_b64encode(SECRET_KEY).decode().rstrip("="),
             "DATABASE_URL": database.service_url,

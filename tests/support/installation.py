@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,20 @@ class Installation:
         )
         self.said: list[str] = []
 
-    def wait_until_ready(self) -> "Installation":
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """However it is: end it, as kill -9 does."""
+        if self.process.poll() is None:
+            self.process.kill()
+        if self.process.stdout is not None and not self.process.stdout.closed:
+            self.process.communicate()
+
+    def wait_until_ready(self) -> Self:
         self.wait_for("Ready in")
         self.wait_for("Ctrl-C stops.")
         return self
@@ -68,11 +81,19 @@ class Installation:
         except OSError:
             return False
 
-    def children(self, verb: str) -> list[int]:
-        """Pids of the processes that it runs for a verb."""
-        command = f" -m pixconnect {verb} "
+    def health(self) -> str:
+        """What the health check answers."""
+        try:
+            with urlopen(f"{self.base_url}/v1/connect/health", timeout=5) as answer:  # noqa: S310 - our own
+                return json.load(answer)["data"]["status"]
+        except OSError:
+            return "unreachable"
+
+    def children(self, part: str) -> list[int]:
+        """Pids of the processes that are a part."""
+        command = f" -m pixconnect.cli.part {part} "
         found = [pid for pid in descendants(self.process.pid) if command in command_line(pid)]
-        assert found, f"there is no {verb} process"
+        assert found, f"there is no {part} process"
         return found
 
     def stop(self, stop_signal: signal.Signals = signal.SIGTERM) -> float:
@@ -83,23 +104,14 @@ class Installation:
         self.said.append(rest)
         return time.monotonic() - started_at
 
-    def end(self) -> None:
-        """However it is: end it."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
 
 @contextmanager
 def running(home: Path, **settings: str) -> Iterator[Installation]:
-    """A ready installation, ended afterwards."""
-    installation = Installation(home, **settings)
-    try:
+    """A ready installation, stopped afterwards."""
+    with Installation(home, **settings) as installation:
         yield installation.wait_until_ready()
-    finally:
         if installation.process.poll() is None:
             installation.stop()
-        installation.end()
 
 
 def environment(home: Path, **settings: str) -> dict[str, str]:

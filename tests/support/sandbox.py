@@ -45,6 +45,7 @@ async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> 
     """The sandbox in this process, over real HTTP."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         settings = SandboxSettings(database_url=database_url, secret=SECRET, seed=seed, latency_ms=latency_ms)
         async with open_application(settings, SystemClock(), address) as application:
@@ -53,10 +54,12 @@ async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> 
             )
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
-            async with connected(f"http://{address}") as (rail, control):
-                yield Sandbox(url=f"http://{address}", rail=rail, control=control, application=application)
-            server.should_exit = True
-            await serving
+            try:
+                async with connected(f"http://{address}") as (rail, control):
+                    yield Sandbox(url=f"http://{address}", rail=rail, control=control, application=application)
+            finally:
+                server.should_exit = True
+                await serving
 
 
 @asynccontextmanager
@@ -72,17 +75,18 @@ async def connected(url: str, secret: str = SECRET) -> AsyncIterator[tuple[Sandb
 class SandboxProcess:
     """The sandbox as a process of its own, on a port that stays the same over its lives."""
 
-    def __init__(self, database_url: str, *, latency_ms: int = 20) -> None:
+    def __init__(self, database_url: str, *, latency_ms: int = 20, errors: int | None = None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._arguments = [database_url, str(self.port), str(latency_ms)]
         self._process: subprocess.Popen[bytes] | None = None
+        self._errors = errors
 
     async def start(self) -> None:
         process = self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), *self._arguments], stdout=subprocess.PIPE
+            [sys.executable, str(Path(__file__)), *self._arguments], stdout=subprocess.PIPE, stderr=self._errors
         )
         assert process.stdout is not None
         line = await asyncio.to_thread(process.stdout.readline)
@@ -96,14 +100,14 @@ class SandboxProcess:
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()
-        self._wait()
+        self.wait()
 
     def stop(self) -> int:
         assert self._process is not None
         self._process.terminate()
-        return self._wait()
+        return self.wait()
 
-    def _wait(self) -> int:
+    def wait(self) -> int:
         assert self._process is not None
         assert self._process.stdout is not None
         code = self._process.wait(10)

@@ -151,6 +151,7 @@ class World(Struct, kw_only=True):
     context: Context
     caller: Caller
     addresses: postgres.Addresses
+    wakers: list[Callable[[], None]]
 
     async def add_endpoint(self, url: str, *event_types: EventName, secret: str = SECRET) -> Endpoint:
         request = EndpointRequest(url=url, secret=secret, event_types=event_types or ("qrcode.pending",))
@@ -212,18 +213,26 @@ async def open_world(
         real = clock or SystemClock()
         context = await stack.enter_async_context(identity.open_context(database.service_url, real))
         http = await stack.enter_async_context(open_http(lookup, **limits))
-        groups = GroupCommits(pool=context.pool, clock=real, size_max=256, queue_length_max=4096)
+        wakers: list[Callable[[], None]] = []
+
+        def wake_workers() -> None:
+            for wake in wakers:
+                wake()
+
+        groups = GroupCommits(
+            pool=context.pool, clock=real, size_max=256, queue_length_max=4096, wake_workers=wake_workers
+        )
         stack.push_async_callback(groups.close)
         context = structs.replace(
             context,
             groups=groups,
             receivers=WebhookSender(http, is_sandbox=True),
-            wake_workers=lambda: None,
+            wake_workers=wake_workers,
         )
         await identity.start_keyring(context)
         holder = await identity.make_holder(context)
         caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
-        yield World(context=context, caller=caller, addresses=database)
+        yield World(context=context, caller=caller, addresses=database, wakers=wakers)
 
 
 class RunningWorker(Struct, kw_only=True):
@@ -258,6 +267,7 @@ def start_worker(world: World, limits: QueueLimits | None = None) -> RunningWork
 
     leases = SlotLeases(open_connection, context.clock)
     delivery = DeliveryWorker(context, leases, limits or QueueLimits())
+    world.wakers.append(delivery.wake)
     tasks = [asyncio.create_task(delivery.run()), asyncio.create_task(leases.run())]
     return RunningWorker(leases=leases, delivery=delivery, tasks=tasks)
 

@@ -6,7 +6,6 @@ fields that we do not need may be missing or wrong. The receiver's institution h
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
 from typing import Final, Literal
 
 import msgspec
@@ -141,7 +140,8 @@ def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
     last_on = due_on + timedelta(days=days)
-    last_on += timedelta(days=max(0, 7 - last_on.weekday()) if last_on.weekday() >= 5 else 0)
+    if last_on.weekday() >= 5:
+        last_on += timedelta(days=7 - last_on.weekday())
     return datetime.combine(last_on + timedelta(days=1), time(), SAO_PAULO).astimezone(UTC)
 
 

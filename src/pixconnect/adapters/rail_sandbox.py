@@ -46,6 +46,9 @@ TOTAL_TIMEOUT_S: Final = 10.0
 SUBMIT_TIMEOUT_S: Final = 3.0
 PAY_TIMEOUT_S: Final = 20.0
 CONNECTIONS_MAX: Final = 256
+GROUP_MAX: Final = 256
+"""Orders, questions or words in one request."""
+
 ANSWER_LENGTH_MAX: Final = 4 * 1024 * 1024
 
 _ASK_ABOUT: Final = frozenset({"ED05", "FF08"})
@@ -55,6 +58,7 @@ _UNKNOWN: Final = Unknown()
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 Decoded = TypeVar("Decoded")
+Item = TypeVar("Item")
 
 _encode = msgspec.json.Encoder().encode
 _submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
@@ -155,21 +159,15 @@ class SandboxRail:
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         """Send orders."""
-        return await self._submit("/rail/orders", orders)
+        return [answer for group in _groups(orders) for answer in await self._submit("/rail/orders", group)]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
         """Send refund orders."""
-        return await self._submit("/rail/refund-orders", orders)
+        return [answer for group in _groups(orders) for answer in await self._submit("/rail/refund-orders", group)]
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         """Ask what became of orders."""
-        if not ids:
-            return []
-        status, body = await self._ask("/rail/query", ids)
-        answers = _read(_query_answers, status, body, RailUnavailable)
-        if len(answers) != len(ids):
-            raise RailUnavailable("the sandbox answered another number of questions")
-        return answers
+        return [answer for group in _groups(ids) for answer in await self._query(group)]
 
     async def reports(self, wait_s: float) -> list[Report]:
         """Wait for reports."""
@@ -178,8 +176,8 @@ class SandboxRail:
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Give our word on reports."""
-        if acknowledgements:
-            status, body = await self._ask("/rail/acknowledgements", acknowledgements)
+        for group in _groups(acknowledgements):
+            status, body = await self._ask("/rail/acknowledgements", group)
             _check(status, body, RailUnavailable)
 
     async def check(self) -> None:
@@ -187,9 +185,14 @@ class SandboxRail:
         status, body = await self._ask("/rail/check", method="GET")
         _check(status, body, RailUnavailable)
 
+    async def _query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        status, body = await self._ask("/rail/query", ids)
+        answers = _read(_query_answers, status, body, RailUnavailable)
+        if len(answers) != len(ids):
+            raise RailUnavailable("the sandbox answered another number of questions")
+        return answers
+
     async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:
-        if not orders:
-            return []
         try:
             status, body = await self._connection.ask("POST", path, orders, total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_submit_answers, status, body, _NobodyKnowsError)
@@ -294,6 +297,10 @@ class HttpSandboxControl:
             refused = _read(_failure, 200, body, SandboxUnavailable)
             raise SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)
         return status, body
+
+
+def _groups(items: Sequence[Item]) -> list[Sequence[Item]]:
+    return [items[start : start + GROUP_MAX] for start in range(0, len(items), GROUP_MAX)]
 
 
 def _meaning(answer: SubmitAnswer | None) -> SubmitAnswer:

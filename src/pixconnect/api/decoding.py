@@ -95,6 +95,7 @@ class QueryDecoder(Generic[Record]):
         struct = inspect.type_info(record)
         assert isinstance(struct, inspect.StructType), record
         self._is_strict = struct.forbid_unknown_fields
+        self._ignores_everything = not struct.fields and not self._is_strict
         self._readers = {field.encode_name: _reader(field) for field in struct.fields}
         is_empty_enough = not any(field.required for field in struct.fields)
         self._of_nothing = msgspec.convert({}, record) if is_empty_enough else None
@@ -109,7 +110,7 @@ class QueryDecoder(Generic[Record]):
         Raises:
             BadRequest: It is not what it must be; the message names the parameter.
         """
-        if not query and self._of_nothing is not None:
+        if self._of_nothing is not None and (not query or self._ignores_everything):
             return self._of_nothing
         values: dict[str, object] = {}
         for part in query.split(b"&"):
@@ -204,8 +205,6 @@ def decode_parameter(name: str, octets: bytes) -> str:
 def _reader(field: inspect.Field) -> Callable[[str, str], object]:
     # ``None`` beside a type means that the parameter may be left out.
     (kind,) = (kind for kind in _alternatives(field.type) if not isinstance(kind, inspect.NoneType))
-    if isinstance(kind, inspect.Metadata):
-        kind = kind.type
     match kind:
         case inspect.IntType():
             return read_integer
@@ -333,10 +332,12 @@ def _values_at(place: str, record: type[object]) -> list[str]:
     return [str(word) for part in _alternatives(kind) if isinstance(part, inspect.LiteralType) for word in part.values]
 
 
-def _alternatives(kind: inspect.Type) -> tuple[inspect.Type, ...]:
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
     if isinstance(kind, inspect.Metadata):
         return _alternatives(kind.type)
-    return kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    if isinstance(kind, inspect.UnionType):
+        return [part for one in kind.types for part in _alternatives(one)]
+    return [kind]
 
 
 def _shown(name: str) -> str:

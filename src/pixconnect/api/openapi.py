@@ -136,11 +136,7 @@ def describe_query(row: AnyOperation) -> list[Schema]:
         return []
     (_,), components = msgspec.json.schema_components([row.query])
     schema: Schema = components[row.query.__name__]
-    meanings = {
-        name: meaning
-        for record in reversed(row.query.__mro__)
-        for name, meaning in split_docstring(record.__doc__ or "")[2].items()
-    }
+    meanings = _meanings_of(row.query)
     return [
         {
             "name": name,
@@ -151,6 +147,12 @@ def describe_query(row: AnyOperation) -> list[Schema]:
         }
         for name, field in schema["properties"].items()
     ]
+
+
+def list_fields(record: type) -> list[str]:
+    """The names of a record's fields on the wire."""
+    (schema,), components = msgspec.json.schema_components([record])
+    return list(components[schema["$ref"].rpartition("/")[2]]["properties"])
 
 
 def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> object:
@@ -195,6 +197,9 @@ def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
     ordered = sorted(records, key=lambda record: record.__name__)
     _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     schemas = {name: _polish(schema) for name, schema in components.items()}
+    for record in ordered:
+        for field, meaning in _meanings_of(record).items():
+            schemas[record.__name__]["properties"][field].setdefault("description", meaning)
     schemas["Failure"] = {
         "type": "object",
         "properties": {
@@ -206,6 +211,15 @@ def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
     }
     schemas["ErrorInfo"]["properties"]["code"]["enum"] = list(envelope.STATUSES)
     return dict(sorted(schemas.items()))
+
+
+def _meanings_of(record: type) -> dict[str, str]:
+    """What the fields of a record mean, those included that it inherits."""
+    return {
+        name: meaning
+        for ancestor in reversed(record.__mro__)
+        for name, meaning in split_docstring(ancestor.__doc__ or "")[2].items()
+    }
 
 
 def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
@@ -310,7 +324,8 @@ def _polish(schema: Schema) -> Schema:
         schema["description"] = f"{first} {rest}".strip()
         fields: Schema = schema["properties"]
         schema["properties"] = {
-            name: _with_meaning(_polish(field), meanings.get(name, "")) for name, field in fields.items()
+            name: _with_meaning(_polish(field), meanings.get(name) or meanings.get(f"{name}_cents", ""))
+            for name, field in fields.items()
         }
     return schema
 

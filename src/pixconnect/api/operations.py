@@ -20,7 +20,7 @@ from pixconnect.api import (
     transfer,
     webhook,
 )
-from pixconnect.api.operation import AnyOperation, Anything, Document, Listing, Nothing, Section, unbuilt
+from pixconnect.api.operation import AnyOperation, Anything, Document, Listing, Nothing, Section
 from pixconnect.api.operation import Operation as Row
 from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.wire import ListQuery
@@ -185,9 +185,9 @@ SANDBOX: Final = Section(
         Row("sandbox_clear_faults", "DELETE", "/sandbox/v1/faults", "any",
             NONE, Nothing, Nothing, sandbox.FaultRules, sandbox.clear_faults),
         Row("sandbox_get_clock", "GET", "/sandbox/v1/clock", "any",
-            NONE, Nothing, Nothing, sandbox.SandboxClock, unbuilt, summary="Read the clock"),
+            NONE, Nothing, Nothing, sandbox.SandboxClock, sandbox.get_clock),
         Row("sandbox_move_clock", "POST", "/sandbox/v1/clock", "any",
-            NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, unbuilt, summary="Move the clock"),
+            NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, sandbox.move_clock),
     ),
 )
 # fmt: on

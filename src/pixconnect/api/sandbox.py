@@ -3,10 +3,12 @@
 In live mode none of these paths exists.
 """
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from pixconnect.api.decoding import read_instant
 from pixconnect.api.operation import Listing, Request
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
@@ -306,3 +308,26 @@ async def replace_faults(services: "Services", request: "Request[None, Nothing, 
 async def clear_faults(services: "Services", request: "Request[None, Nothing, Nothing]") -> FaultRules:
     """Clear the fault rules."""
     return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, []))
+
+
+async def get_clock(services: "Services", request: "Request[None, Nothing, Nothing]") -> SandboxClock:
+    """Read the clock."""
+    return SandboxClock(now=format_instant(await sandbox_usecases.read_clock(services.context)))
+
+
+async def move_clock(services: "Services", request: "Request[None, Nothing, ClockRequest]") -> SandboxClock:
+    """Move the clock.
+
+    Forward it walks from deadline to deadline, and everything that falls due on the way is done before the answer; what is not
+    done after 25 s falls due at the target. Tokens, login limits, signing keys and `webhook-timestamp` keep real time.
+    """
+    body = request.body
+    if sum(given is not None for given in (body.advance_s, body.now, body.reset or None)) != 1:
+        raise errors.BadRequest("advance_s, now, reset: exactly one of them is required")
+    if body.advance_s is not None:
+        now = await sandbox_usecases.advance_clock(services.context, timedelta(seconds=body.advance_s))
+    elif body.now is not None:
+        now = await sandbox_usecases.move_clock(services.context, read_instant("now", body.now))
+    else:
+        now = await sandbox_usecases.reset_clock(services.context)
+    return SandboxClock(now=format_instant(now))

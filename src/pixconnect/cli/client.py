@@ -5,7 +5,7 @@ from typing import Literal
 from cyclopts import App
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli.operating import HolderId, Json
 from pixconnect.domain.access import SCOPES, Client
 from pixconnect.usecases import access as access_usecases
 
@@ -25,7 +25,7 @@ app = App(name="client", help="The OAuth clients of holders.")
 
 
 @app.command
-def create(*, holder_id: int, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
+def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
     """Make a client; prints its client_id and its client_secret, which is shown this once only.
 
     Args:
@@ -76,7 +76,7 @@ def enable(*, client_id: str, json: Json = False) -> None:
 
 
 @app.command(name="list")
-def list_clients(*, holder_id: int, json: Json = False) -> None:
+def list_clients(*, holder_id: HolderId, json: Json = False) -> None:
     """Print a holder's clients, oldest first.
 
     Args:

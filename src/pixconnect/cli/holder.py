@@ -6,7 +6,7 @@ from cyclopts import App
 from msgspec import UNSET, UnsetType
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli.operating import HolderId, Json
 from pixconnect.domain.holder import AccountType, Holder
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import HolderChanges, NewHolder
@@ -52,7 +52,7 @@ def create(
 
 
 @app.command
-def show(*, holder_id: int, json: Json = False) -> None:
+def show(*, holder_id: HolderId, json: Json = False) -> None:
     """Print a holder: account, flags, limits.
 
     Args:
@@ -66,7 +66,7 @@ def show(*, holder_id: int, json: Json = False) -> None:
 @app.command(name="set")
 def change(
     *,
-    holder_id: int,
+    holder_id: HolderId,
     able_to_deposit: YesNo | None = None,
     able_to_withdraw: YesNo | None = None,
     able_to_lend: YesNo | None = None,
@@ -99,7 +99,7 @@ def change(
 
 
 @app.command
-def disable(*, holder_id: int, json: Json = False) -> None:
+def disable(*, holder_id: HolderId, json: Json = False) -> None:
     """Shut out a holder and all its clients, tokens already issued included, within a second.
 
     Args:
@@ -110,7 +110,7 @@ def disable(*, holder_id: int, json: Json = False) -> None:
 
 
 @app.command
-def enable(*, holder_id: int, json: Json = False) -> None:
+def enable(*, holder_id: HolderId, json: Json = False) -> None:
     """Let a holder and its clients in again.
 
     Args:

@@ -3,7 +3,7 @@
 from cyclopts import App
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli.operating import HolderId, Json
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.usecases import holder as holder_usecases
@@ -12,7 +12,7 @@ app = App(name="key", help="The Pix keys of holders.")
 
 
 @app.command
-def add(*, holder_id: int, key_type: KeyType, key: str | None = None, json: Json = False) -> None:
+def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json: Json = False) -> None:
     """Register a Pix key that leads to a holder; prints the key as it is kept.
 
     Args:
@@ -26,7 +26,7 @@ def add(*, holder_id: int, key_type: KeyType, key: str | None = None, json: Json
 
 
 @app.command(name="list")
-def list_keys(*, holder_id: int, json: Json = False) -> None:
+def list_keys(*, holder_id: HolderId, json: Json = False) -> None:
     """Print a holder's keys, oldest first.
 
     Args:

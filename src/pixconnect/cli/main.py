@@ -26,7 +26,6 @@ app = App(
 )
 for _name, _place, _help in _VERBS:
     app.command(f"pixconnect.cli.{_place}", name=_name, help=_help)
-app.command("pixconnect.cli.prepare:prepare", name="prepare", show=False)
 
 
 def main() -> int:

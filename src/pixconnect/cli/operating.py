@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
@@ -33,6 +34,8 @@ Item = TypeVar("Item")
 
 Json = Annotated[bool, Parameter(negative=(), show_default=False)]
 """``--json``, without a ``--no-json`` beside it."""
+HolderId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53))]
+"""An id that could exist."""
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that may be given several times."""
 Shown = dict[str, str | int | bool | datetime | None]
@@ -89,8 +92,10 @@ def show_list(name: str, items: Sequence[Shown], *, as_json: bool) -> None:
     if as_json:
         terminal.say(msgspec.json.encode({name: [_present(item) for item in items]}).decode())
         return
-    for item in items:
-        terminal.say("  ".join(_text(value) for value in _present(item).values()))
+    for number, item in enumerate(items):
+        if number:
+            terminal.say("")
+        show(item, as_json=False)
 
 
 @asynccontextmanager

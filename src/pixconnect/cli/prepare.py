@@ -1,34 +1,25 @@
-"""``prepare``: what ``run`` starts first, in a process of its own so that the supervisor stays small.
+"""What ``run`` starts first, in a process of its own so that the supervisor stays small.
 
 It brings the tables up to date and, in the sandbox, makes the demonstration's holder. What it made it tells ``run``.
 """
 
 import asyncio
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from pixconnect import assembly
-from pixconnect.cli import failures, migrate, sandbox_file
+from pixconnect.cli import migrate, sandbox_file
 from pixconnect.cli.sandbox_file import Prepared, SandboxFile
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import Settings
 from pixconnect.foundation.supervised import Lifeline
 
 
-def prepare(
-    *,
-    parent_fd: Annotated[int | None, Parameter(show=False)] = None,
-    ready_fd: Annotated[int | None, Parameter(show=False)] = None,
-) -> None:
+def prepare_under(lifeline: Lifeline) -> None:
     """Bring the tables up to date and, in the sandbox, make the demonstration's holder."""
-    lifeline = Lifeline(parent_fd=parent_fd, ready_fd=ready_fd)
-    with failures.told_to_parent(lifeline):
-        settings = read_settings()
-        lifeline.wait_for_go()
-        prepared = asyncio.run(_prepare(settings))
-    lifeline.report_ready(msgspec.json.encode(prepared))
+    settings = read_settings()
+    lifeline.wait_for_go()
+    lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))
 
 
 async def _prepare(settings: Settings) -> Prepared:

@@ -1,4 +1,4 @@
-"""``serve``, ``work`` and ``sandbox``: one process each, started by hand, by an init system, or by ``run``.
+"""``serve``, ``work`` and ``sandbox``: one process each, started by hand or by an init system; ``run`` starts them as parts.
 
 What each does is ``assembly``'s: it gets the settings, the sockets to answer on (``serve``), an event that is set when it
 shall finish, and a function to call once it is ready.
@@ -6,12 +6,10 @@ shall finish, and a function to call once it is ready.
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from socket import socket
-from typing import Annotated
 
 import uvloop
-from cyclopts import Parameter
 
 from pixconnect import assembly
 from pixconnect.cli import failures
@@ -19,59 +17,55 @@ from pixconnect.cli.settings import read_settings
 from pixconnect.foundation import listening
 from pixconnect.foundation.supervised import Lifeline
 
-_Inherited = Annotated[int | None, Parameter(show=False)]
-_InheritedSockets = Annotated[list[int] | None, Parameter(show=False)]
-_ReportReady = Callable[[], None]
-_Life = Callable[[asyncio.Event, _ReportReady], Awaitable[None]]
+_Life = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 
 
-def serve(*, parent_fd: _Inherited = None, ready_fd: _Inherited = None, socket_fd: _InheritedSockets = None) -> None:
+def serve() -> None:
     """Serve the API on PIXCONNECT_HOST and PORT, in this one process."""
-
-    def prepare() -> _Life:
-        settings = read_settings()
-        sockets = [socket(fileno=descriptor) for descriptor in socket_fd or ()]
-        if not sockets:
-            sockets = listening.open_listening(settings.host, settings.port, 1, port_setting="PORT")
-        return lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready)
-
-    _live(Lifeline(parent_fd=parent_fd, ready_fd=ready_fd), prepare)
+    settings = read_settings()
+    serve_on(listening.open_listening(settings.host, settings.port, 1, port_setting="PORT"), Lifeline())
 
 
-def work(*, parent_fd: _Inherited = None, ready_fd: _Inherited = None) -> None:
+def work() -> None:
     """Do what has a time: settle, expire, deliver webhooks, tidy up. Start as many as needed."""
-
-    def prepare() -> _Life:
-        settings = read_settings()
-        return lambda stop, report_ready: assembly.work(settings, stop, report_ready)
-
-    _live(Lifeline(parent_fd=parent_fd, ready_fd=ready_fd), prepare)
+    work_under(Lifeline())
 
 
-def sandbox(*, parent_fd: _Inherited = None, ready_fd: _Inherited = None) -> None:
+def sandbox() -> None:
     """Be the simulated rail, on 127.0.0.1 and PIXCONNECT_SANDBOX_PORT."""
-
-    def prepare() -> _Life:
-        settings = read_settings()
-        if settings.mode != "sandbox":
-            raise failures.CommandError("there is no sandbox in live mode: unset PIXCONNECT_MODE")
-        return lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready)
-
-    _live(Lifeline(parent_fd=parent_fd, ready_fd=ready_fd), prepare)
+    if read_settings().mode != "sandbox":
+        raise failures.CommandError("there is no sandbox in live mode: unset PIXCONNECT_MODE")
+    sandbox_under(Lifeline())
 
 
-def _live(lifeline: Lifeline, prepare: Callable[[], _Life]) -> None:
-    """Prepare, wait for the word to go, and live until told to stop."""
-    with failures.told_to_parent(lifeline):
-        life = prepare()
-        lifeline.wait_for_go()
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_until_told(life, lifeline.report_ready))
+def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
+    """Serve the API on sockets that listen already."""
+    settings = read_settings()
+    _live(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 
-async def _until_told(life: _Life, report_ready: _ReportReady) -> None:
+def work_under(lifeline: Lifeline) -> None:
+    """Be a worker."""
+    settings = read_settings()
+    _live(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
+
+
+def sandbox_under(lifeline: Lifeline) -> None:
+    """Be the sandbox."""
+    settings = read_settings()
+    _live(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
+
+
+def _live(lifeline: Lifeline, life: _Life) -> None:
+    """Wait for the word to go, and live until told to stop."""
+    lifeline.wait_for_go()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_told(life, lifeline))
+
+
+async def _until_told(life: _Life, lifeline: Lifeline) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(stop_signal, stop.set)
-    await life(stop, report_ready)
+    await life(stop, lifeline.report_ready)

@@ -29,8 +29,7 @@ _OTHER_CONNECTIONS = 30  # the operator's verbs, housekeeping, whoever looks wit
 
 # Together below the 5 s within which Ctrl-C must have stopped everything.
 _API_STOP_TIMEOUT_S = 3.0
-_WORKER_STOP_TIMEOUT_S = 0.7
-_SANDBOX_STOP_TIMEOUT_S = 0.3
+_BACK_STOP_TIMEOUT_S = 0.9
 _POSTGRES_STOP_TIMEOUT_S = 0.8
 
 # What children take over from our environment beside the settings, which they are given as we understood them.
@@ -96,7 +95,7 @@ class Stack:
             self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
         self._preparation.say_go()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
-        await self._preparation.stop(_API_STOP_TIMEOUT_S)
+        await self._preparation.wait_for_end()
         self._tell(f"tables are up to date ({prepared.migrations_count} migrations applied)")
         if prepared.sandbox_file is not None:
             self._tell("demonstration holder, client and Pix keys are there")
@@ -122,8 +121,7 @@ class Stack:
             if one is not None:
                 one.close()
         await _stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S)
-        await _stop_together([self._worker], _WORKER_STOP_TIMEOUT_S)
-        await _stop_together(self._sandbox, _SANDBOX_STOP_TIMEOUT_S)
+        await _stop_together([self._worker, *self._sandbox], _BACK_STOP_TIMEOUT_S)
         if self.postgres is not None:
             await self.postgres.stop(_POSTGRES_STOP_TIMEOUT_S)
 
@@ -179,8 +177,8 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _command(verb: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "pixconnect", verb]
+def _command(part: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "pixconnect.cli.part", part]
 
 
 def _environment(settings: Settings) -> dict[str, str]:

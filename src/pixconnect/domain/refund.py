@@ -69,6 +69,7 @@ class Refund(Struct, frozen=True, kw_only=True):
         outcome_reason: The same as a sentence.
         slot: The original's.
         due_at: When a worker looks at an outgoing one again; ``None`` once it is final.
+        give_up_at: When an outgoing one is given up if it has not been handed over; ``None`` for any other.
         handed_at: Written before the rail first hears of it.
         asked_count: How often the rail was asked about it.
         settled_at: When the money moved.
@@ -94,6 +95,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     outcome_reason: str | None
     slot: int
     due_at: datetime | None
+    give_up_at: datetime | None
     handed_at: datetime | None
     asked_count: int
     settled_at: datetime | None

@@ -104,6 +104,10 @@ class Application:
             return
         await exchange.send_answer(send, await self._answer(scope, receive))
 
+    def release(self) -> None:
+        """Let go of everybody who waits: the process is about to end."""
+        self._world.network.release()
+
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         method, path = scope["method"], scope["path"]
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):

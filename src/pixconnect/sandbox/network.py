@@ -20,31 +20,27 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
-from pixconnect.domain import reject_code
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import (
     Acknowledgement,
-    NotTaken,
     Order,
     QueryAnswer,
     RefundOrder,
-    Rejected,
     RejectedReport,
     Report,
-    Settled,
     SettledReport,
     Taken,
     Unknown,
 )
 from pixconnect.domain.sandbox_control import Due, SandboxUnavailable
 from pixconnect.sandbox import course as course_module
-from pixconnect.sandbox import directory, tables
+from pixconnect.sandbox import directory, tables, verdict
 from pixconnect.sandbox.course import Course
 from pixconnect.sandbox.fault import Faults, Message
 from pixconnect.sandbox.gate import Gate
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
-from pixconnect.sandbox.tables import KnownOrder, MerchantClaim, NewOrder, Original
+from pixconnect.sandbox.tables import KnownOrder, NewOrder, Original
 
 TOLERANCE: Final = timedelta(hours=12)
 """How far an order's time may be off (FF08)."""
@@ -52,12 +48,8 @@ TOLERANCE: Final = timedelta(hours=12)
 HELD_BACK_S: Final = 0.3
 """How much later than its outcome the answer to an order comes, when a rule says that they are out of order."""
 
-OrderAnswer = Taken | Rejected | NotTaken | None
-"""``None`` is an answer that was lost on its way."""
-
 _DYNAMIC_TXID_MIN = 26
 _TAKEN: Final = Taken()
-_NOT_TAKEN: Final = NotTaken()
 _decode_report = msgspec.json.Decoder(Report).decode
 
 
@@ -98,7 +90,7 @@ class Network:
         async with self._gate.alone():
             await self._load()
 
-    async def submit(self, orders: Sequence[Order]) -> list[OrderAnswer]:
+    async def submit(self, orders: Sequence[Order]) -> list[verdict.OrderAnswer]:
         """Take orders. One answer each, in order."""
         now = self._clock.now()
         courses = [self._course_of_order(order) for order in orders]
@@ -113,7 +105,7 @@ class Network:
         }
         return await self._take("order", new, courses, [order.ordered_at for order in orders], now, claims)
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[OrderAnswer]:
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[verdict.OrderAnswer]:
         """Take refund orders; the institution that they go to refuses more than it sent (AM09)."""
         async with self._refunds:
             now = self._clock.now()
@@ -132,19 +124,13 @@ class Network:
             SandboxUnavailable: A rule says that one of them cannot be asked about.
         """
         known = await tables.find_orders(self._pool, ids, self._clock.now())
-        answers: list[QueryAnswer] = []
-        for order_id in ids:
-            order = known.get(order_id)
-            how = await self._course_of_query(order_id, order)
-            if order is None:
-                answers.append(Unknown())
-            elif not order.is_over or how.is_early:
-                answers.append(_TAKEN)
-            else:
-                answers.append(_final_answer(order))
-                if how.reports_count > 1:
-                    self.outbox.put([Pending(_outcome_report(order.id, order.due_at, order.code))])
-        return answers
+        courses = [self._course_of_query(order_id, known.get(order_id)) for order_id in ids]
+        if self._faults.rules:
+            await self._save_faults()
+            if any(how.is_refused or not how.is_answered or how.code is not None for how in courses):
+                raise SandboxUnavailable("a fault rule keeps this question from being answered")
+            await asyncio.sleep(max((how.delay_ms or 0 for how in courses), default=0) / 1000)
+        return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, courses, strict=True)]
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take the service's word on reports; a second word on one changes nothing."""
@@ -215,6 +201,13 @@ class Network:
         """What comes next."""
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
 
+    def release(self) -> None:
+        """Let go of everybody who waits for something: the process is about to end."""
+        self.outbox.release()
+        for word in self._waiting.values():
+            if not word.done():
+                word.set_exception(TimeoutError())
+
     def close(self) -> None:
         """Stop the timer."""
         if self._timer is not None:
@@ -228,7 +221,7 @@ class Network:
         ordered_at: Sequence[datetime],
         now: datetime,
         claims: dict[str, str],
-    ) -> list[OrderAnswer]:
+    ) -> list[verdict.OrderAnswer]:
         """Remember what arrives of a group, schedule its outcomes, and answer."""
         await self._refresh()
         await self._save_faults()
@@ -251,7 +244,7 @@ class Network:
         if any(how.is_early for how in courses):
             await asyncio.sleep(HELD_BACK_S)
         return [
-            _answer(order.id, how, arriving, taken, is_late=late)
+            verdict.answer_order(order.id, how, arriving, taken, is_late=late)
             for order, how, late in zip(new, courses, is_late, strict=True)
         ]
 
@@ -269,7 +262,7 @@ class Network:
             return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving
         async with self._pool.acquire() as connection, connection.transaction():
             codes = await tables.find_codes(connection, list(claims.values()))
-            arriving, paid = _judge_claims(arriving, claims, codes)
+            arriving, paid = verdict.judge_claims(arriving, claims, codes)
             taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
             paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
             if paid:
@@ -286,12 +279,14 @@ class Network:
         for order in written:
             if order.is_open:
                 due_at = now + timedelta(milliseconds=order.delay_ms)
-                report = _outcome_report(order.id, due_at, order.code)
+                report = verdict.outcome_report(order.id, due_at, order.code)
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
         for delay_ms, group in groups.items():
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
 
     def _course_of_order(self, order: Order) -> Course:
+        if order.amount_cents < 1:
+            return course_module.reject(course_module.USUAL, "AM01")
         if self._faults.rules:
             how = self._faults.course_of(
                 Message(
@@ -327,7 +322,7 @@ class Network:
             courses.append(how)
         return courses
 
-    async def _course_of_query(self, order_id: str, order: KnownOrder | None) -> Course:
+    def _course_of_query(self, order_id: str, order: KnownOrder | None) -> Course:
         if not self._faults.rules:
             return course_module.USUAL
         how = self._faults.course_of(
@@ -338,13 +333,16 @@ class Network:
                 amount_cents=None if order is None else order.amount_cents,
             )
         )
-        await self._save_faults()
-        if how is None:
-            return course_module.USUAL
-        if how.is_refused or not how.is_answered or how.code is not None:
-            raise SandboxUnavailable("a fault rule keeps this question from being answered")
-        await asyncio.sleep((how.delay_ms or 0) / 1000)
-        return how
+        return course_module.USUAL if how is None else how
+
+    def _query_answer(self, order: KnownOrder | None, how: Course) -> QueryAnswer:
+        if order is None:
+            return Unknown()
+        if not order.is_over or how.is_early:
+            return _TAKEN
+        if how.reports_count > 1:
+            self.outbox.put([Pending(verdict.outcome_report(order.id, order.due_at, order.code))])
+        return verdict.final_answer(order)
 
     def _new_order(
         self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Course
@@ -367,9 +365,9 @@ class Network:
         self.outbox.clear()
         now = self._clock.now()
         for order_id, due_at, code, is_due in orders:
-            self._restore(Pending(_outcome_report(order_id, due_at, code)), now if is_due else due_at)
+            self._restore(Pending(verdict.outcome_report(order_id, due_at, code)), now if is_due else due_at)
         for _, due_at, report, is_due in arrivals:
-            self._restore(Pending(_dated(_decode_report(report), due_at)), now if is_due else due_at)
+            self._restore(Pending(verdict.redate(_decode_report(report), due_at)), now if is_due else due_at)
         self._is_stale = False
         self._sweep()
 
@@ -389,62 +387,3 @@ class Network:
         if next_due_at is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
-
-
-def _answer(
-    order_id: str, how: Course, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
-) -> OrderAnswer:
-    """The answer to one order; ``taken`` loses what was answered, so that a second of one id is a duplicate."""
-    if how.is_refused:
-        return _NOT_TAKEN
-    if not how.arrives:
-        return None
-    if order_id in taken:
-        taken.remove(order_id)
-        if not how.is_answered:
-            return None
-        if is_late or how.is_rejected_at_once:
-            code = arriving[order_id].code or "FF08"
-            return Rejected(code=code, reason=reject_code.explain(code))
-        return _TAKEN
-    code = "FF08" if is_late else "ED05"
-    return Rejected(code=code, reason=reject_code.explain(code))
-
-
-def _judge_claims(
-    arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
-) -> tuple[dict[str, NewOrder], dict[str, str]]:
-    """Reject orders for merchants' codes that are paid (BE17) or cost another amount (AM09); the rest pay them."""
-    judged: dict[str, NewOrder] = {}
-    paid: dict[str, str] = {}
-    for order_id, order in arriving.items():
-        claim = codes.get(claims.get(order_id, ""))
-        if claim is None or order.code is not None:
-            judged[order_id] = order
-        elif claim.txid in paid or claim.paid_by not in (None, order_id):
-            judged[order_id] = structs.replace(order, code="BE17")
-        elif claim.amount_cents != order.amount_cents:
-            judged[order_id] = structs.replace(order, code="AM09")
-        else:
-            judged[order_id] = order
-            paid[claim.txid] = order_id
-    return judged, paid
-
-
-def _final_answer(order: KnownOrder) -> QueryAnswer:
-    if order.code is None:
-        return Settled(settled_at=order.due_at)
-    return Rejected(code=order.code, reason=reject_code.explain(order.code))
-
-
-def _outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
-    if code is None:
-        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
-    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
-
-
-def _dated(report: Report, due_at: datetime) -> Report:
-    """A report from outside says when it came, which the clock may have brought nearer."""
-    if isinstance(report, SettledReport | RejectedReport):
-        return report
-    return structs.replace(report, reported_at=due_at)

@@ -38,6 +38,7 @@ class Outbox:
         self._ready: dict[str, Pending] = {}
         self._handed_out: dict[str, tuple[Pending, float]] = {}
         self._wake = asyncio.Event()
+        self._is_released = False
 
     def __len__(self) -> int:
         """How many reports were not acknowledged yet."""
@@ -63,13 +64,18 @@ class Outbox:
             self._return_overdue(now_s)
             if self._ready:
                 return self._hand_out(now_s)
-            if now_s >= deadline_s:
+            if now_s >= deadline_s or self._is_released:
                 return []
             self._wake.clear()
             try:
                 await asyncio.wait_for(self._wake.wait(), min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
             except TimeoutError:
                 continue
+
+    def release(self) -> None:
+        """From now on nobody waits."""
+        self._is_released = True
+        self._wake.set()
 
     def find(self, report_id: str) -> Report | None:
         """The report of that id, if it waits for its acknowledgement."""

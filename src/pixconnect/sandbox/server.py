@@ -126,6 +126,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=1,
             )
         )
+        self._application = application
         self._on_ready = on_ready
         self._is_over = is_over
 
@@ -138,6 +139,11 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Look, every tenth of a second, whether to stop."""
         return self._is_over() or await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish; whoever waits for a report or a word waits no longer."""
+        self._application.release()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -100,9 +100,12 @@ class Changes:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
             asyncpg.IntegrityConstraintViolationError: Against an invariant of the schema.
         """
-        # New rows are sorted by the key on which two processes can meet, changed ones by id: nobody waits in a ring.
+        # New rows are sorted by the whole key on which two processes can meet, changed ones by id: nobody waits in a ring.
         parts: list[tuple[Part[Any], list[Any]]] = [
-            (charge_store.INSERT, sorted(self._charges.values(), key=lambda charge: charge.external_id)),
+            (
+                charge_store.INSERT,
+                sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id)),
+            ),
             (charge_store.UPDATE, _by_id(self._moved_charges)),
             (transfer_store.INSERT, sorted(self._transfers.values(), key=lambda transfer: transfer.end_to_end_id)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),

@@ -42,8 +42,9 @@ _READ_DUE: Final[LiteralString] = f"""
     ) as candidate
     left join lateral (
         select event.body from event
-        join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
+        left join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id
         where event.id = candidate.event_id and event.holder_id = candidate.holder_id
+            and coalesce(webhook_endpoint.status, 'active') = 'active' -- those of a deleted one are given up
             and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
     ) as ready on true
 """

@@ -23,7 +23,7 @@ async def next_id(connection: "Connection") -> int:
 _READ_OFFSET: LiteralString = "select offset_us from clock"
 
 
-async def read_clock_offset(connection: "Connection") -> timedelta:
+async def read_clock_offset(connection: "Connection | Pool") -> timedelta:
     """How far the sandbox has moved the service's time, as of this transaction."""
     return timedelta(microseconds=await connection.fetchval(_READ_OFFSET))
 

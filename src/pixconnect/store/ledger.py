@@ -63,6 +63,18 @@ async def find_balance(pool: "Pool", holder_id: int) -> Balance | None:
     return None if row is None else _balance(row)
 
 
+_FIND_ENTRIES: Final[LiteralString] = """
+    select id, created_at from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join ledger_entry using (id, holder_id)
+"""
+
+
+async def find_entries(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[int, datetime]:
+    """When these entries were made, by id, of those that were; wanted by id and holder."""
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    return {row["id"]: row["created_at"] for row in await connection.fetch(_FIND_ENTRIES, ids, holder_ids)}
+
+
 APPEND: Final = Part[LedgerEntry](
     name="ledger_entry_row",
     sql="""

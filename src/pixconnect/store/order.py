@@ -50,18 +50,36 @@ async def mark_handed(
     return {row["id"] for row in rows}
 
 
-# Only a mark of which nobody has asked since can be taken back: what was sent once may have arrived.
-_UNMARK: Final = _statements("handed_at = null", "handed_at is not null and asked_count = 0")
+# Only the very mark that was made for this try, and of which nobody has asked since: what was sent once may have arrived.
+_UNMARK: Final = _statements("handed_at = null", "handed_at = $3 and asked_count = 0")
 
 
-async def unmark(connection: "Connection", table: OrderTable, ids: Sequence[int], due_at: datetime) -> None:
-    """Take back the mark of orders that certainly never left."""
-    await connection.fetch(_UNMARK[table], ids, [due_at] * len(ids))
+async def unmark(
+    connection: "Connection", table: OrderTable, ids: Sequence[int], marked_at: datetime, due_at: datetime
+) -> None:
+    """Take back the mark of orders that certainly never left.
+
+    Args:
+        connection: In a transaction.
+        table: Of the orders.
+        ids: Of those that never left.
+        marked_at: As they were marked.
+        due_at: When to try again.
+    """
+    await connection.fetch(_UNMARK[table], ids, [due_at] * len(ids), marked_at)
 
 
-_POSTPONE: Final = _statements("asked_count = asked_count + 1", "true")
+# Whoever asks may send again: never without a mark, or it could be given up after that.
+_POSTPONE: Final = _statements("asked_count = asked_count + 1", "handed_at is not null")
 
 
-async def postpone(connection: "Connection", table: OrderTable, ids: Sequence[int], due_at: Sequence[datetime]) -> None:
-    """Look at orders again later; counts how often the rail was asked."""
-    await connection.fetch(_POSTPONE[table], ids, due_at)
+async def postpone(
+    connection: "Connection", table: OrderTable, ids: Sequence[int], due_at: Sequence[datetime]
+) -> set[int]:
+    """Look at orders again later; counts how often the rail was asked.
+
+    Returns:
+        The ids that are still marked and open; of any other the rail must not be asked.
+    """
+    rows = await connection.fetch(_POSTPONE[table], ids, due_at)
+    return {row["id"] for row in rows}

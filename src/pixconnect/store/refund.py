@@ -18,7 +18,7 @@ _COLUMNS: Final[LiteralString] = """
     refund.id, refund.holder_id, refund.transfer_id, refund.flow, refund.is_book, refund.external_id, refund.fingerprint,
     refund.return_id, refund.original_end_to_end_id, refund.correlation_id, refund.amount_cents, refund.status,
     refund.reason, refund.description, refund.outcome_code, refund.outcome_reason, refund.slot, refund.due_at,
-    refund.handed_at, refund.asked_count, refund.settled_at, refund.created_at, refund.modified_at
+    refund.give_up_at, refund.handed_at, refund.asked_count, refund.settled_at, refund.created_at, refund.modified_at
 """
 
 _ALL_STATUSES: Final[tuple[RefundStatus, ...]] = ("PROCESSING", "RETURNED", "ERROR")
@@ -33,10 +33,10 @@ INSERT: Final = Part[Refund](
     sql="""
         insert into refund (id, holder_id, transfer_id, flow, is_book, external_id, fingerprint, return_id,
             original_end_to_end_id, correlation_id, amount_cents, status, reason, description, outcome_code, outcome_reason,
-            slot, due_at, settled_at, created_at, modified_at)
+            slot, due_at, give_up_at, settled_at, created_at, modified_at)
         select * from unnest({}::bigint[], {}::bigint[], {}::bigint[], {}::text[], {}::boolean[], {}::text[], {}::bytea[],
             {}::text[], {}::text[], {}::uuid[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[], {}::text[],
-            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
+            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
     """,
     columns=columns_of(
         "id",
@@ -57,6 +57,7 @@ INSERT: Final = Part[Refund](
         "outcome_reason",
         "slot",
         "due_at",
+        "give_up_at",
         "settled_at",
         "created_at",
         "modified_at",

@@ -22,7 +22,8 @@ _COLUMNS: Final[LiteralString] = """
     transfer.fingerprint, transfer.end_to_end_id, transfer.correlation_id, transfer.txid, transfer.charge_id,
     transfer.amount_cents, transfer.status, transfer.own_key, transfer.counterparty, transfer.outcome_code,
     transfer.outcome_reason, transfer.returned_cents, transfer.returning_cents, transfer.slot, transfer.due_at,
-    transfer.handed_at, transfer.asked_count, transfer.settled_at, transfer.created_at, transfer.modified_at
+    transfer.give_up_at, transfer.handed_at, transfer.asked_count, transfer.settled_at, transfer.created_at,
+    transfer.modified_at
 """
 
 _encode_party = msgspec.json.Encoder().encode
@@ -52,6 +53,7 @@ def _transfer(row: asyncpg.Record) -> Transfer:
         returning_cents=row["returning_cents"],
         slot=row["slot"],
         due_at=row["due_at"],
+        give_up_at=row["give_up_at"],
         handed_at=row["handed_at"],
         asked_count=row["asked_count"],
         settled_at=row["settled_at"],
@@ -79,6 +81,7 @@ _columns = columns_of(
     "outcome_reason",
     "slot",
     "due_at",
+    "give_up_at",
     "settled_at",
     "created_at",
     "modified_at",
@@ -94,10 +97,11 @@ INSERT: Final = Part[Transfer](
     sql="""
         insert into transfer (id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id,
             correlation_id, txid, charge_id, amount_cents, status, own_key, outcome_code, outcome_reason, slot, due_at,
-            settled_at, created_at, modified_at, counterparty)
+            give_up_at, settled_at, created_at, modified_at, counterparty)
         select * from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::boolean[], {}::text[], {}::bytea[],
             {}::text[], {}::uuid[], {}::text[], {}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[],
-            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::jsonb[])
+            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[],
+            {}::jsonb[])
     """,
     columns=_insert_columns,
 )

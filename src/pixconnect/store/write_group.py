@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final, LiteralString
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+    from pixconnect.foundation.pool import Connection, Pool
 
 BLOCK_SIZE: Final = 2048
 """Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
@@ -20,3 +20,11 @@ async def open_group(connection: "Connection") -> tuple[int, int]:
     row = await connection.fetchrow(_OPEN)
     assert row is not None, "the clock has one row"
     return row["offset_us"], row["first_id"]
+
+
+_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"
+
+
+async def take_block(pool: "Pool") -> int:
+    """The first id of a block of its own, for an entry whose id must be known before its group."""
+    return await pool.fetchval(_TAKE_BLOCK)

@@ -200,8 +200,8 @@ async def create_client(context: "OperatorContext", holder_id: int, name: str, s
         BadRequest: The name's length, or a scope that does not exist.
         NotFound: There is no such holder.
     """
-    if not 1 <= len(name) <= _NAME_LENGTH_MAX:
-        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} characters")
+    if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
+        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     client = Client(
         client_id=context.entropy.token(_CLIENT_ID_LENGTH),
         holder_id=holder_id,
@@ -228,9 +228,7 @@ async def rotate_client(context: "OperatorContext", client_id: str) -> IssuedCli
     secret_hash = _hash_secret(context, client_id, client_secret)
     async with context.pool.acquire() as connection:
         client = await access_store.rotate(connection, client_id, secret_hash, context.clock.real_now())
-    if client is None:
-        raise errors.NotFound(f"client_id: there is no client {client_id}")
-    return IssuedClient(client=client, client_secret=client_secret)
+    return IssuedClient(client=_found(client, client_id), client_secret=client_secret)
 
 
 async def disable_client(context: "OperatorContext", client_id: str) -> Client:
@@ -254,16 +252,19 @@ async def enable_client(context: "OperatorContext", client_id: str) -> Client:
 async def _set_disabled(context: "OperatorContext", client_id: str, *, is_disabled: bool) -> Client:
     disabled_at = context.clock.real_now() if is_disabled else None
     async with context.pool.acquire() as connection:
-        client = await access_store.set_disabled(connection, client_id, disabled_at)
-    if client is None:
-        raise errors.NotFound(f"client_id: there is no client {client_id}")
-    return client
+        return _found(await access_store.set_disabled(connection, client_id, disabled_at), client_id)
 
 
 async def list_clients(context: "OperatorContext", holder_id: int) -> list[Client]:
     """A holder's clients, oldest first."""
     async with context.pool.acquire() as connection:
         return await access_store.list_of_holder(connection, holder_id)
+
+
+def _found(client: Client | None, client_id: str) -> Client:
+    if client is None:
+        raise errors.NotFound(f"client_id: there is no client {client_id}")
+    return client
 
 
 def _hash_secret(context: "OperatorContext", client_id: str, client_secret: str) -> bytes:

@@ -11,12 +11,14 @@ one request and never touches its group. One request alone is a group of one: th
 
 What can go wrong, and who is touched by it:
 
-- Data that PostgreSQL refuses: the group is halved until the poisoned request stands alone; the others are written.
-- A holder's row locked by somebody else: the group is parted by holder; the stalled holder gets a lane of its own until it
-  moves again.
+- Data that PostgreSQL refuses, or a defect of ours: the group is halved until the poisoned request stands alone; the others
+  are written.
+- A holder's row locked by somebody else: the group is parted by holder, each part is tried briefly, and a stalled holder gets
+  a lane of its own, beside everybody else's groups, until it moves again.
 - The connection is lost before COMMIT was sent: nothing was done, the group is tried again.
 - The connection is lost during COMMIT: nobody knows. All ids were made before the first try, so the group runs again with
-  the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell.
+  the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell. A request of
+  which this is not known is never told that nothing was done.
 - The client goes away: before its group starts it is dropped, after that it is committed all the same.
 """
 
@@ -61,8 +63,15 @@ UNKNOWN_OUTCOME_PATIENCE_S = 10.0
 """How long we try to find out what a lost COMMIT did."""
 UNREACHABLE_PATIENCE_S = 3.0
 """How long a group waits for a database that is away."""
-LANES_MAX = 4
-"""Stalled holders that are tried beside the others; more are refused at once."""
+BRIEF_LOCK_TIMEOUT_MS = 100
+"""How long the parts of a stalled group wait for a lock, before those that wait get lanes."""
+PARTS_AT_ONCE_MAX = 4
+LANES_MAX = 64
+"""Stalled holders that are tried beside the others; more are refused."""
+LANES_AT_ONCE_MAX = 4
+"""Connections that stalled holders may keep waiting, in one process."""
+LANE_KEPT_S = 10.0
+"""How long a lane of a holder that still stalls waits for more requests."""
 RERUNS_MAX = 5
 """How often a group that met another process's rows or locks starts over."""
 
@@ -75,10 +84,15 @@ _CONNECTION_LOST = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InsufficientResourcesError,
 )
-_START_OVER = (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_START_OVER = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,
+)
 _STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
-_POISONED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 _log = structlog.get_logger(__name__)
 
@@ -86,20 +100,24 @@ _log = structlog.get_logger(__name__)
 class _Waiting(Generic[Request, Answer]):
     """One request and whoever waits for its answer."""
 
-    __slots__ = ("answer", "request")
+    __slots__ = ("answer", "lost_at_s", "request")
 
     def __init__(self, request: Request, answer: "asyncio.Future[Answer]") -> None:
         self.request = request
         self.answer = answer
+        self.lost_at_s: float | None = None
+        """When a COMMIT with this request in it was lost; from then on it may have taken effect."""
 
     def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
         """Tell the answer, unless whoever waited has gone."""
         if self.answer.done():
             return
-        if isinstance(outcome, errors.PixConnectError):
-            self.answer.set_exception(outcome)
-        else:
+        if not isinstance(outcome, errors.PixConnectError):
             self.answer.set_result(outcome)
+        elif self.lost_at_s is not None and isinstance(outcome, errors.ServiceUnavailable | errors.InternalError):
+            self.answer.set_exception(_unknown(self.request.external_id))
+        else:
+            self.answer.set_exception(outcome)
 
 
 class GroupCommit(Generic[Request, Answer]):
@@ -113,6 +131,7 @@ class GroupCommit(Generic[Request, Answer]):
         size_max: Requests in a group at most.
         queue_length_max: Requests waiting at most; the next one is refused.
         on_commit: Hears of each commit, with its connection.
+        lane_places: Shared by all that write over the same pool.
     """
 
     def __init__(
@@ -124,6 +143,7 @@ class GroupCommit(Generic[Request, Answer]):
         size_max: int,
         queue_length_max: int,
         on_commit: Callable[["Connection"], None],
+        lane_places: asyncio.Semaphore,
     ) -> None:
         self._on_commit = on_commit
         self._write = write
@@ -134,6 +154,8 @@ class GroupCommit(Generic[Request, Answer]):
         self._queue: deque[_Waiting[Request, Answer]] = deque()
         self._lanes: dict[int, deque[_Waiting[Request, Answer]]] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
+        self._lane_places = lane_places
+        self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
@@ -173,7 +195,7 @@ class GroupCommit(Generic[Request, Answer]):
         while True:
             group = self._next_group()
             if group:
-                await self._answer(group)
+                await self._answer(group, self._refuse_stalled)
             elif self._is_closing:
                 return
             else:
@@ -196,35 +218,36 @@ class GroupCommit(Generic[Request, Answer]):
                 waiting.resolve(_stalled())
         return group
 
-    async def _answer(self, group: list[_Waiting[Request, Answer]]) -> None:
-        """Write a group and give everybody in it an answer; raises nothing."""
+    async def _answer(
+        self,
+        group: list[_Waiting[Request, Answer]],
+        otherwise: "Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]]",
+        *,
+        is_brief: bool = False,
+    ) -> None:
+        """Write a group and give everybody in it an answer; raises nothing. ``otherwise`` takes what stalled."""
         try:
-            outcomes = await self._write_durably(group)
+            outcomes = await self._write_durably(group, is_brief=is_brief)
         except _STALLED:
-            await self._answer_stalled(group)
-        except _POISONED as error:
-            await self._answer_poisoned(group, error)
+            await otherwise(group)
         except errors.PixConnectError as error:
             for waiting in group:
-                waiting.resolve(_about(error, waiting.request.external_id))
-        except Exception:  # noqa: BLE001  whatever it is, those who wait must hear of it and the next group must be written
-            _log.exception("group failed", requests_count=len(group))
-            for waiting in group:
-                waiting.resolve(errors.InternalError("internal error"))
+                waiting.resolve(error)
+        except Exception as error:  # noqa: BLE001  whatever it is, those who wait must hear of it
+            await self._answer_poisoned(group, otherwise, error)
         else:
             for waiting, outcome in zip(group, outcomes, strict=True):
                 waiting.resolve(outcome)
 
-    async def _write_durably(self, group: list[_Waiting[Request, Answer]]) -> Outcomes[Answer]:
+    async def _write_durably(self, group: list[_Waiting[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
         """Run the group until its outcome is known or patience ends."""
         requests = [waiting.request for waiting in group]
         self.groups_count += 1
         self.requests_count += len(requests)
         started_s = self._clock.monotonic_s()
-        is_unknown = False
         reruns_count = 0
         while True:
-            attempt = _Attempt()
+            attempt = _Attempt(is_brief=is_brief)
             try:
                 return await self._write_once(requests, attempt)
             except _START_OVER:
@@ -233,22 +256,29 @@ class GroupCommit(Generic[Request, Answer]):
                     raise
             except _STALLED:
                 # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
-                if not is_unknown or self._clock.monotonic_s() - started_s > UNKNOWN_OUTCOME_PATIENCE_S:
+                if not self._may_find_out(group):
                     raise
             except _CONNECTION_LOST as error:
-                is_unknown = is_unknown or attempt.is_committing
-                waited_s = self._clock.monotonic_s() - started_s
-                if is_unknown and waited_s > UNKNOWN_OUTCOME_PATIENCE_S:
-                    raise errors.OutcomeUnknown("the database was lost during the commit") from error
-                if not is_unknown and waited_s > UNREACHABLE_PATIENCE_S:
+                now_s = self._clock.monotonic_s()
+                if attempt.is_committing:
+                    for waiting in group:
+                        waiting.lost_at_s = waiting.lost_at_s or now_s
+                if not self._may_find_out(group) and now_s - started_s > UNREACHABLE_PATIENCE_S:
                     raise errors.ServiceUnavailable("the database cannot be reached; nothing was done") from error
-                await asyncio.sleep(min(0.05 + waited_s / 10, 0.5))
+                await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
+
+    def _may_find_out(self, group: list[_Waiting[Request, Answer]]) -> bool:
+        """Whether a COMMIT with these was lost so lately that it is worth asking on."""
+        lost_at_s = min((waiting.lost_at_s for waiting in group if waiting.lost_at_s is not None), default=None)
+        return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_PATIENCE_S
 
     async def _write_once(self, requests: Sequence[Request], attempt: "_Attempt") -> Outcomes[Answer]:
         async with self._pool.acquire(timeout=UNREACHABLE_PATIENCE_S) as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:
+                if attempt.is_brief:
+                    await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
                 outcomes = await self._write(connection, requests)
             except _CONNECTION_LOST:
                 raise
@@ -260,39 +290,75 @@ class GroupCommit(Generic[Request, Answer]):
             self._on_commit(connection)
             return outcomes
 
-    async def _answer_stalled(self, group: list[_Waiting[Request, Answer]]) -> None:
+    async def _refuse_stalled(self, group: list[_Waiting[Request, Answer]]) -> None:
+        """Part a stalled group by holder; of one holder alone, refuse it, and try what comes next of it beside."""
         parts: dict[int, list[_Waiting[Request, Answer]]] = {}
         for waiting in group:
             parts.setdefault(waiting.request.holder_id, []).append(waiting)
         if len(parts) > 1:
-            await asyncio.gather(*(self._answer(part) for part in parts.values()))
+            await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
         for waiting in group:
             waiting.resolve(_stalled())
-        (holder_id,) = parts
-        if holder_id not in self._lanes and len(self._lanes) < LANES_MAX:
-            self._lanes[holder_id] = deque()
-            task = asyncio.create_task(self._run_lane(holder_id), name="group commit lane")
+        for holder_id in parts:
+            self._open_lane(holder_id)
+
+    async def _try_part(self, part: list[_Waiting[Request, Answer]]) -> None:
+        async with self._part_places:
+            await self._answer(part, self._wait_beside, is_brief=True)
+
+    async def _wait_beside(self, part: list[_Waiting[Request, Answer]]) -> None:
+        lane = self._open_lane(part[0].request.holder_id)
+        if lane is None:
+            for waiting in part:
+                waiting.resolve(_stalled())
+        else:
+            lane.extend(part)
+
+    def _open_lane(self, holder_id: int) -> deque[_Waiting[Request, Answer]] | None:
+        lane = self._lanes.get(holder_id)
+        if lane is None and len(self._lanes) < LANES_MAX:
+            lane = self._lanes[holder_id] = deque()
+            task = asyncio.create_task(self._run_lane(holder_id, lane), name="group commit lane")
             self._lane_tasks.add(task)
             task.add_done_callback(self._lane_tasks.discard)
+        return lane
 
-    async def _run_lane(self, holder_id: int) -> None:
-        """Try a stalled holder's requests beside everybody else's until nothing of it waits."""
-        lane = self._lanes[holder_id]
-        await asyncio.sleep(1)
-        while lane:
+    async def _run_lane(self, holder_id: int, lane: deque[_Waiting[Request, Answer]]) -> None:
+        """Try a stalled holder's requests beside everybody else's until it moves again and nothing of it waits."""
+        stalled_at_s = self._clock.monotonic_s()
+
+        async def refuse(group: list[_Waiting[Request, Answer]]) -> None:
+            nonlocal stalled_at_s
+            stalled_at_s = self._clock.monotonic_s()
+            for waiting in group:
+                waiting.resolve(_stalled())
+
+        while lane or (self._clock.monotonic_s() - stalled_at_s < LANE_KEPT_S and not self._is_closing):
             group = [lane.popleft() for _ in range(len(lane))]
-            await self._answer([waiting for waiting in group if not waiting.answer.done()])
+            group = [waiting for waiting in group if not waiting.answer.done()]
+            if not group:
+                await asyncio.sleep(0.05)
+                continue
+            async with self._lane_places:
+                stalled_at_s = float("-inf")
+                await self._answer(group, refuse)
         del self._lanes[holder_id]
 
-    async def _answer_poisoned(self, group: list[_Waiting[Request, Answer]], error: Exception) -> None:
+    async def _answer_poisoned(
+        self,
+        group: list[_Waiting[Request, Answer]],
+        otherwise: "Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]]",
+        error: Exception,
+    ) -> None:
+        """Halve the group; what fails alone is our defect, and only its own sender hears of it."""
         if len(group) > 1:
             middle = len(group) // 2
-            await self._answer(group[:middle])
-            await self._answer(group[middle:])
+            await self._answer(group[:middle], otherwise)
+            await self._answer(group[middle:], otherwise)
             return
         for waiting in group:
-            _log.error("request refused by the database", error=type(error).__name__, detail=str(error))
+            _log.error("request failed", exc_info=error)
             waiting.resolve(errors.InternalError("internal error"))
 
 
@@ -316,6 +382,7 @@ class GroupCommits:
         self._clock = clock
         self._size_max = size_max
         self._queue_length_max = queue_length_max
+        self._lane_places = asyncio.Semaphore(LANES_AT_ONCE_MAX)
         self._by_write: dict[object, GroupCommit[Any, Any]] = {}
 
     async def submit(self, write: "ContextWrite[Request, Answer]", context: "Context", request: Request) -> Answer:
@@ -324,10 +391,10 @@ class GroupCommits:
 
     async def submit_all(
         self, write: "ContextWrite[Request, Answer]", context: "Context", requests: Sequence[Request]
-    ) -> list[Answer]:
-        """Have requests that are known together written together, in order; raises the first error among them."""
+    ) -> list[Answer | errors.PixConnectError]:
+        """Have requests that are known together written together; one outcome each, in order."""
         commit = self._commit_of(write, context)
-        return await asyncio.gather(*(commit.submit(request) for request in requests))
+        return await asyncio.gather(*(_outcome_of(commit.submit(request)) for request in requests))
 
     def _commit_of(self, write: "ContextWrite[Request, Answer]", context: "Context") -> GroupCommit[Request, Answer]:
         commit: GroupCommit[Request, Answer] | None = self._by_write.get(write)
@@ -339,6 +406,7 @@ class GroupCommits:
                 size_max=self._size_max,
                 queue_length_max=self._queue_length_max,
                 on_commit=self._wake_if_asked,
+                lane_places=self._lane_places,
             )
         return commit
 
@@ -357,23 +425,30 @@ class GroupCommits:
 
 
 class _Attempt:
-    """How far one try came."""
+    """How long one try may wait, and how far it came."""
 
-    __slots__ = ("is_committing",)
+    __slots__ = ("is_brief", "is_committing")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_brief: bool) -> None:
+        self.is_brief = is_brief
         self.is_committing = False
+
+
+async def _outcome_of(answer: Awaitable[Answer]) -> Answer | errors.PixConnectError:
+    try:
+        return await answer
+    except errors.PixConnectError as error:
+        return error
 
 
 def _stalled() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
 
 
-def _about(error: errors.PixConnectError, external_id: str | None) -> errors.PixConnectError:
-    """The error as this request's own: an unknown outcome says what to repeat it under."""
-    if isinstance(error, errors.OutcomeUnknown):
-        return errors.OutcomeUnknown(
-            f"the database was lost during the commit and what happened is unknown: repeat the request with "
-            f'external_id "{external_id}", which cannot take effect twice'
-        )
-    return error
+def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
+    lost = "the database was lost during the commit and what happened is unknown"
+    if external_id is None:
+        return errors.OutcomeUnknown(lost)
+    return errors.OutcomeUnknown(
+        f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice'
+    )

@@ -124,9 +124,9 @@ async def move_due(
         How many were due: ``count_max`` says that there may be more.
     """
     due = await kind.find_due(context.pool, slots, until, count_max)
-    patience = timedelta(seconds=context.policy.handover_timeout_s)
-    too_late = [order for order in due if order.handed_at is None and order.created_at + patience <= until]
-    waiting = [order for order in due if order.handed_at is None and order.created_at + patience > until]
+    unmarked = [order for order in due if order.handed_at is None]
+    too_late = [order for order in unmarked if order.give_up_at is not None and order.give_up_at <= until]
+    waiting = [order for order in unmarked if order not in too_late]
     silent = [order for order in due if order.handed_at is not None]
     if too_late:
         await end_orders(context, [(kind.name(order), GivenUp()) for order in too_late])
@@ -158,7 +158,10 @@ async def _ask(context: "Context", kind: Kind[OrderT], fence: Fence, orders: Seq
         await fence(connection, _slots(orders))
         # Counted before anything is sent: from now on nothing but the rail's word can end these.
         again_at = [now + ask_again_after(order.asked_count) for order in orders]
-        await order_store.postpone(connection, kind.table, [order.id for order in orders], again_at)
+        open_ids = await order_store.postpone(connection, kind.table, [order.id for order in orders], again_at)
+    orders = [order for order in orders if order.id in open_ids]
+    if not orders:
+        return
     try:
         answers = await context.rail.query([kind.name(order) for order in orders])
     except RailUnavailable:
@@ -195,7 +198,7 @@ async def _record(
         await end_orders(context, endings)
     if never_left:
         async with context.pool.acquire() as connection, connection.transaction():
-            await order_store.unmark(connection, kind.table, never_left, now + RETRY_AFTER)
+            await order_store.unmark(connection, kind.table, never_left, now, now + RETRY_AFTER)
 
 
 def _slots(orders: Sequence[Transfer | Refund]) -> list[int]:

@@ -159,6 +159,7 @@ def _open_transfer(writing: WriteGroup, credit: Credit, charge: Charge | None) -
         returning_cents=0,
         slot=(charge.id if charge is not None and is_own_charge else credit.transfer_id) % SLOTS_COUNT,
         due_at=None,
+        give_up_at=None,
         handed_at=None,
         asked_count=0,
         settled_at=None,
@@ -249,7 +250,8 @@ def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -
 
 
 def _refuse_return(balance: Balance, report: ReturnReport, original: Transfer) -> str | None:
-    if original.settled_at is None or report.amount_cents > original.amount_cents - original.returned_cents:
+    left_cents = original.amount_cents - original.returned_cents
+    if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
         return ABOVE_ORIGINAL
     if report.reported_at > original.settled_at + refund_rules.WINDOW:
         return WINDOW_CLOSED
@@ -277,6 +279,7 @@ def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer)
         outcome_reason=None,
         slot=original.slot,
         due_at=None,
+        give_up_at=None,
         handed_at=None,
         asked_count=0,
         settled_at=None,

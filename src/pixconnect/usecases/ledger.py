@@ -11,6 +11,7 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.ledger import Balance, Transaction
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import write_group as write_group_store
 from pixconnect.usecases.write_group import open_write_group
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class NewDeposit(Struct, frozen=True, kw_only=True):
     Attributes:
         holder_id: Whose account.
         amount_cents: Judged.
-        external_id: None: a deposit has no name, and one whose outcome is unknown is not repeated.
+        entry_id: Of the ledger entry, made before the first try: a deposit has no other name by which it could be found.
+        external_id: None: no client repeats it.
     """
 
     holder_id: int
     amount_cents: int
+    entry_id: int
     external_id: str | None = None
 
 
@@ -64,16 +67,31 @@ async def deposit(context: "Context", holder_id: int, amount_cents: int) -> Depo
 
     Raises:
         AmountOutOfRange: The amount.
+        HolderBlocked: The holder may not deposit.
         ServiceUnavailable: Nothing was done.
     """
     money.check_amount(amount_cents)
-    new = NewDeposit(holder_id=holder_id, amount_cents=amount_cents)
+    entry_id = await write_group_store.take_block(context.pool)
+    new = NewDeposit(holder_id=holder_id, amount_cents=amount_cents, entry_id=entry_id)
     return await context.groups.submit(deposit_all, context, new)
 
 
-async def deposit_all(context: "Context", connection: "Connection", group: Sequence[NewDeposit]) -> list[Deposit]:
-    """Write a group of deposits."""
+async def deposit_all(
+    context: "Context", connection: "Connection", group: Sequence[NewDeposit]
+) -> list[Deposit | errors.PixConnectError]:
+    """Write a group of deposits; one outcome each, in order."""
     writing = await open_write_group(context, connection, (new.holder_id for new in group))
-    entries = [writing.post(new.holder_id, "funding", "available", new.amount_cents) for new in group]
+    known = await ledger_store.find_entries(connection, [(new.entry_id, new.holder_id) for new in group])
+    outcomes: list[Deposit | errors.PixConnectError] = []
+    for new in group:
+        if new.entry_id in known:
+            created_at = known[new.entry_id]
+        elif writing.balances[new.holder_id].may_deposit:
+            entry = writing.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
+            created_at = entry.created_at
+        else:
+            outcomes.append(errors.HolderBlocked("the holder may not deposit"))
+            continue
+        outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
     await writing.write()
-    return [Deposit(id=entry.id, amount_cents=entry.amount_cents, created_at=entry.created_at) for entry in entries]
+    return outcomes

@@ -23,6 +23,7 @@ from pixconnect.domain.transfer import (
     TransferRequest,
 )
 from pixconnect.store import charge as charge_store
+from pixconnect.store import holder as holder_store
 from pixconnect.usecases.directory import with_key
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ async def _find_by_code(
     context: "Context", caller: "Caller", request: QrCodeTransferRequest, end_to_end_id: str
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
+    # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
+    context.clock.set_offset(await holder_store.read_clock_offset(context.pool))
     if code.location is None:
         return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id)
     if code.location.startswith(context.policy.location_prefix):

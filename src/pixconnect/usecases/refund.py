@@ -5,12 +5,13 @@ of a book transfer is settled by book, in the same transaction.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import errors, identifiers, money
+from pixconnect.domain import errors, identifiers, money, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
@@ -47,6 +48,7 @@ class NewRefund(Struct, frozen=True, kw_only=True):
         refund_id: Its id.
         received_id: Of the other side's refund, if it is settled by book.
         return_id: Its name on the network.
+        patience: How long it may wait to be handed over.
     """
 
     holder_id: int
@@ -58,6 +60,7 @@ class NewRefund(Struct, frozen=True, kw_only=True):
     refund_id: int
     received_id: int
     return_id: str
+    patience: timedelta
 
 
 async def start_refund(context: "Context", caller: Caller, request: RefundRequest) -> Refund:
@@ -100,6 +103,7 @@ async def start_refund(context: "Context", caller: Caller, request: RefundReques
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        patience=timedelta(seconds=context.policy.handover_timeout_s),
     )
     return await context.groups.submit(start_refunds, context, new)
 
@@ -224,6 +228,8 @@ def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, origina
     sent = books.transfers[new.sent.id]
     received = _open_received(new, refund, sent)
     writing.announce_refund(received)
+    if not writing.balances[sent.holder_id].may_deposit:
+        return _fail_by_book(writing, refund, received)
     amount_cents = refund.amount_cents
     taken = writing.post(
         refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id
@@ -241,6 +247,18 @@ def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, origina
         writing.changes.move_transfer(transfer, after)
         if after.status == "RETURNED" and after.charge_id is not None:
             return_paid_charge(writing, books.charges, after.charge_id)
+    return sides[0]
+
+
+def _fail_by_book(writing: WriteGroup, refund: Refund, received: Refund) -> Refund:
+    """Both sides of a refund to a holder who may not deposit: failed as the rail would have it."""
+    code = "AC06"
+    sides = [
+        refund_rules.fail_refund(side, code, reject_code.explain(code), writing.now) for side in (refund, received)
+    ]
+    for side in sides:
+        writing.announce_refund(side)
+        writing.changes.add_refund(side)
     return sides[0]
 
 
@@ -264,6 +282,7 @@ def _open_refund(writing: WriteGroup, new: NewRefund, original: Transfer) -> Ref
         outcome_reason=None,
         slot=original.slot,
         due_at=None if original.is_book else writing.now,
+        give_up_at=None if original.is_book else writing.now + new.patience,
         handed_at=None,
         asked_count=0,
         settled_at=None,

@@ -22,12 +22,14 @@ from pixconnect.domain.sandbox_control import (
 )
 from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.ledger import Deposit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime, timedelta
 
     from pixconnect.domain.holder import Party
     from pixconnect.usecases.context import Context
@@ -189,6 +191,27 @@ async def replace_faults(context: "Context", rules: "Sequence[FaultRule]") -> li
         raise errors.BadRequest(refusal.message) from None
     except SandboxUnavailable:
         raise _unreachable() from None
+
+
+async def read_clock(context: "Context") -> "datetime":
+    """The service's time."""
+    _control(context)
+    return await clock_usecases.read_clock(context)
+
+
+async def advance_clock(context: "Context", by: "timedelta") -> "datetime":
+    """Walk the clock forward by some time; answers the service's time after it."""
+    return await clock_usecases.advance_clock(context, _control(context), by)
+
+
+async def move_clock(context: "Context", target: "datetime") -> "datetime":
+    """Move the clock to an instant; answers the service's time after it."""
+    return await clock_usecases.move_clock(context, _control(context), target)
+
+
+async def reset_clock(context: "Context") -> "datetime":
+    """Return the clock to real time; answers it."""
+    return await clock_usecases.reset_clock(context, _control(context))
 
 
 def _control(context: "Context") -> SandboxControl:

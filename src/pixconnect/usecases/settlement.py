@@ -19,6 +19,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
+from pixconnect.domain import errors
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.rail import Rejected, Settled
@@ -75,11 +76,22 @@ class Fence(Protocol):
 
 
 async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> None:
+    """Record what became of orders of ours; as ``try_to_end_orders``, and raises the first error."""
+    for error in (await try_to_end_orders(context, endings)).values():
+        raise error
+
+
+async def try_to_end_orders(
+    context: "Context", endings: Sequence[tuple[str, Ending]]
+) -> "dict[str, errors.PixConnectError]":
     """Record what the rail has said of orders of ours. Saying it twice changes nothing; ids that are not ours are passed over.
 
     Args:
         context: Of this process.
         endings: By ``end_to_end_id`` or ``return_id``.
+
+    Returns:
+        Why some could not be recorded; one that cannot be never keeps the others from it.
     """
     names = [name for name, _ in endings]
     senders = await transfer_store.find_holders(context.pool, [name for name in names if name[0] == "E"], "OUT")
@@ -93,7 +105,12 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
             ended.append(
                 Ended(holder_id=holder_id, kind="refund", id=name, original_end_to_end_id=original, ending=ending)
             )
-    await context.groups.submit_all(write_endings, context, ended)
+    outcomes = await context.groups.submit_all(write_endings, context, ended)
+    return {
+        order.id: outcome
+        for order, outcome in zip(ended, outcomes, strict=True)
+        if isinstance(outcome, errors.PixConnectError)
+    }
 
 
 async def write_endings(context: "Context", connection: "Connection", group: Sequence[Ended]) -> list[None]:

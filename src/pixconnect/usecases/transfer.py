@@ -5,6 +5,7 @@ ours is settled by book, in the same transaction.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -66,6 +67,7 @@ class NewTransfer(Struct, frozen=True, kw_only=True):
         end_to_end_id: Its name on the network.
         correlation_id: Joins everything of this payment.
         payer: The holder's account, as a payee of ours sees it.
+        patience: How long it may wait to be handed over.
     """
 
     holder_id: int
@@ -75,6 +77,7 @@ class NewTransfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType
     payee: Payee
     payer: Party
+    patience: timedelta
     transfer_id: int
     received_id: int
     end_to_end_id: str
@@ -118,6 +121,7 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         initiation_type=_INITIATION_TYPES[type(request)],
         payee=payee,
         payer=(await context.directory.read_account(caller.holder_id)).party,
+        patience=timedelta(seconds=context.policy.handover_timeout_s),
         transfer_id=await context.ids.transfer_id(),
         received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
         end_to_end_id=end_to_end_id,
@@ -152,6 +156,7 @@ async def start_transfers(
             outcomes.append(refusal)
             continue
         transfer = known[name] = _accept(writing, new, charges)
+        spending.count(transfer)
         outcomes.append(transfer)
     await writing.write()
     return outcomes
@@ -202,17 +207,22 @@ class _Spending:
         self._spent: dict[int, Spent] = {}
 
     async def check(self, balance: Balance, amount_cents: int) -> None:
-        """Refuse a transfer by limit, flag or funds, in the documented order; otherwise count it."""
+        """Refuse a transfer by limit, flag or funds, in the documented order."""
         limits = balance.limits
-        if limits.day_cents is not None or limits.night_cents is not None:
-            spent = self._spent.get(balance.holder_id) or await self._read(balance.holder_id)
-        else:
-            spent = Spent()
+        is_sum_limited = limits.day_cents is not None or limits.night_cents is not None
+        if is_sum_limited and balance.holder_id not in self._spent:
+            self._spent[balance.holder_id] = await self._read(balance.holder_id)
+        spent = self._spent.get(balance.holder_id, Spent())
         limit.check_limits(limits, spent, amount_cents, is_night=self._night_began_at is not None)
         check_funds(balance, amount_cents)
-        self._spent[balance.holder_id] = Spent(
-            day_cents=spent.day_cents + amount_cents, night_cents=spent.night_cents + amount_cents
-        )
+
+    def count(self, transfer: Transfer) -> None:
+        """Count a transfer that was accepted; one that failed at once does not count."""
+        spent = self._spent.get(transfer.holder_id)
+        if spent is not None and transfer.status != "ERROR":
+            self._spent[transfer.holder_id] = Spent(
+                day_cents=spent.day_cents + transfer.amount_cents, night_cents=spent.night_cents + transfer.amount_cents
+            )
 
     async def _read(self, holder_id: int) -> Spent:
         return await transfer_store.read_spent(
@@ -301,6 +311,7 @@ def _open_transfer(writing: WriteGroup, new: NewTransfer) -> Transfer:
         returning_cents=0,
         slot=new.transfer_id % SLOTS_COUNT,
         due_at=writing.now if new.payee.holder_id is None else None,
+        give_up_at=writing.now + new.patience if new.payee.holder_id is None else None,
         handed_at=None,
         asked_count=0,
         settled_at=None,

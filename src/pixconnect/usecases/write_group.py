@@ -64,24 +64,23 @@ class WriteGroup:
         *,
         transfer_id: int | None = None,
         refund_id: int | None = None,
+        entry_id: int | None = None,
     ) -> LedgerEntry:
         """Move money between two accounts of a holder.
 
         Returns:
-            The entry; its instant is when the money moved.
+            The entry; its instant is when the money moved. Its id is of the group's block, unless one was made before.
         """
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
             credit_account,
             amount_cents,
-            entry_id=self._next_entry_id,
+            entry_id=self._take_entry_id() if entry_id is None else entry_id,
             now=self.now,
             transfer_id=transfer_id,
             refund_id=refund_id,
         )
-        assert self._next_entry_id <= self._last_id, "the group has no entry ids left"
-        self._next_entry_id += 1
         self.balances[holder_id] = balance
         self.changes.add_entry(entry)
         return entry
@@ -107,6 +106,11 @@ class WriteGroup:
         has_deliveries = await self.changes.write(self.connection)
         if has_deliveries or self._has_work:
             self._groups.wake_after_commit(self.connection)
+
+    def _take_entry_id(self) -> int:
+        assert self._next_entry_id <= self._last_id, "the group has no entry ids left"
+        self._next_entry_id += 1
+        return self._next_entry_id - 1
 
     def _take_event_id(self) -> int:
         assert self._next_event_id <= self._last_id, "the group has no event ids left"

@@ -99,8 +99,8 @@ class DeliveryQueue:
         self._is_held = is_held
         self._lanes: dict[int, Lane] = {}
         self._known: set[int] = set()
-        self._finished: deque[tuple[float, int]] = deque()
-        self._finished_ids: set[int] = set()
+        self._finished: deque[tuple[float, tuple[int, int]]] = deque()
+        self._finished_attempts: set[tuple[int, int]] = set()
         self._in_flight_by_slot: Counter[int] = Counter()
         self._in_flight_by_holder: Counter[int] = Counter()
         self.in_flight_count = 0
@@ -115,7 +115,7 @@ class DeliveryQueue:
             Whether it was taken.
         """
         delivery = work.delivery
-        if delivery.id in self._known or delivery.id in self._finished_ids:
+        if delivery.id in self._known or (delivery.id, delivery.attempts_count) in self._finished_attempts:
             return False
         lane = self._lanes.get(delivery.endpoint_id)
         if lane is None:
@@ -151,10 +151,11 @@ class DeliveryQueue:
         """
         lane = self._end(work)
         lane.limit = min(lane.limit + 1, self._limits.endpoint_max) if has_answered else max(lane.limit / 2, _LIMIT_MIN)
-        self._finished.append((now_s, work.delivery.id))
-        self._finished_ids.add(work.delivery.id)
+        attempt = (work.delivery.id, work.delivery.attempts_count)
+        self._finished.append((now_s, attempt))
+        self._finished_attempts.add(attempt)
         while now_s - self._finished[0][0] > _FINISHED_KEPT_S:
-            self._finished_ids.discard(self._finished.popleft()[1])
+            self._finished_attempts.discard(self._finished.popleft()[1])
 
     def clear(self) -> None:
         """Forget everything that is not under way: the slots are lost."""

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 import structlog
 
 from pixconnect.usecases import housekeeping as housekeeping_usecases
+from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ async def keep_house(
     async def partition() -> None:
         connection = await connect_as_owner()
         try:
-            _ = retention_days
+            await partition_usecases.keep_partitions(
+                connection, timedelta(days=retention_days), context.clock.real_now()
+            )
         finally:
             await connection.close(timeout=5)
 

@@ -119,9 +119,10 @@ async def keep_taking_reports(context: "Context") -> None:
 
 async def _take(context: "Context", reports: Sequence[Report], places: asyncio.Semaphore) -> None:
     try:
-        if reports:
-            await take_reports(context, reports)
+        if reports and await take_reports(context, reports) < len(reports):
+            await asyncio.sleep(PAUSE_S)  # what was not acknowledged comes again at once
     except _AWAY as error:
         _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)
+        await asyncio.sleep(PAUSE_S)
     finally:
         places.release()

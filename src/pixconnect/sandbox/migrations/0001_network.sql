@@ -16,7 +16,7 @@ create table settlement (
     id text not null primary key,
     kind text not null check (kind in ('order', 'refund')),
     original_id text,
-    amount_cents bigint not null check (amount_cents > 0),
+    amount_cents bigint not null, -- whatever was ordered: nothing at all is rejected (AM01), and remembered
     key text,
     taken_at timestamptz not null,
     due_at timestamptz not null,

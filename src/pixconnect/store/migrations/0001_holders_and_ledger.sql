@@ -101,6 +101,7 @@ grant select, insert on ledger_entry to pixconnect_service;
 create function post_ledger_entries() returns trigger
 language plpgsql security definer set search_path = pixconnect, pg_temp as $$
 declare
+    holders_count bigint;
     misfit record;
 begin
     update balance set
@@ -118,11 +119,18 @@ begin
             sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
             sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
             count(number) as numbered_count,
+            min(created_at) filter (where number is not null) as first_entry_at,
             max(created_at) filter (where number is not null) as last_entry_at,
             max(created_at) as modified_at
         from new_entry group by holder_id
     ) as posting
-    where balance.holder_id = posting.holder_id;
+    where balance.holder_id = posting.holder_id
+        and (posting.first_entry_at is null or posting.first_entry_at > balance.last_entry_at);
+    get diagnostics holders_count = row_count;
+    if holders_count <> (select count(distinct holder_id) from new_entry) then
+        raise exception 'a ledger entry has no balance to follow, or is dated before the one that it follows'
+            using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+    end if;
 
     select entry.holder_id, entry.number into misfit from (
         select numbered.*,

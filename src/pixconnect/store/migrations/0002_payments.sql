@@ -51,6 +51,7 @@ create table transfer (
     returning_cents bigint not null default 0,
     slot smallint not null check (slot between 0 and 255),
     due_at timestamptz,
+    give_up_at timestamptz,
     handed_at timestamptz,
     asked_count integer not null default 0,
     settled_at timestamptz,
@@ -75,7 +76,7 @@ create unique index charge_is_paid_once on transfer (charge_id, holder_id) where
 create index transfer_list on transfer (holder_id, status, created_at, id);
 create index transfer_due on transfer (slot, due_at) where due_at is not null;
 grant select, insert on transfer to pixconnect_service;
-grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, handed_at, asked_count, settled_at,
+grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, give_up_at, handed_at, asked_count, settled_at,
     modified_at) on transfer to pixconnect_service;
 
 create table refund (
@@ -97,6 +98,7 @@ create table refund (
     outcome_reason text,
     slot smallint not null check (slot between 0 and 255),
     due_at timestamptz,
+    give_up_at timestamptz,
     handed_at timestamptz,
     asked_count integer not null default 0,
     settled_at timestamptz,
@@ -115,7 +117,7 @@ create index refund_list on refund (holder_id, created_at, id);
 create index refund_list_by_status on refund (holder_id, status, created_at, id);
 create index refund_due on refund (slot, due_at) where due_at is not null;
 grant select, insert on refund to pixconnect_service;
-grant update (status, outcome_code, outcome_reason, due_at, handed_at, asked_count, settled_at, modified_at)
+grant update (status, outcome_code, outcome_reason, due_at, give_up_at, handed_at, asked_count, settled_at, modified_at)
     on refund to pixconnect_service;
 
 -- How many charges, transfers and refunds of a status a holder has, by the hour in which they were created. Write groups only

@@ -1,0 +1,56 @@
+"""The interface as a page of Markdown: ``python -m pixconnect.api.reference > docs/reference/api.md``.
+
+A test fails when the page is not what this writes.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from pixconnect.api import openapi
+from pixconnect.api.operation import AnyOperation, Document, Nothing
+from pixconnect.api.operations import list_sections
+
+_HEAD = """\
+# Interface
+
+Generated from the table of operations by `python -m pixconnect.api.reference`. The same with schemas and examples is served at
+`/docs`, and for programs at `/openapi.json`. Errors have [a page of their own](errors.md).
+"""
+
+
+def write_reference() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for section in list_sections(is_sandbox=True):
+        parts.append(f"## {section.title}\n\n{section.text}\n")
+        parts.extend("\n".join(_describe(row)) + "\n" for row in section.operations)
+    return "\n".join(parts)
+
+
+def _describe(row: AnyOperation) -> Iterator[str]:
+    summary, description = openapi.summarize(row)
+    yield f"### {summary}\n"
+    needs = {None: "public", "any": "any valid token"}.get(row.scope, f"scope `{row.scope}`")
+    yield f"`{row.method} {row.path}` ({needs}; `{row.id}`)\n"
+    if description:
+        yield f"{description}\n"
+    if row.parameter.name:
+        yield f"- `{row.parameter.name}` in the path: {row.parameter.description}"
+    for parameter in openapi.describe_query(row):
+        need = "required" if parameter["required"] else "optional"
+        yield f"- `{parameter['name']}` in the query, {need}: {parameter['description']}"
+    if row.body is not Nothing:
+        yield f"- Body: {_fields_of(row.body)}"
+    if row.answer is Document:
+        yield f"- Answers {' or '.join(f'`{media_type}`' for media_type in row.media_types)}."
+    else:
+        answer = row.item or row.answer
+        yield f"- Answers {'a list of ' if row.item else ''}{answer.__name__}: {_fields_of(answer)}"
+
+
+def _fields_of(record: type) -> str:
+    return ", ".join(f"`{field}`" for field in openapi.list_fields(record))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(write_reference())

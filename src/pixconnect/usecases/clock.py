@@ -1,0 +1,209 @@
+"""The sandbox clock: walks from deadline to deadline, and everything that falls due on the way is done.
+
+::
+
+    now ──► first deadline ──► all that is due by then is done ──► next deadline ──► ... ──► target
+            (those within a moment of it are one stop)
+
+Four days are walked in the time that their work takes. One process walks at a time. What cannot be done in time falls due at
+the target.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
+from pixconnect.store import clock as clock_store
+from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases.charge import expire_charges
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.context import Context
+
+WALK_MAX_S: Final = 24.0
+"""Real seconds that a walk may take."""
+WINDOW: Final = timedelta(milliseconds=500)
+"""Deadlines this near to each other are one stop: far below the 5 s of the shortest webhook retry."""
+
+_STEP_S = 0.005
+_HEARD_AFTER_S = 0.02
+"""Within this time every process has heard of a move."""
+_REJOIN_AFTER_S = 0.5
+_LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
+_EXPIRED_MAX = 1000
+_ALL_SLOTS = range(256)
+
+_log = structlog.get_logger(__name__)
+
+
+async def read_clock(context: "Context") -> datetime:
+    """The service's time, as the database has it."""
+    context.clock.set_offset(await clock_store.read_offset(context.pool))
+    return context.clock.now()
+
+
+async def advance_clock(context: "Context", control: SandboxControl, by: timedelta) -> datetime:
+    """Walk forward by some time; see ``move_clock``."""
+    async with _moving_alone(context):
+        return await _walk(context, control, await read_clock(context) + by)
+
+
+async def move_clock(context: "Context", control: SandboxControl, target: datetime) -> datetime:
+    """Move the clock: forward it walks, back it jumps.
+
+    Args:
+        context: Of this process.
+        control: The sandbox, whose clock is the same.
+        target: The new service time.
+
+    Returns:
+        The service's time after the move, when all that became due is done, or time is up.
+
+    Raises:
+        BadRequest: The target is beyond any calendar.
+        ServiceUnavailable: The sandbox cannot be reached, or somebody else keeps moving the clock.
+    """
+    async with _moving_alone(context):
+        now = await read_clock(context)
+        if target < now:
+            return await _jump_back(context, control, context.clock.offset - (now - target))
+        return await _walk(context, control, target)
+
+
+async def reset_clock(context: "Context", control: SandboxControl) -> datetime:
+    """Return to real time. Open deadlines that were set in what is now the future come nearer by as much."""
+    async with _moving_alone(context):
+        await read_clock(context)
+        if context.clock.offset < timedelta(0):
+            return await _walk(context, control, context.clock.real_now())
+        return await _jump_back(context, control, timedelta(0))
+
+
+async def follow_clock(
+    context: "Context", connect: "Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]"
+) -> None:
+    """Hear of every move, until cancelled: what is answered without asking the database is dated rightly too."""
+    while True:
+        try:
+            await _follow(context, await connect())
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            _log.warning("clock is not heard", reason=type(error).__name__)
+        await asyncio.sleep(_REJOIN_AFTER_S)
+
+
+async def _follow(context: "Context", connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    lost = asyncio.Event()
+
+    def hear(_connection: object, _pid: int, _channel: str, offset_us: object) -> None:
+        context.clock.set_offset(timedelta(microseconds=int(str(offset_us))))
+
+    def lose(_connection: object) -> None:
+        lost.set()
+
+    try:
+        connection.add_termination_listener(lose)
+        await connection.add_listener(clock_store.CHANNEL, hear)
+        await read_clock(context)
+        await lost.wait()
+    finally:
+        connection.terminate()
+
+
+@asynccontextmanager
+async def _moving_alone(context: "Context") -> AsyncGenerator[None]:
+    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
+    async with context.pool.acquire() as connection:
+        while not await clock_store.try_lock(connection):
+            if context.clock.monotonic_s() > deadline_s:
+                raise errors.ServiceUnavailable("the clock is being moved by somebody else")
+            await asyncio.sleep(0.05)
+        try:
+            yield
+        except SandboxUnavailable:
+            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
+        finally:
+            await clock_store.unlock(connection)
+    # What other processes answer from memory shall be dated by the new time too.
+    await asyncio.sleep(_HEARD_AFTER_S)
+
+
+async def _walk(context: "Context", control: SandboxControl, target: datetime) -> datetime:
+    if target > _LATEST:
+        raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
+    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
+    is_in_time = await _finish_due(context, control, deadline_s)
+    while is_in_time:
+        stop = await _next_stop(context, control, target)
+        if stop is None:
+            break
+        await _set_time(context, control, stop)
+        is_in_time = await _finish_due(context, control, deadline_s)
+    if context.clock.now() < target:
+        await _set_time(context, control, target)
+        if is_in_time:
+            await _finish_due(context, control, deadline_s)
+    return context.clock.now()
+
+
+async def _next_stop(context: "Context", control: SandboxControl, target: datetime) -> datetime | None:
+    """The next deadline before the target, with those that are within a moment of it; ``None`` if there is none."""
+    candidates = [
+        await clock_store.find_first_due(context.pool),
+        await delivery_usecases.next_due_at(context, target),
+        (await control.next_due()).next_due_at,
+    ]
+    first = min((due_at for due_at in candidates if due_at is not None), default=None)
+    if first is None or first >= target:
+        return None
+    last = await clock_store.find_last_due(context.pool, min(first + WINDOW, target))
+    return max(first, last or first)
+
+
+async def _set_time(context: "Context", control: SandboxControl, now: datetime) -> None:
+    """Move service and sandbox forward; never back, should real time have overtaken the stop."""
+    offset = max(now - context.clock.real_now(), context.clock.offset)
+    await clock_store.move(context.pool, offset)
+    context.clock.set_offset(offset)
+    await control.set_offset(offset)
+
+
+async def _finish_due(context: "Context", control: SandboxControl, deadline_s: float) -> bool:
+    """Wait until workers have done all that is due; answers whether they have."""
+    context.wake_workers()
+    while context.clock.monotonic_s() < deadline_s:
+        if await _is_all_done(context, control, deadline_s):
+            return True
+        await asyncio.sleep(_STEP_S)
+    return False
+
+
+async def _is_all_done(context: "Context", control: SandboxControl, deadline_s: float) -> bool:
+    now = context.clock.now()
+    await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
+    first_due_at = await clock_store.find_first_due(context.pool)
+    if first_due_at is not None and first_due_at <= now:
+        return False
+    sandbox = await control.next_due()
+    if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
+        return False
+    patience_s = max(0.0, deadline_s - context.clock.monotonic_s())
+    return await delivery_usecases.wait_until_sent(context, now, patience_s)
+
+
+async def _jump_back(context: "Context", control: SandboxControl, offset: timedelta) -> datetime:
+    by = context.clock.offset - offset
+    now = context.clock.real_now() + offset
+    async with context.pool.acquire() as connection, connection.transaction():
+        await clock_store.move_back(connection, now, by)
+        await delivery_usecases.move_back(connection, now, by)
+        await clock_store.move(connection, offset)
+    context.clock.set_offset(offset)
+    await control.set_offset(offset)
+    return context.clock.now()

@@ -1,0 +1,67 @@
+"""The interface with nothing behind it: what is refused before any use case is asked can be tested in microseconds."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.api import charge, descriptions, ledger, location, refund, sandbox, transfer, webhook
+from pixconnect.api.application import make_application
+from pixconnect.api.services import Descriptions, Services
+from pixconnect.foundation.logging import AccessLog
+from support.api import Api, StubVerifier, UseCases
+
+BASE_URL = "http://127.0.0.1:8080"
+
+
+@pytest.fixture
+def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
+    """All use cases, replaced by one stub."""
+    stub = UseCases()
+    for module, name in [
+        (charge, "charge"),
+        (transfer, "transfer"),
+        (refund, "refund"),
+        (ledger, "ledger"),
+        (webhook, "webhook"),
+        (sandbox, "sandbox"),
+        (location, "charge"),
+    ]:
+        monkeypatch.setattr(module, f"{name}_usecases", stub)
+    return stub
+
+
+@pytest.fixture(scope="session")
+def described() -> Descriptions:
+    """The interface's description of itself, in sandbox mode."""
+    policy: Any = SimpleNamespace(is_sandbox=True, auth_url=BASE_URL)
+    return descriptions.describe(policy, base_url=BASE_URL, version="0.1.0")
+
+
+@pytest.fixture
+def services(use_cases: UseCases, described: Descriptions) -> Services:
+    """As little behind the interface as it can be made with."""
+    policy: Any = SimpleNamespace(is_sandbox=True, auth_url=BASE_URL)
+    context: Any = SimpleNamespace(clock=SystemClock(), entropy=SystemEntropy(), policy=policy)
+
+    async def no_health() -> Any:
+        raise AssertionError("not asked for")
+
+    return Services(
+        context=context,
+        verifier=StubVerifier(),
+        token_desk=use_cases,
+        keyring=SimpleNamespace(),
+        read_health=no_health,
+        render_qr_png=lambda text: b"picture of " + text.encode(),
+        descriptions=described,
+        trusted_proxies=(),
+        version="0.1.0",
+    )
+
+
+@pytest.fixture
+def api(services: Services) -> Api:
+    """The application, with every use case stubbed."""
+    return Api(make_application(services, AccessLog(services.context.clock, is_on=False)))

@@ -1,0 +1,42 @@
+"""Health as it is shown."""
+
+import re
+
+import msgspec
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.api.application import make_application
+from pixconnect.api.duration import format_duration
+from pixconnect.api.services import Services
+from pixconnect.foundation.logging import AccessLog
+from pixconnect.usecases.health import HealthWatch
+from support.api import Api
+
+
+async def fine() -> None:
+    pass
+
+
+async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: Services) -> None:
+    watch = HealthWatch(dict.fromkeys(("database", "rail", "webhooks", "signing_key"), fine), SystemClock())
+    services = msgspec.structs.replace(services, read_health=watch.read_health)
+    api = Api(make_application(services, AccessLog(services.context.clock, is_on=False)))
+    answer = await api.get("/v1/connect/health?verbose=yes", headers={"Authorization": "Basic nonsense"}, token=None)
+    assert answer.status == 200
+    data = answer.body["data"]
+    assert list(data) == ["status", "duration", "timestamp", "checks", "system"]
+    assert list(data["checks"]) == ["database", "rail", "webhooks", "signing_key"]
+    assert {tuple(check) for check in data["checks"].values()} == {("status", "duration")}
+    system = data["system"]
+    assert set(system) == {
+        "go_version", "mem_alloc_mb", "mem_sys_mb", "mem_total_mb", "num_cpu", "num_gc", "num_goroutine", "uptime", "version",
+    }  # fmt: skip
+    assert re.match(r"python 3\.", system["go_version"])
+    assert system["mem_total_mb"] >= system["mem_sys_mb"] > 0
+
+
+def test_durations_are_texts_with_a_unit() -> None:
+    durations_s = [0.0000005, 0.000123, 0.00127, 0.5, 1.5, 59.99, 61, 3600, 11525.4, 90_061]
+    assert [format_duration(duration_s) for duration_s in durations_s] == [
+        "0µs", "123µs", "1.27ms", "500.00ms", "1.50s", "59.99s", "1m1s", "1h0m0s", "3h12m5s", "25h1m1s",
+    ]  # fmt: skip

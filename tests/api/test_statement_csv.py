@@ -1,0 +1,56 @@
+"""CSV, read back with the csv module."""
+
+import csv
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.api import statement_csv
+from support.statement import E2E, LINES, RETURN_ID, make_refund_line, make_statement
+
+
+def read_rows(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True))
+
+
+def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
+    head, tail = statement_csv.write_frame(make_statement())
+    received, refunded, deposit = read_rows(head + statement_csv.write_lines(LINES) + tail)
+    assert received == {
+        "id": "11",
+        "create_timestamp": "2026-07-01T15:00:00.123456Z",
+        "end_to_end_id": E2E,
+        "return_identification": "",
+        "impact_type": "IN",
+        "amount": "1234",
+        "running_balance": "11234",
+        "counterparty_name": "Joana Prado",
+        "counterparty_tax_id": "12345678909",
+        "counterparty_ispb": "99999004",
+        "description": "",
+    }
+    assert (refunded["impact_type"], refunded["amount"]) == ("OUT", "34")
+    assert (refunded["return_identification"], refunded["description"]) == (RETURN_ID, "Wrong size")
+    assert {name for name, cell in deposit.items() if not cell} == {
+        "end_to_end_id", "return_identification", "counterparty_name", "counterparty_tax_id", "counterparty_ispb",
+        "description",
+    }  # fmt: skip
+
+
+def test_an_empty_statement_is_its_header() -> None:
+    head, tail = statement_csv.write_frame(make_statement([]))
+    assert head + tail == ",".join(statement_csv.COLUMNS).encode() + b"\r\n"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140))
+def test_any_description_comes_back_exactly(description: str) -> None:
+    head, _ = statement_csv.write_frame(make_statement())
+    (row,) = read_rows(head + statement_csv.write_lines([make_refund_line(description=description)]))
+    assert row["description"] == description
+
+
+def test_a_formula_is_not_touched() -> None:
+    head, _ = statement_csv.write_frame(make_statement())
+    (row,) = read_rows(head + statement_csv.write_lines([make_refund_line(description="=1+1")]))
+    assert row["description"] == "=1+1"

@@ -1,0 +1,108 @@
+"""A wire that can be broken: stands between an adapter and whatever it speaks to over TCP, and loses what a test wants lost.
+
+::
+
+    adapter ──► BreakableWire ──► the institution's test environment
+
+What is lost is the next thing that is sent after it was asked for, on whichever connection. On a TLS connection that is not
+open yet the next thing is the handshake, which is no message: let the adapter speak once before.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Literal, Self
+
+Loss = Literal["answer", "message"]
+
+
+class BreakableWire:
+    """Forwards every connection.
+
+    Args:
+        host: Of the other end.
+        port: Of the other end.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._far_end = (host, port)
+        self._server: asyncio.Server | None = None
+        self._loss: Loss | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.port = 0
+        """Of this end."""
+
+    async def __aenter__(self) -> Self:
+        await self.mend()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Close everything; from now on connections are refused."""
+        if self._server is not None:
+            self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def mend(self) -> None:
+        """Take connections (again)."""
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def lose(self, what: Loss) -> None:
+        """Lose the next message on its way there, or let it arrive and lose its answer; the connection breaks with it."""
+        self._loss = what
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        far_reader, far_writer = await asyncio.open_connection(*self._far_end)
+        ends = (writer, far_writer)
+        self._writers.update(ends)
+        answers_lost = asyncio.Event()
+        try:
+            await asyncio.wait(
+                (
+                    asyncio.ensure_future(self._forward_messages(reader, far_writer, answers_lost)),
+                    asyncio.ensure_future(_forward_answers(far_reader, writer, answers_lost)),
+                ),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            for end in ends:
+                end.transport.abort()
+            self._writers.difference_update(ends)
+
+    async def _forward_messages(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers_lost: asyncio.Event
+    ) -> None:
+        while octets := await _read(reader):
+            loss, self._loss = self._loss, None
+            if loss == "message":
+                return
+            if loss == "answer":
+                answers_lost.set()
+            writer.write(octets)
+
+
+async def _forward_answers(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers_lost: asyncio.Event
+) -> None:
+    while octets := await _read(reader):
+        if answers_lost.is_set():
+            return
+        writer.write(octets)
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(64 * 1024)
+    except ConnectionError:
+        return b""

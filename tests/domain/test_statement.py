@@ -1,0 +1,28 @@
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from support.statement import AT, LINES, make_statement
+
+
+def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:
+    assert make_statement([]).extent.lines_count == 0
+    assert make_statement(LINES).extent.lines_count == 3
+    # A reversed span ends long before it begins.
+    assert msgspec.structs.replace(make_statement([]).extent, last_number=0).lines_count == 0
+
+
+@pytest.mark.parametrize(
+    ("final_at", "made_at", "closed_at"),
+    [
+        (AT + timedelta(days=1), AT + timedelta(days=2), AT + timedelta(days=1)),
+        (AT + timedelta(days=2), AT + timedelta(days=1), AT + timedelta(days=1)),
+        (AT + timedelta(days=2), AT - timedelta(seconds=1), AT),
+    ],
+    ids=["a span that is over", "a span that ends in the future", "a last line ahead of the clock"],
+)
+def test_a_closing_balance_is_of_the_spans_end_but_never_of_the_future(
+    final_at: datetime, made_at: datetime, closed_at: datetime
+) -> None:
+    assert make_statement(final_at=final_at, made_at=made_at).closed_at == closed_at

@@ -1,0 +1,124 @@
+"""Log lines carry the request and the holder, and never a secret."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.foundation.logging import AccessLog, current_request, set_up_logging
+
+
+@pytest.fixture
+def lines() -> Iterator[Any]:
+    """What was logged so far, as objects."""
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    set_up_logging("json", "info", stream)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    structlog.reset_defaults()
+    root.handlers = before
+    root.setLevel(level)
+
+
+def test_a_line_is_json_with_time_level_and_event(lines: Any) -> None:
+    structlog.get_logger("pixconnect.test").info("worker started", slots_count=256)
+    (line,) = lines()
+    assert (line["event"], line["level"], line["slots_count"]) == ("worker started", "info", 256)
+    assert line["timestamp"].endswith("Z")
+
+
+def test_a_line_of_a_request_carries_its_id_and_holder(lines: Any) -> None:
+    token = current_request.set(("req-1", 7))
+    structlog.get_logger("pixconnect.test").warning("slow")
+    logging.getLogger("some.library").warning("slow too")
+    current_request.reset(token)
+    assert [(line["request_id"], line["holder_id"]) for line in lines()] == [("req-1", 7), ("req-1", 7)]
+
+
+def test_less_important_lines_are_left_out(lines: Any) -> None:
+    structlog.get_logger("pixconnect.test").debug("detail")
+    logging.getLogger("uvicorn.error").info("Started server process")
+    assert lines() == []
+
+
+@pytest.mark.parametrize(
+    "field", ["client_secret", "access_token", "key", "pix_key", "tax_id", "authorization", "secret_sealed"]
+)
+def test_a_field_that_holds_a_secret_is_hidden(lines: Any, field: str) -> None:
+    structlog.get_logger("pixconnect.test").info("event", **{field: "something"})
+    assert lines()[0][field] == "[hidden]"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl",
+        "maria@example.com",
+        "52998224725",
+        "11222333000181",
+        "12ABC34501DE35",
+    ],
+)
+def test_a_secret_in_a_text_or_a_traceback_is_hidden(lines: Any, secret: str) -> None:
+    log = structlog.get_logger("pixconnect.test")
+    try:
+        raise ValueError(f"Key (tax_id)=({secret}) exists")
+    except ValueError:
+        log.exception("failed", detail=f"it was {secret}")
+    (line,) = lines()
+    assert secret not in json.dumps(line)
+    assert "ValueError" in line["exception"]
+
+
+def test_a_login_in_an_address_is_hidden(lines: Any) -> None:
+    structlog.get_logger("pixconnect.test").info("no answer from postgresql://pix:hunter2@10.0.0.1:5432/pixconnect")
+    assert lines()[0]["event"] == "no answer from postgresql://[hidden]@10.0.0.1:5432/pixconnect"
+
+
+def test_on_a_console_lines_are_for_people() -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before = list(root.handlers)
+    set_up_logging("console", "info", stream)
+    structlog.get_logger("pixconnect.test").info("worker started", slots_count=256)
+    structlog.reset_defaults()
+    root.handlers = before
+    assert "worker started" in stream.getvalue()
+    assert "slots_count" in stream.getvalue()
+
+
+async def test_access_lines_are_gathered_and_written_together() -> None:
+    stream = io.StringIO()
+    log = AccessLog(SystemClock(), is_on=True, stream=stream)
+    for number in range(3):
+        log.append("GET", "/v1/connect/charge/{id}", 200, 0.1234567, f"req-{number}", 7)
+    assert stream.getvalue() == ""
+    log.flush()
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["request_id"] for line in found] == ["req-0", "req-1", "req-2"]
+    assert found[0] | {"timestamp": ""} == {
+        "timestamp": "",
+        "level": "info",
+        "event": "request",
+        "method": "GET",
+        "path": "/v1/connect/charge/{id}",
+        "status": 200,
+        "duration_ms": 0.123,
+        "request_id": "req-0",
+        "holder_id": 7,
+    }
+    log.flush()
+
+
+async def test_no_more_than_a_few_hundred_access_lines_wait() -> None:
+    stream = io.StringIO()
+    log = AccessLog(SystemClock(), is_on=True, stream=stream)
+    for _ in range(AccessLog.LINES_MAX):
+        log.append("GET", "/", 404, 0.1, "r", None)
+    assert len(stream.getvalue().splitlines()) == AccessLog.LINES_MAX

@@ -1,0 +1,120 @@
+"""Calls the application as a server would, with stubs behind it."""
+
+import json
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import SCOPES, Caller
+
+
+class Answer:
+    """One answer of the application."""
+
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], content: bytes) -> None:
+        self.status = status
+        self.headers = {name.decode(): value.decode() for name, value in headers}
+        self.content = content
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.content)
+
+    @property
+    def code(self) -> str:
+        return self.body["error"]["code"]
+
+    @property
+    def message(self) -> str:
+        return self.body["error"]["message"]
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.content[:300]!r}>"
+
+
+class StubVerifier:
+    """Knows two tokens: ``good`` has all scopes, ``poor`` has none."""
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        scopes = {b"Bearer good": frozenset(SCOPES), b"Bearer poor": frozenset[str]()}.get(authorization)
+        return None if scopes is None else Caller(client_id="client", holder_id=7, scopes=scopes)
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        raise errors.Unauthorized("Authorization: token expired" if authorization else "Authorization: missing")
+
+
+class Api:
+    """Calls the application as a server would."""
+
+    def __init__(self, app: Callable[..., Any]) -> None:
+        self.app = app
+
+    async def call(
+        self,
+        method: str,
+        target: str | bytes,
+        body: bytes | list[bytes] = b"",
+        *,
+        token: str | None = "good",  # noqa: S107  a stub's
+        headers: Mapping[str, str] | list[tuple[str, str]] | None = None,
+        content_type: str | None = "application/json",
+    ) -> Answer:
+        raw = target if isinstance(target, bytes) else target.encode("latin-1")
+        path, _, query = raw.partition(b"?")
+        chunks = body if isinstance(body, list) else [body]
+        given = list(headers.items()) if isinstance(headers, Mapping) else list(headers or [])
+        if token is not None:
+            given.append(("authorization", f"Bearer {token}"))
+        if any(chunks):
+            if content_type is not None:
+                given.append(("content-type", content_type))
+            if not isinstance(body, list):
+                given.append(("content-length", str(len(body))))
+        scope = {
+            "type": "http",
+            "method": method,
+            "raw_path": path,
+            "query_string": query,
+            "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in given],
+            "client": ("127.0.0.1", 5),
+        }
+        waiting, sent = list(chunks), []
+
+        async def receive() -> dict[str, Any]:
+            part = waiting.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(waiting)}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        content = b"".join(message["body"] for message in sent[1:])
+        return Answer(sent[0]["status"], sent[0]["headers"], content)
+
+    async def get(self, target: str | bytes, **options: Any) -> Answer:
+        return await self.call("GET", target, **options)
+
+    async def post(self, target: str, body: object, **options: Any) -> Answer:
+        raw = body if isinstance(body, bytes | list) else json.dumps(body).encode()
+        return await self.call("POST", target, raw, **options)
+
+
+class UseCases:
+    """Stands for a module of use cases: ``answers`` by name; whatever else is asked for, there is none of it."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[..., Any]] = {}
+        self.asked: list[tuple[str, tuple[object, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:1].isupper():
+            return SimpleNamespace
+
+        async def use_case(*arguments: object) -> object:
+            self.asked.append((name, arguments))
+            if name in self.answers:
+                return self.answers[name](*arguments)
+            raise errors.NotFound("there is none")
+
+        return use_case

@@ -1,0 +1,103 @@
+"""Whether the service is well, said in time whatever hangs."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.domain import errors
+from pixconnect.usecases import health
+from pixconnect.usecases.health import HealthWatch, check_webhooks
+
+
+async def fine() -> None:
+    pass
+
+
+async def broken() -> None:
+    raise ConnectionRefusedError("postgresql://admin:secret@10.0.0.1/")
+
+
+async def refused() -> None:
+    raise errors.ServiceUnavailable("the rail cannot be reached")
+
+
+async def stubborn() -> None:
+    """Neither comes back nor lets itself be cancelled."""
+    while True:
+        try:
+            await asyncio.sleep(0.2)
+            return
+        except asyncio.CancelledError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("database", "rail", "status"),
+    [(fine, fine, "healthy"), (fine, refused, "degraded"), (broken, fine, "unhealthy"), (broken, refused, "unhealthy")],
+)
+async def test_without_the_database_it_is_unhealthy_and_otherwise_degraded(
+    database: health.Check, rail: health.Check, status: str
+) -> None:
+    found = await HealthWatch({"database": database, "rail": rail}, SystemClock()).read_health()
+    assert found.status == status
+    assert list(found.checks) == ["database", "rail"]
+
+
+async def test_an_error_names_no_address_and_no_secret() -> None:
+    found = await HealthWatch({"database": broken, "rail": refused}, SystemClock()).read_health()
+    assert found.checks["database"].error == "cannot be reached"
+    assert found.checks["rail"].error == "the rail cannot be reached"
+
+
+async def test_what_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.05)
+    started_s = time.monotonic()
+    found = await HealthWatch({"database": stubborn, "rail": stubborn, "webhooks": fine}, SystemClock()).read_health()
+    assert time.monotonic() - started_s < 0.15
+    assert found.status == "unhealthy"
+    assert found.checks["rail"].error == "no answer within 0.05 s"
+    assert found.checks["webhooks"].status == "healthy"
+    await asyncio.sleep(0.3)
+
+
+async def test_those_who_ask_together_share_one_look() -> None:
+    looks_count = 0
+
+    async def count() -> None:
+        nonlocal looks_count
+        looks_count += 1
+        await asyncio.sleep(0.02)
+
+    watch = HealthWatch({"database": count}, SystemClock())
+    await asyncio.gather(*(watch.read_health() for _ in range(50)))
+    assert looks_count == 1
+    await watch.read_health()
+    assert looks_count == 2
+
+
+async def test_one_who_stops_waiting_does_not_stop_the_others() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(0.05)
+
+    watch = HealthWatch({"database": slow}, SystemClock())
+    first, second = asyncio.create_task(watch.read_health()), asyncio.create_task(watch.read_health())
+    await asyncio.sleep(0.01)
+    first.cancel()
+    assert (await second).status == "healthy"
+
+
+@pytest.mark.parametrize(("age_s", "is_fine"), [(None, True), (59, True), (61, False)])
+async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: int | None, is_fine: bool) -> None:
+    clock = SystemClock()
+
+    async def read_oldest_due():  # noqa: ANN202
+        return None if age_s is None else clock.now() - timedelta(seconds=age_s)
+
+    if is_fine:
+        await check_webhooks(read_oldest_due, clock)
+    else:
+        with pytest.raises(errors.ServiceUnavailable, match="has waited for 61 s"):
+            await check_webhooks(read_oldest_due, clock)

@@ -1,0 +1,266 @@
+"""What the owner of endpoints can do with them, with their deliveries, and with the events."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.listing import Span
+from pixconnect.domain.webhook import EndpointChange, EndpointRequest
+from pixconnect.usecases import delivery, webhook
+from support import identity, postgres
+from support.webhooks import SECRET, World, answering, eventually, open_receiver, open_world, running_worker
+
+URL = "http://127.0.0.1:9/hook"
+
+
+@pytest.fixture
+async def world(database: postgres.Addresses) -> AsyncIterator[World]:
+    async with open_world(database) as opened:
+        yield opened
+
+
+async def stranger(world: World) -> Caller:
+    holder = await identity.make_holder(world.context, "2002")
+    return Caller(client_id="others", holder_id=holder.id, scopes=frozenset())
+
+
+def make_request(**changes: Any) -> EndpointRequest:
+    """Valid by default."""
+    fields: dict[str, Any] = {"url": URL, "secret": SECRET, "event_types": ["qrcode.pending"]}
+    return EndpointRequest(**(fields | changes))
+
+
+async def test_an_endpoint_is_created_active_and_found_again(world: World) -> None:
+    made = await webhook.create_endpoint(world.context, world.caller, make_request())
+    assert (made.url, made.event_types, made.status) == (URL, ("qrcode.pending",), "active")
+    assert made.created_at == made.modified_at
+    assert await webhook.read_endpoint(world.context, world.caller, made.id) == made
+    assert (await webhook.list_endpoints(world.context, world.caller, Span())).items == [made]
+
+
+async def test_the_secret_is_sealed_and_bound_to_its_endpoint(world: World) -> None:
+    first, second = [await world.add_endpoint(URL) for _ in range(2)]
+    (row, _) = await world.fetch("select secret::text from webhook_endpoint order by id")
+    assert SECRET.encode().hex() not in row["secret"]
+    moved = structs.replace(second, secret_sealed=first.secret_sealed)
+    with pytest.raises(Exception, match="sealed"):
+        delivery.open_secrets(world.context.secret_box, moved, world.context.clock.now())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"event_types": []}, errors.BadRequest),
+        ({"event_types": ["qrcode.paid"]}, errors.BadRequest),
+        ({"event_types": ["qrcode.pending"] * 2}, errors.BadRequest),
+        ({"secret": "s" * 15}, errors.BadRequest),
+        ({"url": "ftp://shop.example/"}, errors.InvalidWebhookUrl),
+        ({"url": "https://10.0.0.1/"}, errors.InvalidWebhookUrl),
+        ({"url": "https://shop.example/", "secret": "short"}, errors.BadRequest),
+    ],
+)
+async def test_a_bad_endpoint_is_refused_and_nothing_is_made(
+    world: World, changes: dict[str, Any], error: type[errors.Refusal]
+) -> None:
+    with pytest.raises(error):
+        await webhook.create_endpoint(world.context, world.caller, make_request(**changes))
+    assert (await webhook.list_endpoints(world.context, world.caller, Span())).total_count == 0
+
+
+async def test_a_holder_can_have_twenty_endpoints(world: World) -> None:
+    for _ in range(20):
+        await world.add_endpoint(URL)
+    with pytest.raises(errors.LimitExceeded):
+        await webhook.create_endpoint(world.context, world.caller, make_request(url="https://10.0.0.1/"))
+    await webhook.create_endpoint(world.context, await stranger(world), make_request())
+
+
+async def test_endpoints_of_others_look_absent(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    await world.announce([1])
+    other, now = await stranger(world), world.context.clock.now()
+    (row,) = await world.fetch("select id from delivery")
+    for attempt in (
+        webhook.read_endpoint(world.context, other, endpoint.id),
+        webhook.change_endpoint(world.context, other, endpoint.id, EndpointChange(status="inactive")),
+        webhook.delete_endpoint(world.context, other, endpoint.id),
+        webhook.list_deliveries(world.context, other, endpoint.id, None, Span()),
+        webhook.redeliver_unacknowledged(world.context, other, endpoint.id, now),
+        webhook.replay_events(world.context, other, endpoint.id, now, now),
+        webhook.read_delivery(world.context, other, row["id"]),
+        webhook.redeliver(world.context, other, row["id"]),
+        webhook.read_endpoint(world.context, world.caller, 999),
+        webhook.read_delivery(world.context, world.caller, 999),
+    ):
+        with pytest.raises(errors.NotFound):
+            await attempt
+    assert (await webhook.list_endpoints(world.context, other, Span())).total_count == 0
+    assert (await webhook.list_events(world.context, other, Span())).total_count == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (EndpointChange(), errors.BadRequest),
+        (EndpointChange(event_types=[]), errors.BadRequest),
+        (EndpointChange(secret="s" * 257), errors.BadRequest),
+        (EndpointChange(url="https://10.0.0.1/"), errors.InvalidWebhookUrl),
+    ],
+)
+async def test_a_bad_change_is_refused_and_nothing_is_changed(
+    world: World, change: EndpointChange, error: type[errors.Refusal]
+) -> None:
+    endpoint = await world.add_endpoint(URL)
+    with pytest.raises(error):
+        await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+    assert await webhook.read_endpoint(world.context, world.caller, endpoint.id) == endpoint
+
+
+async def test_a_change_changes_what_it_names(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    change = EndpointChange(url=URL + "2", event_types=["refund.in.error"], status="inactive")
+    changed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+    assert (changed.url, changed.event_types, changed.status) == (URL + "2", ("refund.in.error",), "inactive")
+    assert changed.secret_sealed == endpoint.secret_sealed
+    assert changed.modified_at > endpoint.modified_at == changed.created_at
+
+
+async def test_the_same_secret_again_changes_nothing(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    change = EndpointChange(secret=SECRET)
+    assert await webhook.change_endpoint(world.context, world.caller, endpoint.id, change) == endpoint
+
+
+async def test_of_several_old_secrets_the_last_signs_too(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    for secret in ("the second secret", "the third secret"):
+        endpoint = await webhook.change_endpoint(
+            world.context, world.caller, endpoint.id, EndpointChange(secret=secret)
+        )
+    now = world.context.clock.now()
+    box = world.context.secret_box
+    assert delivery.open_secrets(box, endpoint, now) == ["the third secret", "the second secret"]
+    assert delivery.open_secrets(box, endpoint, now + timedelta(hours=24)) == ["the third secret"]
+
+
+async def test_a_deleted_endpoint_is_gone_and_told_once_more(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    assert await webhook.delete_endpoint(world.context, world.caller, endpoint.id) == endpoint
+    with pytest.raises(errors.NotFound):
+        await webhook.delete_endpoint(world.context, world.caller, endpoint.id)
+
+
+async def test_deliveries_are_listed_newest_first_and_by_status(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    for number in range(1, 6):
+        await world.announce([number])
+    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
+    page = await webhook.list_deliveries(
+        world.context, world.caller, endpoint.id, None, Span(page=2, page_size=2)
+    )
+    assert ([found.id for found in page.items], page.total_count) == ([3, 2], 5)
+    page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "failed", Span())
+    assert ([found.id for found in page.items], page.total_count) == ([4, 2], 2)
+    assert page.items[0].attempts == ()
+    later = Span(initial_at=world.context.clock.now())
+    assert (await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, later)).total_count == 0
+
+
+async def test_events_are_kept_and_listed_whether_or_not_anybody_is_told(world: World) -> None:
+    made = [event for number in (1, 2, 3) for event in await world.announce([number])]
+    page = await webhook.list_events(world.context, world.caller, Span(page_size=2))
+    assert (page.items, page.total_count) == ([made[2], made[1]], 3)
+
+
+async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(world: World) -> None:
+    async with open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await eventually(lambda: _are(world, delivered=1))
+        receiver.behave = answering(500)
+        (row,) = await world.fetch("select id from delivery")
+        again = await webhook.redeliver(world.context, world.caller, row["id"])
+        assert again.status == "pending"
+        await receiver.wait_for(2)
+        await eventually(lambda: _attempts(world, 2))
+        found = await webhook.read_delivery(world.context, world.caller, row["id"])
+    assert [attempt.number for attempt in found.attempts] == [1, 2]
+    assert found.endpoint_id == endpoint.id
+    assert found.due_at is not None
+    assert found.due_at - found.attempts[1].started_at < timedelta(seconds=7)
+
+
+async def test_redelivery_of_a_pending_one_tries_now(world: World) -> None:
+    async with open_receiver(answering(500)) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await eventually(lambda: _attempts(world, 1))
+        (row,) = await world.fetch("select id from delivery")
+        await webhook.redeliver(world.context, world.caller, row["id"])
+        await receiver.wait_for(2, seconds=3)
+
+
+async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_call(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    for number in range(1, 6):
+        await world.announce([number])
+    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
+    await world.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
+    (row,) = await world.fetch("select created_at from delivery where id = 2")
+    count = await webhook.redeliver_unacknowledged(world.context, world.caller, endpoint.id, row["created_at"])
+    assert count == 3
+    rows = await world.fetch("select id from delivery where status = 'pending' order by id")
+    assert [row["id"] for row in rows] == [2, 3, 4]
+
+
+async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(world: World) -> None:
+    made = [event for number in (1, 2, 3, 4) for event in await world.announce([number])]
+    await world.announce([2], "qrcode.approved")
+    async with open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        span = (made[1].created_at, made[3].created_at)
+        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *span) == 3
+        await receiver.wait_for(3)
+        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *span) == 3
+        await receiver.wait_for(6)
+        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *reversed(span)) == 0
+    assert sorted(request.event["id"] for request in receiver.received) == sorted(
+        2 * [event.id for event in made[1:]]
+    )
+
+
+async def test_replay_to_an_endpoint_that_is_not_active_waits(world: World) -> None:
+    (event,) = await world.announce([1])
+    async with open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="inactive"))
+        now = world.context.clock.now()
+        assert await webhook.replay_events(world.context, world.caller, endpoint.id, event.created_at, now) == 1
+        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="active"))
+        await receiver.wait_for(1)
+
+
+async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(world: World) -> None:
+    await world.add_endpoint(URL)
+    await world.announce([1])
+    day = timedelta(days=1)
+    await world.context.pool.execute("update delivery set due_at = due_at + $1, modified_at = modified_at + $1", day)
+    await world.announce([2])
+    now = world.context.clock.now()
+    async with world.context.pool.acquire() as connection, connection.transaction():
+        await delivery.move_back(connection, now, day)
+    rows = await world.fetch("select due_at <= $1 as is_due from delivery", now)
+    assert [row["is_due"] for row in rows] == [True, True]
+
+
+async def _are(world: World, **expected: int) -> bool:
+    return await world.statuses() == expected
+
+
+async def _attempts(world: World, count: int) -> bool:
+    return len(await world.fetch("select from delivery_attempt")) >= count

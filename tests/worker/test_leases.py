@@ -1,0 +1,157 @@
+"""Slots are held by one worker at a time, whatever dies or sleeps."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from pixconnect.foundation.pool import connect
+from pixconnect.usecases import lease
+from support import postgres
+
+Connection = asyncpg.Connection
+
+
+@pytest.fixture
+async def connections(database: postgres.Addresses) -> AsyncIterator[list[Connection]]:
+    opened = [
+        await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="worker")
+        for _ in range(4)
+    ]
+    yield opened
+    for connection in opened:
+        connection.terminate()
+
+
+async def renew(connection: Connection, worker_id: int, given_back: list[int] | None = None) -> lease.Standing:
+    standing = await lease.renew(connection, worker_id, given_back or [], None)
+    assert standing is not None
+    return standing
+
+
+async def test_the_first_worker_takes_every_slot_at_once(connections: list[Connection]) -> None:
+    standing = await renew(connections[0], await lease.join(connections[0]))
+    assert sorted(standing.epochs) == list(range(256))
+    assert set(standing.epochs.values()) == {1}
+
+
+async def test_workers_share_evenly_once_slots_are_given_back(connections: list[Connection]) -> None:
+    ids = [await lease.join(connection) for connection in connections[:3]]
+    first = await renew(connections[0], ids[0])
+    assert (len(first.epochs), first.workers_count, first.share_count) == (86, 3, 86)
+    assert len((await renew(connections[1], ids[1])).epochs) == 86
+    assert len((await renew(connections[2], ids[2])).epochs) == 84
+
+
+async def test_a_latecomer_gets_its_part_as_others_give_back(connections: list[Connection]) -> None:
+    first, second = connections[:2]
+    first_id = await lease.join(first)
+    await renew(first, first_id)
+    second_id = await lease.join(second)
+    assert (await renew(second, second_id)).epochs == {}
+    standing = await renew(first, first_id)
+    assert (len(standing.epochs), standing.share_count) == (256, 128)
+    await renew(first, first_id, sorted(standing.epochs)[128:])
+    taken = (await renew(second, second_id)).epochs
+    assert sorted(taken) == list(range(128, 256))
+    assert set(taken.values()) == {2}
+
+
+async def test_the_slots_of_a_worker_whose_connection_is_gone_are_free_at_once(connections: list[Connection]) -> None:
+    first, second = connections[:2]
+    await renew(first, await lease.join(first))
+    second_id = await lease.join(second)
+    await renew(second, second_id)
+    first.terminate()
+    async with asyncio.timeout(2):
+        while len((await renew(second, second_id)).epochs) < 256:
+            await asyncio.sleep(0.01)
+
+
+async def test_the_slots_of_a_worker_that_sleeps_are_free_after_its_lease(connections: list[Connection]) -> None:
+    first, second = connections[:2]
+    first_id = await lease.join(first)
+    await renew(first, first_id)
+    await first.execute("update worker set expires_at = clock_timestamp() - interval '1 ms'")
+    second_id = await lease.join(second)
+    assert len((await renew(second, second_id)).epochs) == 256
+    assert await lease.renew(first, first_id, [], None) is None
+
+
+async def test_a_lease_that_ran_out_cannot_be_renewed_even_if_nobody_took_over(connections: list[Connection]) -> None:
+    first_id = await lease.join(connections[0])
+    await renew(connections[0], first_id)
+    await connections[0].execute("update worker set expires_at = clock_timestamp()")
+    assert await lease.renew(connections[0], first_id, [], None) is None
+
+
+async def test_a_record_is_refused_after_a_takeover(connections: list[Connection]) -> None:
+    first, second = connections[:2]
+    standing = await renew(first, await lease.join(first))
+    await first.execute("delete from worker")
+    await renew(second, await lease.join(second))
+    async with first.transaction():
+        with pytest.raises(lease.LeaseLost):
+            await lease.fence(first, {7: standing.epochs[7]})
+
+
+async def test_a_takeover_waits_for_a_record_under_way_and_takes_the_rest(connections: list[Connection]) -> None:
+    first, second = connections[:2]
+    standing = await renew(first, await lease.join(first))
+    async with connections[2].transaction():
+        await lease.fence(connections[2], {7: standing.epochs[7]})
+        await first.execute("delete from worker")
+        second_id = await lease.join(second)
+        taken = await renew(second, second_id)
+        assert sorted(taken.epochs) == [slot for slot in range(256) if slot != 7]
+    assert len((await renew(second, second_id)).epochs) == 256
+
+
+async def test_renewing_does_not_wait_for_records_under_way(connections: list[Connection]) -> None:
+    first_id = await lease.join(connections[0])
+    standing = await renew(connections[0], first_id)
+    async with connections[1].transaction():
+        await lease.fence(connections[1], standing.epochs)
+        await connections[0].execute("set lock_timeout = 100")
+        await renew(connections[0], first_id)
+
+
+async def test_workers_that_come_and_go_at_once_never_share_a_slot(database: postgres.Addresses) -> None:
+    held: dict[int, dict[int, int]] = {}
+
+    async def live(number: int) -> None:
+        for _ in range(3):
+            connection = await connect(
+                database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
+            )
+            worker_id = await lease.join(connection)
+            for _ in range(6):
+                standing = await lease.renew(connection, worker_id, [], None)
+                assert standing is not None
+                held[worker_id] = standing.epochs
+                surplus = sorted(standing.epochs)[standing.share_count :]
+                for slot in surplus:
+                    del held[worker_id][slot]
+                await lease.renew(connection, worker_id, surplus, None)
+                await asyncio.sleep(0.005 * number)
+            del held[worker_id]
+            connection.terminate()
+
+    await asyncio.gather(*(live(number) for number in range(4)))
+    rows = await _all_leases(database)
+    assert len(rows) == 256
+    assert held == {}
+
+
+async def _all_leases(database: postgres.Addresses) -> list[asyncpg.Record]:
+    connection = await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="reader")
+    try:
+        return await connection.fetch("select slot, epoch from slot_lease")
+    finally:
+        await connection.close()
+
+
+def test_a_lease_lasts_fifteen_seconds() -> None:
+    assert timedelta(seconds=lease.LEASE_S) == timedelta(seconds=15)

@@ -66,10 +66,18 @@ def installed(home: Path | None = None, **settings: str) -> Iterator[Installatio
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-") as folder:
         os.chmod(folder, 0o711)
         where = home or Path(folder) / "home"
-        environment = {**os.environ, "PIXCONNECT_HOME": str(where), "PORT": "0", "PIXCONNECT_LOG_LEVEL": "warning", **settings}
+        environment = {
+            **os.environ,
+            "PIXCONNECT_HOME": str(where),
+            "PORT": "0",
+            "PIXCONNECT_LOG_LEVEL": "warning",
+            **settings,
+        }
         started_s = time.monotonic()
         (where / "sandbox.json").unlink(missing_ok=True)
-        process = subprocess.Popen([sys.executable, "-m", "pixconnect", "run"], env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pixconnect", "run"], env=environment, stdout=subprocess.DEVNULL
+        )
         try:
             while not (where / "sandbox.json").exists():
                 if process.poll() is not None or time.monotonic() - started_s > STARTUP_TIMEOUT_S:
@@ -119,12 +127,14 @@ def descendants(pid: int) -> list[int]:
 
 
 def kind_of(pid: int) -> str:
+    """Which part of the service a process is."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    for word, kind in {"serve": "api", " work": "worker", "sandbox": "sandbox", "postgres": "postgres"}.items():
+    for word, kind in {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", "postgres": "postgres"}.items():
         if word in command:
             return kind
     return "other"
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What was used between two readings."""
     return {name: value - before.get(name, 0.0) for name, value in after.items()}

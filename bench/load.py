@@ -40,7 +40,16 @@ def wrk(base_url: str, script: str, *, connections: int, seconds: float, **envir
     program = shutil.which("wrk")
     if program is None:
         raise SystemExit("bench: install wrk first (Debian: apt-get install wrk)")
-    command = [program, "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", str(HERE / script), base_url]
+    command = [
+        program,
+        "-t1",
+        f"-c{connections}",
+        f"-d{round(seconds)}s",
+        "--latency",
+        "-s",
+        str(HERE / script),
+        base_url,
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -76,7 +85,9 @@ class Pgbench:
 
     def measure(self, seconds: float, clients: int = 16) -> float:
         """Transactions a second."""
-        text = self._run("pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench")
+        text = self._run(
+            "pgbench", "-N", "-M", "prepared", "-c", str(clients), "-j", "2", "-T", str(round(seconds)), "bench"
+        )
         return float(_find(r"tps = ([\d.]+)", text))
 
     def _run(self, program: str, *arguments: str) -> str:

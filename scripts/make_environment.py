@@ -108,6 +108,8 @@ def find_package_here() -> None:
     command = ENVIRONMENT / "bin" / "pixconnect"
     command.write_text(COMMAND.format(python=PYTHON))
     command.chmod(0o755)
+    # Or the first start's processes would all compile the same files at once.
+    subprocess.run([PYTHON, "-m", "compileall", "-q", ROOT / "src"], check=False)
 
 
 def say(text: str) -> None:

@@ -228,7 +228,7 @@ def half_signature(outside: Outside) -> str:
         (lambda o: forge(o, alg="none"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="HS256"), "algorithm of the scheme"),
         (lambda o: forge(o, alg="EdDSA"), "algorithm of the scheme"),
-        (lambda o: forge(o, alg="ES256", crit=["exp"], exp=1), "crit"),
+        (lambda o: forge(o, alg="ES256", crit=["exp"], exp=1), "not understood"),
         (lambda o: forge(o, alg="ES256", **{"x5t#S256": None}), "names no certificate"),
         (lambda o: forge(o, alg="RS256"), "not used for RS256"),
         (lambda o: forge(o, alg="ES384"), "not used for ES384"),

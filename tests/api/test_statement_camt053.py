@@ -81,7 +81,7 @@ ODD = [
     [make_line(counterparty=Counterparty(name="N" * 255, tax_id="12ABC34501DE35", ispb="A1B2C3D4"))],
     [make_line(counterparty=Counterparty(name="", tax_id="12345678909", ispb="99999004"))],
     [make_refund_line(description=" \x01\r\n<&>" + "é" * 134), make_refund_line(description="")],
-    [make_deposit_line(id=2**53 - 1, amount_cents=999_999_999_999, running_balance_cents=2**62)],
+    [make_deposit_line(id=2**53 - 1, amount_cents=999_999_999_999, running_balance_cents=10**18 - 1)],
 ]
 
 
@@ -142,4 +142,4 @@ def test_no_description_breaks_the_document(description: str) -> None:
     found = text_of(entry, "NtryDtls/TxDtls/RmtInf/Ustrd")
     assert found is not None
     assert len(found) == len(description)
-    assert all(there == letter or there == "\ufffd" for there, letter in zip(found, description, strict=True))
+    assert all(there in (letter, "\ufffd") for there, letter in zip(found, description, strict=True))

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-pytest.register_assert_rewrite("conformance.rail")
-
 from conformance.rail import Fate, RailConformance, RailUnderTest
 from conformance.wire import BreakableWire
 from pixconnect.adapters.rail_sandbox import SandboxRail

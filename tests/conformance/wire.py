@@ -63,7 +63,11 @@ class BreakableWire:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        far_reader, far_writer = await asyncio.open_connection(*self._far_end)
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._far_end)
+        except OSError:
+            writer.transport.abort()
+            return
         ends = (writer, far_writer)
         self._writers.update(ends)
         answers_lost = asyncio.Event()

@@ -87,6 +87,17 @@ async def test_tables_of_a_newer_version_are_left_alone(home_folder: Path) -> No
         await EmbeddedPostgres(home_folder).start()
 
 
+async def test_data_without_its_passwords_is_left_alone(home_folder: Path) -> None:
+    async with running(home_folder):
+        pass
+    (home_folder / "postgres.json").write_text("{")
+    with pytest.raises(PostgresUnavailableError, match=r"postgres\.json is damaged: restore it"):
+        EmbeddedPostgres(home_folder)
+    (home_folder / "postgres.json").unlink()
+    with pytest.raises(PostgresUnavailableError, match=r"postgres\.json is missing: restore it"):
+        EmbeddedPostgres(home_folder)
+
+
 async def test_two_never_share_the_data(home_folder: Path) -> None:
     async with running(home_folder) as postgres:
         with pytest.raises(PostgresUnavailableError, match="another instance"):
@@ -183,7 +194,7 @@ async def test_everything_killed_while_a_query_runs_starts_again_at_once(home_fo
     end(child)
     started_at = time.monotonic()
     async with running(home_folder, durable=True) as postgres:
-        assert time.monotonic() - started_at < 5
+        assert time.monotonic() - started_at < 20, "well below the 30 s after which it gives up"
         assert await ask(postgres.owner_url, "select count(*) from kept") == 1
         busy = "select count(*) from pg_stat_activity where query like '%generate_series(1, 1000%'"
         assert await ask(postgres.owner_url, f"{busy} and pid <> pg_backend_pid()") == 0

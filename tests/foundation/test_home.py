@@ -19,6 +19,13 @@ def test_a_home_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
         Home(tmp_path, "1.0.0")
 
 
+def test_a_damaged_home_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "home.json").write_text("{")
+    with pytest.raises(HomeError, match=r"home\.json is damaged: restore it"):
+        Home(tmp_path, "1.0.0")
+    assert (tmp_path / "home.json").read_text() == "{"
+
+
 def test_a_home_under_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "home"):

@@ -4,12 +4,14 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import pytest
 
-from pixconnect.domain.rail import AlreadyKnown, NotTaken, Settled, Taken
+from pixconnect.domain.rail import AlreadyKnown, NotTaken, Settled, Taken, Unknown
 from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewKey, NewQrCode, SandboxUnavailable
+from pixconnect.sandbox import tables
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import SandboxProcess, order, outside_transfer, reports_of
@@ -118,3 +120,21 @@ async def test_told_to_stop_it_lets_go_of_those_who_wait(process: SandboxProcess
         assert await waiting == []
         assert asyncio.get_running_loop().time() - start < 2
     await process.start()
+
+
+async def test_what_was_written_by_a_connection_that_broke_is_reported_all_the_same(
+    database: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = tables.insert_orders
+
+    async def insert_and_break(*arguments: Any) -> set[str]:
+        await insert(*arguments)
+        raise asyncpg.ConnectionDoesNotExistError
+
+    one = order()
+    async with support.running(database.service_url) as sandbox:
+        with monkeypatch.context() as broken:
+            broken.setattr(tables, "insert_orders", insert_and_break)
+            assert await sandbox.rail.submit([one]) == [Unknown()]
+        assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
+        assert [report.report_id for report in await reports_of(sandbox.rail, 1)] == [one.end_to_end_id]

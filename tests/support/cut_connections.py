@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
@@ -26,6 +26,7 @@ class Wire:
     Attributes:
         cuts: What to do with the next commits, one each.
         is_away: No connection gets through, and those that are there end at their next word.
+        is_away_after_cut: A cut is the last that is heard of the server.
         cuts_count: How many commits were cut.
     """
 
@@ -40,22 +41,49 @@ class Wire:
         self.cuts_count = 0
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_away:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self.is_away:
-            writer.transport.abort()
-            return
         server_reader, server_writer = await asyncio.open_unix_connection(self._server_socket)
         answers = asyncio.create_task(_pass_on(server_reader, writer))
         try:
-            await self._pass_questions(reader, server_writer, server_reader, answers)
+            while chunk := await reader.read(65536):
+                if self.is_away:
+                    break
+                if self.cuts and _COMMIT in chunk:
+                    answers.cancel()
+                    await asyncio.wait([answers])
+                    await self._cut(chunk, writer, server_reader, server_writer)
+                    break
+                server_writer.write(chunk)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client or the test has gone
         finally:
             answers.cancel()
             for side in (writer, server_writer):
                 side.transport.abort()
-            await asyncio.wait([answers])
+
+    async def _cut(
+        self,
+        commit: bytes,
+        writer: asyncio.StreamWriter,
+        server_reader: asyncio.StreamReader,
+        server_writer: asyncio.StreamWriter,
+    ) -> None:
+        cut = self.cuts.pop(0)
+        self.cuts_count += 1
+        self.is_away = self.is_away_after_cut
+        if cut == "before":
+            return
+        if cut == "late":
+            writer.transport.abort()
+            await asyncio.sleep(self.LATE_S)
+        server_writer.write(commit)
+        await server_reader.read(65536)
 
     async def end(self) -> None:
         for task in list(self._tasks):
@@ -63,39 +91,25 @@ class Wire:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _pass_questions(
-        self,
-        reader: asyncio.StreamReader,
-        server_writer: asyncio.StreamWriter,
-        server_reader: asyncio.StreamReader,
-        answers: "asyncio.Task[None]",
-    ) -> None:
-        with suppress(ConnectionError):
-            while chunk := await reader.read(65536):
-                if self.is_away:
-                    return
-                if self.cuts and _COMMIT in chunk:
-                    await self._cut(chunk, server_writer, server_reader, answers)
-                    return
-                server_writer.write(chunk)
 
-    async def _cut(
-        self,
-        chunk: bytes,
-        server_writer: asyncio.StreamWriter,
-        server_reader: asyncio.StreamReader,
-        answers: "asyncio.Task[None]",
-    ) -> None:
-        cut = self.cuts.pop(0)
-        self.cuts_count += 1
-        self.is_away = self.is_away_after_cut
-        answers.cancel()
-        await asyncio.wait([answers])
-        if cut == "before":
-            return
-        finish = asyncio.create_task(self._finish(chunk, server_writer, server_reader, 0 if cut == "after" else self.LATE_S))
-        self._tasks.add(finish)
-        finish.add_done_callback(self._tasks.discard)
-        if cut == "after":
-            await finish
-            return
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while chunk := await reader.read(65536):
+            writer.write(chunk)
+        writer.close()
+
+
+@asynccontextmanager
+async def open_wire(database: Addresses) -> AsyncIterator[tuple[Wire, Addresses]]:
+    """A wire to a database, and the addresses at which the service finds its near end."""
+    server_folder = parse_qs(urlsplit(database.service_url).query)["host"][0]
+    folder = Path(tempfile.mkdtemp(prefix="wire-"))
+    wire = Wire(f"{server_folder}/{_SOCKET_NAME}")
+    listener = await asyncio.start_unix_server(wire.accept, folder / _SOCKET_NAME)
+    near_url = database.service_url.replace(server_folder, str(folder))
+    try:
+        yield wire, msgspec.structs.replace(database, service_url=near_url)
+    finally:
+        listener.close()
+        await wire.end()
+        shutil.rmtree(folder)

@@ -146,7 +146,7 @@ async def serving(routes: dict[str, Route]) -> AsyncIterator[tuple[int, list[str
                     writer.write(route)
                 else:
                     await route(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

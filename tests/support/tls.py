@@ -25,6 +25,7 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+        (folder / "ca.pem").write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def client_context(self) -> ssl.SSLContext:
         pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()

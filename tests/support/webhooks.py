@@ -206,7 +206,12 @@ def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName,
 
 @asynccontextmanager
 async def open_world(
-    database: postgres.Addresses, *, clock: Any = None, lookup: Lookup | None = None, **limits: float
+    database: postgres.Addresses,
+    *,
+    clock: Any = None,
+    lookup: Lookup | None = None,
+    account_number: str = "1001",
+    **limits: float,
 ) -> AsyncIterator[World]:
     """A process with one holder; its receivers are real, on loopback."""
     async with AsyncExitStack() as stack:
@@ -230,7 +235,7 @@ async def open_world(
             wake_workers=wake_workers,
         )
         await identity.start_keyring(context)
-        holder = await identity.make_holder(context)
+        holder = await identity.make_holder(context, account_number)
         caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
         yield World(context=context, caller=caller, addresses=database, wakers=wakers)
 

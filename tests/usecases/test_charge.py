@@ -13,7 +13,9 @@ from pixconnect.domain.br_code import parse_br_code
 from pixconnect.domain.charge import ChargeRequest, Payer
 from pixconnect.domain.listing import Span
 from pixconnect.usecases import charge as charge_usecases
-from support.service import Service, open_holder, own_key
+from support.books import check_books
+from support.postgres import Addresses
+from support.service import Service, open_holder, open_service, own_key
 
 
 def a_request(**changes: Any) -> ChargeRequest:
@@ -135,9 +137,7 @@ async def test_a_list_has_true_totals_on_every_page_and_moves_with_states(servic
         service.clock.advance(minutes=25)
     newest_first = [charge.id for charge in reversed(made)]
     for page, size in ((1, 3), (2, 3), (3, 3), (4, 3), (1, 7), (7, 1), (8, 1)):
-        found = await charge_usecases.list_charges(
-            service.context, caller, "PENDING", Span(page=page, page_size=size)
-        )
+        found = await charge_usecases.list_charges(service.context, caller, "PENDING", Span(page=page, page_size=size))
         assert [charge.id for charge in found.items] == newest_first[(page - 1) * size : page * size]
         assert found.total_count == 7
     inner = Span(initial_at=made[2].created_at, final_at=made[5].created_at)
@@ -149,16 +149,20 @@ async def test_a_list_has_true_totals_on_every_page_and_moves_with_states(servic
     assert (await charge_usecases.list_charges(service.context, caller, "EXPIRED", Span())).total_count == 7
 
 
-async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(service: Service, caller: Caller) -> None:
-    database = service.context.pool
-    _ = database
+async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(
+    service: Service, caller: Caller, database: Addresses
+) -> None:
     requests = [a_request(external_id=f"n{n}") for n in range(64)]
-    both = await asyncio.gather(
-        *(charge_usecases.create_charge(service.context, caller, request) for request in requests),
-        *(charge_usecases.create_charge(service.context, caller, request) for request in reversed(requests)),
-    )
-    assert [charge.id for charge in both[:64]] == [charge.id for charge in reversed(both[64:])]
-    assert await count(service, "charge") == 64
+    async with open_service(database, clock=service.clock) as other:
+        ours, theirs = await asyncio.gather(
+            asyncio.gather(*(charge_usecases.create_charge(service.context, caller, request) for request in requests)),
+            asyncio.gather(
+                *(charge_usecases.create_charge(other.context, caller, request) for request in reversed(requests))
+            ),
+        )
+    assert ours == list(reversed(theirs))
+    assert (await count(service, "charge"), await count(service, "event")) == (64, 64)
+    await check_books(service)
 
 
 async def test_the_database_refuses_a_second_use_of_an_external_id(service: Service, caller: Caller) -> None:

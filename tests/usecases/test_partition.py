@@ -68,8 +68,12 @@ async def test_a_new_partition_has_the_indexes_and_serves_the_service(world: Wor
         await receiver.wait_for(1)
     rows = await world.fetch("select indexname from pg_indexes where tablename = $1", f"delivery_{DELIVERY.span}")
     assert len(rows) == 5
-    assert await world.fetch(f"select status from delivery_{DELIVERY.span}") == [("delivered",)]
-    assert len(await world.fetch(f"select from delivery_attempt_{DELIVERY_ATTEMPT.span}")) == 1
+    assert await world.fetch("select tableoid::regclass::text, status from delivery") == [
+        (f"delivery_{DELIVERY.span}", "delivered")
+    ]
+    assert await world.fetch("select tableoid::regclass::text from delivery_attempt") == [
+        (f"delivery_attempt_{DELIVERY_ATTEMPT.span}",)
+    ]
 
 
 async def test_after_a_tenth_of_the_retention_the_next_partition_is_begun(world: World) -> None:

@@ -52,7 +52,7 @@ class Header(Struct, frozen=True, kw_only=True):
     jku: str
     x5t_s256: str | None = field(default=None, name="x5t#S256")
     x5t: str | None = None
-    crit: msgspec.Raw | None = None
+    crit: object = None
 
 
 class SignedPayload(Struct, frozen=True, kw_only=True):

@@ -152,6 +152,10 @@ class OutgoingHttp:
             del self._lookups[key]
 
     async def _connection(self, target: Target, *, is_new: bool = False) -> HttpConnection:
+        if target.address is not None and not is_new:
+            kept = self._take(target, await self.resolve(target))
+            if kept is not None:
+                return kept
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 addresses = await self.resolve(target)

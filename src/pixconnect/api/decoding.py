@@ -254,7 +254,7 @@ def _read_json(body: bytes) -> object:
 
 
 def _cut(text: str) -> int:
-    if len(text) > 19:
+    if len(text) > 20:  # more than 19 digits, of which int() must not even be asked to read thousands
         return -HUGE if text.startswith("-") else HUGE
     return max(-HUGE, min(int(text), HUGE))
 

@@ -35,7 +35,7 @@ UNREAD_MAX: Final = 1024 * 1024
 STALLED_MAX_S: Final = 30
 KEEP_ALIVE_S: Final = 75
 CONNECTIONS_MAX: Final = 10_000
-GRACE_S: Final = 4
+GRACE_S: Final = 2.5
 """How long requests under way may go on after the server was told to stop."""
 
 _STATUS_LINES: Final = {
@@ -189,6 +189,9 @@ class Connection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._is_in_head = False
         self._head_octets = 0
+        """Of the head that is being read, without the piece in which it began..."""
+        self._piece_octets = 0
+        """...which may hold the end of the request before it, and has so many."""
         self._unread_octets = 0
         self._waits_since_s = self.loop.time()
         self._stalled_since_s = 0.0
@@ -215,6 +218,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes, of which the head's are counted here: the parser would gather any number of them."""
+        self._piece_octets = len(data)
         if self._is_in_head:
             self._head_octets += len(data)
         try:
@@ -256,7 +260,7 @@ class Connection(asyncio.Protocol):
         self._is_in_head = False
         if self.transport.is_closing():
             return
-        if len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers) > HEAD_MAX:
+        if self._head_octets + self._piece_octets > HEAD_MAX and self._measure_head() > HEAD_MAX:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return
         raw_path, query = _split(self._url)
@@ -337,6 +341,9 @@ class Connection(asyncio.Protocol):
         self._task = task = self.loop.create_task(exchange.run(self._app))
         self.server_state.tasks.add(task)
         task.add_done_callback(self.server_state.tasks.discard)
+
+    def _measure_head(self) -> int:
+        return len(self._url) + sum(len(name) + len(value) + 4 for name, value in self._headers)
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Answer what is no request of HTTP/1.1 within our limits, and hang up."""

@@ -89,7 +89,8 @@ def cut_at_lines(root: Node) -> tuple[bytes, bytes]:
 
 def write_lines(lines: Sequence[StatementLine], append_line: Callable[[Node, StatementLine], None]) -> bytes:
     """Some of the lines, without anything around them."""
-    around = _etree.Element("lines")
+    around = _etree.Element(_LINES)
+    around.text = ""  # or, without lines, it would be written as one tag
     for line in lines:
         append_line(around, line)
     return (

@@ -16,7 +16,6 @@ _VERBS = (
     ("client", "client:app", "The OAuth clients of holders."),
     ("key", "key:app", "The Pix keys of holders."),
     ("signing-key", "signing_key:app", "The keys that sign tokens, QR codes and webhooks."),
-    ("transfer", "transfer:app", "Transfers that need a person."),
 )
 
 app = App(

@@ -13,6 +13,7 @@ In the sandbox loopback may be reached too, but only by those who write it: a na
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal
 from urllib.parse import quote
@@ -156,11 +157,18 @@ def check_addresses(target: Target, addresses: Sequence[str]) -> list[Address]:
     """
     if not addresses:
         raise TargetRefused("has a host without addresses")
-    parsed = [ip_address(text) for text in addresses]
-    for address in parsed:
-        if not (_is_loopback(address) if target.is_loopback_allowed else is_public(address)):
+    judged = [_judge(text) for text in addresses]
+    for address, address_is_public, is_loopback in judged:
+        if not (is_loopback if target.is_loopback_allowed else address_is_public):
             raise TargetRefused(f"leads to {address}, which is not a public address")
-    return parsed
+    return [address for address, *_ in judged]
+
+
+@lru_cache(maxsize=4096)
+def _judge(text: str) -> tuple[Address, bool, bool]:
+    """An address, whether it is public, and whether it is loopback; what an address is never changes."""
+    address = ip_address(text)
+    return address, is_public(address), _is_loopback(address)
 
 
 def is_public(address: Address) -> bool:

@@ -65,7 +65,11 @@ class Home:
     def _recognise(self, version: str) -> None:
         found = self.read("home.json")
         if found is not None:
-            mark = msgspec.json.decode(found, type=_Mark)
+            try:
+                mark = msgspec.json.decode(found, type=_Mark)
+            except msgspec.DecodeError:
+                self.close()
+                raise HomeError(f"{self.path / 'home.json'} is damaged: restore it from a backup") from None
             if mark.format > FORMAT:
                 self.close()
                 raise HomeError(

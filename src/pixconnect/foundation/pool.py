@@ -18,6 +18,9 @@ LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
 
+_QUERIES_MAX = 50_000_000
+"""After so many a connection is replaced; each replacement prepares all statements anew."""
+
 
 async def open_pool(url: str, *, role: str | None, schema: str, connections_max: int, name: str) -> "Pool":
     """Open a pool of connections.
@@ -43,8 +46,17 @@ async def open_pool(url: str, *, role: str | None, schema: str, connections_max:
         command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
         timeout=5,
         max_inactive_connection_lifetime=300,
+        max_queries=_QUERIES_MAX,
+        reset=_keep_session,
         server_settings=_session_settings(role, schema, name),
     )
+
+
+async def _keep_session(_connection: object) -> None:
+    """Nothing: we leave no session state behind, and asking the server to forget it would be a round trip a group.
+
+    A transaction that was left open is rolled back before this is called.
+    """
 
 
 async def connect(url: str, *, role: str | None, schema: str, name: str) -> "asyncpg.Connection[asyncpg.Record]":

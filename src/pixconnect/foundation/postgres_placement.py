@@ -57,10 +57,18 @@ def settle_placement(home: Path, user: SystemUser | None, tell: Callable[[str], 
         home: An existing folder of ours.
         user: Whom the server runs as; ``None`` is us.
         tell: Hears of files that go elsewhere.
+
+    Raises:
+        PostgresUnavailableError: The record is lost or damaged, and with it the passwords.
     """
     record = home / "postgres.json"
-    if record.exists():
+    try:
         return msgspec.json.decode(record.read_bytes(), type=Placement)
+    except FileNotFoundError:
+        if (home / "postgres" / "data").exists():
+            raise PostgresUnavailableError(f"{record} is missing: restore it from a backup") from None
+    except msgspec.DecodeError:
+        raise PostgresUnavailableError(f"{record} is damaged: restore it from a backup") from None
     folder = "postgres"
     if user is not None and not can_enter(home, user):
         elsewhere = Path("/var/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(home)}"  # noqa: S108 - checked below

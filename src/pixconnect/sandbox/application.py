@@ -30,6 +30,9 @@ from pixconnect.sandbox.outside import Outside
 GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
 
+# A connection that ends between two messages of one statement confuses the driver, which calls it an error of its own.
+_DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
 _Group = Meta(max_length=GROUP_MAX)
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger()
@@ -134,7 +137,7 @@ class Application:
             return exchange.failure(422, refusal.reason, refusal.message)
         except SandboxUnavailable as error:
             return exchange.failure(503, "unavailable", str(error))
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except _DATABASE_ERRORS as error:
             _log.warning("sandbox_database_failed", path=path, reason=_first_line(error))
             return exchange.failure(500, "internal", "the database did not answer: what was asked may have been done")
 

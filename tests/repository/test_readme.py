@@ -1,0 +1,41 @@
+"""The pages that a stranger follows from top to bottom, run as they stand against a service that really runs."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import pages
+from support.installation import environment, running
+
+pytestmark = pytest.mark.journey
+
+PAGES = (pages.ROOT / "README.md", pages.ROOT / "docs" / "tutorial.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path) -> None:
+    with running(home_folder):
+        pages.run_page(page, tmp_path, _environment(home_folder))
+
+
+def test_only_what_starts_the_service_is_not_run() -> None:
+    skipped = [
+        block for page in PAGES for block in pages.read_blocks(page) if block.language == "sh" and not block.is_run
+    ]
+    assert [block.text.splitlines()[-1] for block in skipped] == ["make run", "make run"]
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """A reader's, with this very Python first on the path."""
+    python_folder = str(Path(sys.executable).parent)
+    path = os.pathsep.join([python_folder, os.environ.get("PATH", os.defpath)])
+    return {**environment(home), "PATH": path, "RECEIVER_PORT": str(_free_port())}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,284 @@
+"""No plan may read a holder's whole history to find one row, whatever PostgreSQL believes about the tables (P18).
+
+The blocks are those that the real statements fetched, counted by PostgreSQL for the transaction: so plans that were cached when
+the tables looked otherwise are judged as well.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, cast
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.listing import Span
+from pixconnect.foundation.pool import connect
+from pixconnect.store import charge as charge_store
+from pixconnect.store import ledger as ledger_store
+from pixconnect.store import order as order_store
+from pixconnect.store import refund as refund_store
+from pixconnect.store import transfer as transfer_store
+from pixconnect.store.changes import Changes
+from support.postgres import Addresses
+from support.service import FakeClock
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+HOT = 1
+ROWS_COUNT = 20_000
+GROUP = range(5_000, 5_064)
+STARTED_AT = FakeClock().now()
+LATER = STARTED_AT + timedelta(days=1)
+
+_HOLDERS = """
+    insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
+    select n, 'Maria', '52998224725', 'Sao Paulo', '0001', n::text, 'TRANSACTIONAL', now() from generate_series(1, 3) as n;
+    insert into balance (holder_id, modified_at) select id, now() from holder;
+"""
+_ROWS = "(select n, $3::bigint as holder_id, $4::timestamptz + n * interval '1 s' as at from generate_series($1::int, $2) n) r"
+_FILL: Final = (
+    f"""insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
+        created_at, modified_at, expires_at)
+    select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
+        case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at from {_ROWS}""",
+    f"""insert into transfer (id, holder_id, direction, initiation_type, external_id, fingerprint, end_to_end_id,
+        correlation_id, amount_cents, status, counterparty, slot, due_at, handed_at, settled_at, created_at, modified_at,
+        charge_id)
+    select n, holder_id, case n % 2 when 0 then 'OUT' else 'IN' end, 'KEY', case n % 2 when 0 then 't' || n end,
+        case n % 2 when 0 then ''::bytea end, 'E99999003202607011500' || lpad(n::text, 11, '0'), gen_random_uuid(), 1,
+        case when n % 100 = 0 then 'PROCESSING' else 'CONFIRMED' end,
+        '{{"account_number":"1","account_type":"CHECKING","branch":"1","ispb":"99999004","name":"A","tax_id":"1"}}', n % 256,
+        case when n % 100 = 0 then at end, case when n % 200 = 0 then at end, case when n % 100 <> 0 then at end, at, at,
+        case n % 2 when 1 then n end from {_ROWS}""",
+    f"""insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id, original_end_to_end_id,
+        correlation_id, amount_cents, status, reason, slot, due_at, handed_at, settled_at, created_at, modified_at)
+    select n, holder_id, n, 'OUT', 'r' || n, '', 'D99999003202607011500' || lpad(n::text, 11, '0'), 'E', gen_random_uuid(), 1,
+        case when n % 100 = 0 then 'PROCESSING' else 'RETURNED' end, 'MD06', n % 256, case when n % 100 = 0 then at end,
+        case when n % 200 = 0 then at end, case when n % 100 <> 0 then at end, at, at from {_ROWS}""",
+    f"""insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
+        created_at)
+    select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
+    """insert into tally (holder_id, kind, status, hour, count)
+    select holder_id, kind, status, date_trunc('hour', at, 'UTC'), count(*) from (
+        select 'charge' as kind, holder_id, status, created_at as at from charge
+        union all select 'transfer', holder_id, status, created_at from transfer
+        union all select 'refund', holder_id, status, created_at from refund
+    ) as listed where holder_id = $3 and at between $4::timestamptz + $1::int * interval '1 s'
+        and $4::timestamptz + $2::int * interval '1 s'
+    group by 1, 2, 3, 4
+    on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count""",
+)
+_BLOCKS: Final = """
+    select coalesce(sum(pg_stat_get_xact_blocks_fetched(oid)), 0)::bigint from pg_class
+    where relnamespace = 'pixconnect'::regnamespace and relkind in ('r', 'i')
+"""
+
+Statement = Callable[["Connection"], Awaitable[object]]
+
+
+def a_pool(connection: "Connection") -> "Pool":
+    """Reads take a pool and call no more of it than a connection has."""
+    return cast("Pool", connection)
+
+
+class OneConnection:
+    """A pool of one connection that has a transaction open already."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator["OneConnection"]:
+        yield self
+
+    @asynccontextmanager
+    async def transaction(self, **_: object) -> AsyncIterator[None]:
+        yield
+
+    async def fetch(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+        return await self._connection.fetch(statement, *arguments)
+
+    async def fetchval(self, statement: str, *arguments: object) -> object:
+        return await self._connection.fetchval(statement, *arguments)
+
+
+def listing(read: Callable[["Pool", Span], Awaitable[object]], span: Span) -> Statement:
+    return lambda connection: read(cast("Pool", OneConnection(connection)), span)
+
+
+PAIRS = [(n, HOT) for n in GROUP]
+EVEN = [n for n in GROUP if n % 2 == 0]
+ODD = [n for n in GROUP if n % 2 == 1]
+DUE_IDS = [n for n in range(5_000, 11_400) if n % 100 == 0]
+PAGE = Span(page=1, page_size=64)
+DEEP_PAGE = Span(page=200, page_size=64)
+MIDDLE = STARTED_AT + timedelta(seconds=5_000)
+SPAN = Span(page=1, page_size=64, initial_at=MIDDLE, final_at=MIDDLE + timedelta(seconds=100))
+
+
+def end_to_end_id(n: int) -> str:
+    return f"E99999003202607011500{n:011}"
+
+
+def return_id(n: int) -> str:
+    return f"D99999003202607011500{n:011}"
+
+
+async def change_all(connection: "Connection") -> None:
+    """What a group of settlements does to 64 rows of each kind."""
+    changes = Changes()
+    for charge in await charge_store.lock(connection, [], list(GROUP)):
+        changes.move_charge(charge, charge)
+    for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
+        changes.move_transfer(transfer, transfer)
+    for refund in (await refund_store.lock(connection, [return_id(n) for n in GROUP], "OUT")).values():
+        changes.move_refund(refund, refund)
+    await changes.write(connection)
+
+
+STATEMENTS: Final[dict[str, Statement]] = {
+    "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
+    "charges locked by txid": lambda c: charge_store.lock(c, [f"T{n:031}" for n in GROUP], []),
+    "charges locked by id": lambda c: charge_store.lock(c, [], list(GROUP)),
+    "a charge by id": lambda c: charge_store.find_by_id(a_pool(c), HOT, 5_000),
+    "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),
+    "a charge by txid": lambda c: charge_store.find_by_txid(a_pool(c), f"T{5000:031}"),
+    "charges past their time": lambda c: charge_store.find_expired(a_pool(c), list(range(256)), LATER, 64),
+    "charges listed": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), PAGE),
+    "charges listed, a rare status": listing(
+        lambda pool, span: charge_store.read_page(pool, HOT, "PENDING", span), PAGE
+    ),
+    "charges listed, far down": listing(
+        lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_PAGE
+    ),
+    "charges listed, of a span": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), SPAN),
+    "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
+    "transfers received": lambda c: transfer_store.find_received(c, [(end_to_end_id(n), HOT) for n in GROUP]),
+    "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
+    "transfers locked by name": lambda c: transfer_store.lock(c, [end_to_end_id(n) for n in EVEN], "OUT"),
+    "charges of transfers": lambda c: transfer_store.find_charge_ids(c, [end_to_end_id(n) for n in ODD]),
+    "holders of transfers": lambda c: transfer_store.find_holders(a_pool(c), [end_to_end_id(n) for n in EVEN], "OUT"),
+    "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
+    "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
+    "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
+    "the sent side of a transfer": lambda c: transfer_store.find_sent(a_pool(c), end_to_end_id(5_000)),
+    "transfers due": lambda c: transfer_store.find_due(a_pool(c), list(range(256)), LATER, 64),
+    "transfers marked": lambda c: order_store.mark_handed(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
+    "transfers postponed": lambda c: order_store.postpone(c, "transfer", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
+    "transfers unmarked": lambda c: order_store.unmark(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
+    "transfers listed": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), PAGE),
+    "transfers listed, far down": listing(
+        lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
+    ),
+    "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
+    "refunds locked by name": lambda c: refund_store.lock(c, [return_id(n) for n in GROUP], "OUT"),
+    "holders of refunds": lambda c: refund_store.find_holders(a_pool(c), [return_id(n) for n in GROUP], "OUT"),
+    "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
+    "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
+    "a refund by name": lambda c: refund_store.find_by_return_id(a_pool(c), HOT, return_id(5_000)),
+    "refunds due": lambda c: refund_store.find_due(a_pool(c), list(range(256)), LATER, 64),
+    "refunds marked": lambda c: order_store.mark_handed(c, "refund", DUE_IDS, STARTED_AT, STARTED_AT),
+    "refunds postponed": lambda c: order_store.postpone(c, "refund", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
+    "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),
+    "refunds listed, one status": listing(lambda pool, span: refund_store.read_page(pool, HOT, "RETURNED", span), PAGE),
+    "refunds listed, far down": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_PAGE),
+    "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
+    "ledger entries": lambda c: ledger_store.find_entries(c, PAIRS),
+    "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),
+    "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
+    "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
+    "everything changed": change_all,
+}
+BLOCKS_MAX: Final = 64 * 16
+"""For 64 rows: down an index of two or three levels and to the row, twice where it is locked. The whole table is far more."""
+BLOCKS_MAX_OF: Final = {"everything changed": 64 * 130, "transfers marked": 64 * 40, "refunds marked": 64 * 40}
+"""Of what writes: each row goes to a new place, and into every index."""
+
+
+async def fill(owner: "Connection", first: int, last: int, holder_id: int) -> None:
+    async with owner.transaction():
+        await owner.execute("set local session_replication_role = replica")  # neither triggers nor foreign keys
+        for statement in _FILL:
+            await owner.execute(statement, first, last, holder_id, STARTED_AT)
+
+
+async def count_blocks(connection: "Connection", statement: Statement, *, times: int = 1) -> int:
+    """The blocks that a statement fetches when it runs for the last of so many times."""
+    fetched = 0
+    for _ in range(times):
+        transaction = connection.transaction()
+        await transaction.start()
+        before: int = await connection.fetchval(_BLOCKS)
+        await statement(connection)
+        fetched = await connection.fetchval(_BLOCKS) - before
+        await transaction.rollback()
+    return fetched
+
+
+async def find_wasteful(connection: "Connection", *, times: int) -> dict[str, int]:
+    counted = {name: await count_blocks(connection, statement, times=times) for name, statement in STATEMENTS.items()}
+    return {name: blocks for name, blocks in counted.items() if blocks > BLOCKS_MAX_OF.get(name, BLOCKS_MAX)}
+
+
+@asynccontextmanager
+async def open_tables(database: Addresses) -> AsyncIterator[tuple["Connection", Callable[[], Awaitable["Connection"]]]]:
+    """The owner's connection, with three holders made, and a way to more of the service's."""
+    opened: list[asyncpg.Connection[asyncpg.Record]] = []
+
+    async def open_one(role: str | None = "pixconnect_service") -> "Connection":
+        url = database.owner_url if role is None else database.service_url
+        connection = await connect(url, role=role, schema="pixconnect", name="test")
+        opened.append(connection)
+        return connection
+
+    owner = await open_one(None)
+    await owner.execute(_HOLDERS)
+    try:
+        yield owner, open_one
+    finally:
+        for connection in opened:
+            await connection.close()
+
+
+async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(database: Addresses) -> None:
+    async with open_tables(database) as (owner, open_one):
+        early = await open_one()
+        for statement in STATEMENTS.values():
+            await count_blocks(early, statement, times=6)  # from the sixth time on the plan is kept
+        await fill(owner, 1, ROWS_COUNT, HOT)
+        assert await find_wasteful(early, times=1) == {}
+        assert await find_wasteful(await open_one(), times=7) == {}
+        await owner.execute("analyze")
+        assert await find_wasteful(early, times=1) == {}
+        assert await find_wasteful(await open_one(), times=7) == {}
+
+
+async def test_plans_made_from_statistics_of_the_first_minutes_serve_a_holder_who_grew(database: Addresses) -> None:
+    async with open_tables(database) as (owner, open_one):
+        for holder_id in (1, 2, 3):
+            await fill(owner, holder_id, holder_id, holder_id)
+        await owner.execute("analyze")
+        early = await open_one()
+        for statement in STATEMENTS.values():
+            await count_blocks(early, statement, times=6)
+        await fill(owner, 4, ROWS_COUNT, HOT)
+        assert await find_wasteful(early, times=1) == {}
+        assert await find_wasteful(await open_one(), times=7) == {}
+
+
+@pytest.mark.parametrize("page_size", [7, 1000])
+async def test_totals_and_pages_are_the_same_as_counted(database: Addresses, page_size: int) -> None:
+    async with open_tables(database) as (owner, _):
+        await fill(owner, 1, 9_000, HOT)
+        for initial_s, final_s in ((0, 99_999), (1_799, 5_401), (3_599, 3_601), (40, 50), (50, 40)):
+            initial_at = STARTED_AT + timedelta(seconds=initial_s)
+            final_at = STARTED_AT + timedelta(seconds=final_s)
+            wanted = [n for n in range(min(final_s, 9_000), max(initial_s, 1) - 1, -1) if n % 100 != 0]
+            pages_count = -(-len(wanted) // page_size)
+            for page in {1, 2, max(pages_count - 1, 1), max(pages_count, 1), pages_count + 1}:
+                span = Span(page=page, page_size=page_size, initial_at=initial_at, final_at=final_at)
+                found = await charge_store.read_page(cast("Pool", OneConnection(owner)), HOT, "EXPIRED", span)
+                assert found.total_count == len(wanted)
+                assert [charge.id for charge in found.items] == wanted[(page - 1) * page_size : page * page_size]

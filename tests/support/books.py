@@ -1,0 +1,129 @@
+"""What must hold of everything that is written, whatever happened before: asked in SQL, of the tables alone."""
+
+from typing import Final
+
+from support.service import Service
+
+_RULES: Final = {
+    "a balance is the sum of its postings": """
+        select balance.holder_id from balance
+        left join lateral (
+            select coalesce(sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)), 0)
+                    as available,
+                coalesce(sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)), 0)
+                    as reserved,
+                count(number) as numbers
+            from ledger_entry where ledger_entry.holder_id = balance.holder_id
+        ) as posted on true
+        where (available_cents, reserved_cents, last_number) <> (available, reserved, numbers)
+    """,
+    "numbers have no gap, running balances add up, instants rise": """
+        select holder_id, number from (
+            select *,
+                lag(number, 1, 0::bigint) over following as number_before,
+                lag(running_balance_cents, 1, 0::bigint) over following as balance_before,
+                lag(created_at, 1, '-infinity') over following as created_before
+            from ledger_entry where number is not null window following as (partition by holder_id order by number)
+        ) as entry
+        where number <> number_before + 1 or created_at <= created_before
+            or running_balance_cents <> balance_before
+                + case when credit_account in ('available', 'reserved') then amount_cents else -amount_cents end
+    """,
+    "what is reserved is what is under way": """
+        select holder_id from balance where reserved_cents <> (
+            select coalesce(sum(amount_cents), 0) from transfer
+            where transfer.holder_id = balance.holder_id and direction = 'OUT' and status = 'PROCESSING'
+        ) + (
+            select coalesce(sum(amount_cents), 0) from refund
+            where refund.holder_id = balance.holder_id and flow = 'OUT' and status = 'PROCESSING'
+        )
+    """,
+    "settlement is what went over the rail and by book": """
+        select holder_id from balance where settlement_cents <> (
+            select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0) from transfer
+            where transfer.holder_id = balance.holder_id and settled_at is not null
+        ) + (
+            select coalesce(sum(case flow when 'OUT' then amount_cents else -amount_cents end), 0) from refund
+            where refund.holder_id = balance.holder_id and status = 'RETURNED'
+        )
+    """,
+    "a transfer knows what was returned of it": """
+        select id from transfer where returned_cents <> (
+            select coalesce(sum(amount_cents), 0) from refund
+            where refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id and refund.status = 'RETURNED'
+        ) or returning_cents <> (
+            select coalesce(sum(amount_cents), 0) from refund
+            where refund.transfer_id = transfer.id and refund.holder_id = transfer.holder_id
+                and refund.status = 'PROCESSING' and flow = 'OUT'
+        )
+    """,
+    "a charge is paid by exactly the transfer that settled": """
+        select id from charge where (status in ('APPROVED', 'RETURNED'))::int <> (
+            select count(*) from transfer where charge_id = charge.id and settled_at is not null
+                and transfer.amount_cents = charge.amount_cents
+        )
+    """,
+    "both sides of a book transfer agree": """
+        select end_to_end_id from transfer where is_book
+        group by end_to_end_id
+        having count(*) <> 2 or min(status) <> max(status) or min(amount_cents) <> max(amount_cents)
+            or min(returned_cents) <> max(returned_cents)
+    """,
+    "every state of a transfer has exactly one event, in order": """
+        select transfer.id from transfer
+        left join lateral (
+            select array_agg(name order by id) as names from event
+            where event.resource = 'transfer' and resource_id = transfer.id and event.holder_id = transfer.holder_id
+        ) as told on true
+        where names is distinct from case
+            when status = 'PROCESSING' then array['transfer.' || lower(direction) || '.processing']
+            else array[
+                'transfer.' || lower(direction) || '.processing',
+                'transfer.' || lower(direction) || case when settled_at is null then '.error' else '.confirmed' end
+            ]
+        end
+    """,
+    "every state of a refund has exactly one event, in order": """
+        select refund.id from refund
+        left join lateral (
+            select array_agg(name order by id) as names from event
+            where event.resource = 'refund' and resource_id = refund.id and event.holder_id = refund.holder_id
+        ) as told on true
+        where names is distinct from case
+            when status = 'PROCESSING' then array['refund.' || lower(flow) || '.processing']
+            else array[
+                'refund.' || lower(flow) || '.processing',
+                'refund.' || lower(flow) || case status when 'RETURNED' then '.returned' else '.error' end
+            ]
+        end
+    """,
+    "every state of a charge has exactly one event, in order": """
+        select charge.id from charge
+        left join lateral (
+            select array_agg(name order by id) as names from event
+            where event.resource = 'charge' and resource_id = charge.id and event.holder_id = charge.holder_id
+        ) as told on true
+        where names is distinct from case status
+            when 'PENDING' then array['qrcode.pending']
+            when 'EXPIRED' then array['qrcode.pending', 'qrcode.expired']
+            else array['qrcode.pending', 'qrcode.approved']
+        end
+    """,
+    "totals are true": """
+        with counted as (
+            select holder_id, 'charge' as kind, status, date_trunc('hour', created_at, 'UTC') as hour, 1 as change from charge
+            union all select holder_id, 'transfer', status, date_trunc('hour', created_at, 'UTC'), 1 from transfer
+            union all select holder_id, 'refund', status, date_trunc('hour', created_at, 'UTC'), 1 from refund
+            union all select holder_id, kind, status, hour, -count from tally
+            union all select holder_id, kind, status, hour, -change from tally_change
+        )
+        select holder_id, kind, status, hour from counted group by 1, 2, 3, 4 having sum(change) <> 0
+    """,
+}
+
+
+async def check_books(service: Service) -> None:
+    """Fail with the rule that is broken and the rows that break it."""
+    for rule, broken in _RULES.items():
+        rows = await service.context.pool.fetch(broken)
+        assert not rows, f"{rule}: {[tuple(row) for row in rows]}"

@@ -1,0 +1,374 @@
+"""Group commit under everything that can go wrong with it, on a real database."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import Struct
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import Charge, ChargeRequest
+from pixconnect.domain.listing import Span
+from pixconnect.domain.transfer import AccountTransferRequest, TransferView
+from pixconnect.foundation import pool as connection_pool
+from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import group_commit
+from pixconnect.usecases import ledger as ledger_usecases
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.group_commit import GroupCommit
+from support import postgres
+from support.books import check_books
+from support.cut_connections import Cut, Wire, open_wire
+from support.service import FakeClock, Service, open_holder, open_service, outside_party, own_key
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+
+class Word(Struct, frozen=True, kw_only=True):
+    """A request that is written as one row of a table of the test's own."""
+
+    holder_id: int = 1
+    external_id: str | None = None
+    text: str = "good"
+
+
+class Words:
+    """Writes words, as a use case would; ``locked`` holders are waited for."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[str]] = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def write(self, connection: "Connection", group: Sequence[Word]) -> list[str | errors.PixConnectError]:
+        self.groups.append([word.text for word in group])
+        await self.may_go_on.wait()
+        holder_ids = sorted({word.holder_id for word in group})
+        await connection.fetch(
+            "select holder_id from balance where holder_id = any($1) order by holder_id for no key update", holder_ids
+        )
+        if any(word.text == "defect" for word in group):
+            raise KeyError("a defect of ours")
+        await connection.executemany(
+            "insert into tally_change select $1, 'charge', $2, now(), 1",
+            [(word.holder_id, word.text) for word in group],
+        )
+        return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in group]
+
+    async def written(self, service: Service) -> list[str]:
+        return [
+            row["status"] for row in await service.context.pool.fetch("select status from tally_change order by status")
+        ]
+
+
+@asynccontextmanager
+async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Words, GroupCommit[Word, str]]]:
+    words = Words()
+    commit: GroupCommit[Word, str] = GroupCommit(
+        words.write,
+        pool=service.context.pool,
+        clock=service.clock,
+        on_commit=lambda _: None,
+        lane_places=asyncio.Semaphore(group_commit.LANES_AT_ONCE_MAX),
+        **({"size_max": 256, "queue_length_max": 4096} | limits),
+    )
+    try:
+        yield words, commit
+    finally:
+        words.may_go_on.set()
+        await commit.close()
+
+
+async def outcomes_of(commit: GroupCommit[Word, str], words: Sequence[Word]) -> list[str | BaseException]:
+    return await asyncio.gather(*(commit.submit(word) for word in words), return_exceptions=True)
+
+
+async def test_what_waits_together_is_written_together_and_a_refusal_is_one_requests_own(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, commit):
+        outcomes = await outcomes_of(commit, [Word(text="refused" if n % 3 == 0 else "good") for n in range(200)])
+    assert [isinstance(outcome, errors.InsufficientFunds) for outcome in outcomes] == [n % 3 == 0 for n in range(200)]
+    assert len(words.groups) == 1
+
+
+@pytest.mark.parametrize("poison", ["x" * 9 + "\x00", "defect"], ids=["data that PostgreSQL refuses", "our own defect"])
+async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_written(
+    service: Service, poison: str
+) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, commit):
+        texts = [f"w{n:02}" for n in range(40)]
+        texts[17] = poison
+        outcomes = await outcomes_of(commit, [Word(text=text) for text in texts])
+        assert isinstance(outcomes[17], errors.InternalError)
+        assert [outcome for outcome in outcomes if isinstance(outcome, str)] == [t for t in texts if t != poison]
+        assert await words.written(service) == sorted(text for text in texts if text != poison)
+    assert len(words.groups) < 16
+
+
+async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 400)
+    async with open_service(database) as service:
+        for number in ("1", "2", "3"):
+            await open_holder(service, account_number=number)
+        async with open_words(service) as (_, commit), service.context.pool.acquire() as somebody:
+            async with somebody.transaction():
+                await somebody.execute("select from balance where holder_id = 2 for update")
+                first = [asyncio.create_task(commit.submit(Word(holder_id=holder_id))) for holder_id in (1, 2, 3)]
+                await asyncio.wait([first[0], first[2]])
+                assert (first[0].result(), first[2].result()) == ("good", "good")
+                assert not first[1].done()
+                # From now on the stalled holder has a lane, and the others do not wait at all.
+                stalled = asyncio.create_task(commit.submit(Word(holder_id=2)))
+                for _ in range(5):
+                    async with asyncio.timeout(0.35):
+                        assert await commit.submit(Word(holder_id=1)) == "good"
+                with pytest.raises(errors.ServiceUnavailable, match="locked"):
+                    await first[1]
+                del stalled
+            async with asyncio.timeout(3):
+                assert await commit.submit(Word(holder_id=2)) == "good"
+
+
+async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
+    async with open_service(database) as service:
+        await open_holder(service)
+        async with open_words(service) as (words, commit), service.context.pool.acquire() as somebody:
+            async with somebody.transaction():
+                await somebody.execute("select from balance for update")
+                with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+                    await commit.submit(Word())
+                lane = asyncio.create_task(commit.submit(Word(text="lane")))
+                await asyncio.sleep(0.05)
+            assert await lane == "lane"
+            assert await words.written(service) == ["lane"]
+
+
+async def test_a_client_that_goes_before_its_group_starts_is_dropped_and_after_that_committed(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, commit):
+        words.may_go_on.clear()
+        started = asyncio.create_task(commit.submit(Word(text="started")))
+        await asyncio.sleep(0.05)
+        waiting = [asyncio.create_task(commit.submit(Word(text=text))) for text in ("gone", "stays")]
+        await asyncio.sleep(0)
+        started.cancel()
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        words.may_go_on.set()
+        assert await waiting[1] == "stays"
+        assert await words.written(service) == ["started", "stays"]
+    assert words.groups == [["started"], ["stays"]]
+
+
+async def test_a_full_queue_is_answered_at_once_and_groups_are_bounded(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service, size_max=3, queue_length_max=5) as (words, commit):
+        words.may_go_on.clear()
+        first = asyncio.create_task(commit.submit(Word()))
+        await asyncio.sleep(0.05)
+        rest = [asyncio.create_task(commit.submit(Word())) for _ in range(6)]
+        await asyncio.wait([rest[5]])
+        with pytest.raises(errors.ServiceUnavailable, match="queue is full"):
+            rest[5].result()
+        words.may_go_on.set()
+        assert await asyncio.gather(first, *rest[:5]) == ["good"] * 6
+    assert [len(group) for group in words.groups] == [1, 3, 2]
+
+
+async def test_what_waits_is_written_before_the_end_and_nothing_is_taken_after(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (_, commit):
+        waiting = asyncio.create_task(commit.submit(Word()))
+        await asyncio.sleep(0)
+        await commit.close()
+        assert await waiting == "good"
+        with pytest.raises(errors.ServiceUnavailable):
+            await commit.submit(Word())
+
+
+# A connection cut during COMMIT, whichever way it ends.
+
+
+@asynccontextmanager
+async def open_cut_service(database: postgres.Addresses) -> AsyncIterator[tuple[Service, Caller, Wire]]:
+    async with open_wire(database) as (wire, near), open_service(near) as service:
+        yield service, await open_holder(service, funds_cents=1000), wire
+
+
+def a_charge(external_id: str | None = "a") -> ChargeRequest:
+    return ChargeRequest(amount_cents=100, key=own_key(), external_id=external_id)
+
+
+def a_transfer(external_id: str | None = "a", amount_cents: int = 600) -> AccountTransferRequest:
+    return AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party(), external_id=external_id)
+
+
+async def count(service: Service, table: str) -> int:
+    return await service.context.pool.fetchval(f"select count(*) from {table}")
+
+
+@pytest.mark.parametrize("cut", ["before", "after", "late"])
+async def test_a_commit_that_was_cut_has_one_effect_and_the_right_answer(
+    database: postgres.Addresses, cut: Cut
+) -> None:
+    async with open_cut_service(database) as (service, caller, wire):
+        wire.cuts = [cut]
+        charge = await charge_usecases.create_charge(service.context, caller, a_charge())
+        assert await charge_usecases.read_charge_by_external_id(service.context, caller, "a") == charge
+        wire.cuts = [cut]
+        view = await transfer_usecases.start_transfer(service.context, caller, a_transfer())
+        assert await transfer_usecases.read_transfer_by_id(service.context, caller, view.transfer.id) == view
+        wire.cuts = [cut]
+        made = await ledger_usecases.deposit(service.context, caller.holder_id, 50)
+        assert wire.cuts_count == 3
+        balance = await ledger_usecases.read_balance(service.context, caller)
+        assert (balance.available_cents, balance.reserved_cents) == (1000 - 600 + 50, 600)
+        newest = (await ledger_usecases.list_transactions(service.context, caller, Span())).items[0]
+        assert (newest.id, newest.created_at) == (made.id, made.created_at)
+        assert (await count(service, "charge"), await count(service, "transfer")) == (1, 1)
+        assert await count(service, "event") == 2
+
+
+async def test_a_group_that_was_cut_twice_gives_everybody_their_own_answer(database: postgres.Addresses) -> None:
+    async with open_cut_service(database) as (service, caller, wire):
+        wire.cuts = ["before", "late"]
+        outcomes = await asyncio.gather(
+            *(
+                transfer_usecases.start_transfer(service.context, caller, a_transfer(f"n{n}", amount_cents=300))
+                for n in range(5)
+            ),
+            return_exceptions=True,
+        )
+        accepted = [outcome for outcome in outcomes if isinstance(outcome, TransferView)]
+        assert len(accepted) == 3
+        assert sum(isinstance(outcome, errors.InsufficientFunds) for outcome in outcomes) == 2
+        assert await count(service, "transfer") == 3
+
+
+async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_done(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.6)
+    monkeypatch.setattr(group_commit, "UNREACHABLE_PATIENCE_S", 0.2)
+    async with open_cut_service(database) as (service, caller, wire):
+        await service.context.ids.transfer_id()
+        wire.cuts, wire.is_away_after_cut = ["after"], True
+        request = a_transfer(None)
+        with pytest.raises(errors.OutcomeUnknown) as caught:
+            await transfer_usecases.start_transfer(service.context, caller, request)
+        assert "repeat" in caught.value.message
+        # What was never sent may well be told so.
+        new = ledger_usecases.NewDeposit(holder_id=caller.holder_id, amount_cents=1, entry_id=1)
+        with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+            await service.context.groups.submit(ledger_usecases.deposit_all, service.context, new)
+        wire.is_away = False
+        (row,) = await service.context.pool.fetch("select external_id from transfer")
+        assert f'external_id "{row["external_id"]}"' in caught.value.message
+        again = a_transfer(row["external_id"])
+        view = await transfer_usecases.start_transfer(service.context, caller, again)
+        assert view.transfer.external_id == row["external_id"]
+        assert (await ledger_usecases.read_balance(service.context, caller)).reserved_cents == 600
+
+
+async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.3)
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
+    monkeypatch.setattr(Wire, "LATE_S", 2.0)
+    async with open_cut_service(database) as (service, caller, wire):
+        wire.cuts = ["late"]
+        with pytest.raises(errors.OutcomeUnknown):
+            await transfer_usecases.start_transfer(service.context, caller, a_transfer())
+
+
+# Several processes.
+
+
+async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(database: postgres.Addresses) -> None:
+    clock = FakeClock()
+    async with open_service(database, clock=clock) as one, open_service(database, clock=clock) as other:
+        caller = await open_holder(one, funds_cents=100_000)
+        charges = [a_charge(f"n{n}") for n in range(64)]
+        transfers = [a_transfer(f"n{n}", amount_cents=1) for n in range(64)]
+
+        async def start(service: Service, request: AccountTransferRequest) -> int:
+            return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+
+        async def make(service: Service, request: ChargeRequest) -> Charge:
+            return await charge_usecases.create_charge(service.context, caller, request)
+
+        made = await asyncio.gather(
+            asyncio.gather(*(make(one, request) for request in charges)),
+            asyncio.gather(*(make(other, request) for request in reversed(charges))),
+        )
+        sent = await asyncio.gather(
+            asyncio.gather(*(start(one, request) for request in transfers)),
+            asyncio.gather(*(start(other, request) for request in reversed(transfers))),
+        )
+        assert made[0] == list(reversed(made[1]))
+        assert sent[0] == list(reversed(sent[1]))
+        assert (await count(one, "charge"), await count(one, "transfer"), await count(one, "event")) == (64, 64, 128)
+
+
+_CHILD = """
+import asyncio, sys
+from support.postgres import Addresses
+from support.service import open_service, own_key, outside_party
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.usecases import charge, transfer
+
+async def main(url, holder_id):
+    caller = Caller(client_id="test", holder_id=holder_id, scopes=frozenset())
+    async with open_service(Addresses(owner_url="", service_url=url)) as service:
+        async def write(n):
+            await charge.create_charge(
+                service.context, caller, ChargeRequest(amount_cents=1, key=own_key(), external_id=f"n{n}"))
+            await transfer.start_transfer(service.context, caller, AccountTransferRequest(
+                amount_cents=1, credit_party=outside_party(), external_id=f"n{n}"))
+            print(f"n{n}", flush=True)
+        for round in range(1000):
+            await asyncio.gather(*(write(round * 20 + n) for n in range(20)))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+async def test_what_a_killed_process_had_answered_is_there_once_and_whole(
+    service: Service, database: postgres.Addresses
+) -> None:
+    caller = await open_holder(service, funds_cents=1_000_000)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _CHILD, database.service_url, str(caller.holder_id),
+        env=os.environ | {"PYTHONPATH": str(Path(postgres.__file__).parents[1])}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    answered = [await child.stdout.readline() for _ in range(150)]
+    child.send_signal(signal.SIGKILL)
+    answered += (await child.stdout.read()).splitlines()
+    await child.wait()
+    names = sorted(line.decode().strip() for line in answered if line.strip())
+    assert len(names) >= 150
+    for table in ("charge", "transfer"):
+        found = await service.context.pool.fetch(
+            f'select external_id from {table} where external_id = any($1) order by external_id collate "C"', names
+        )
+        assert [row["external_id"] for row in found] == names
+    await check_books(service)

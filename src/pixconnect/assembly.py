@@ -7,7 +7,7 @@ time, ``sandbox`` is the other side of the rail. All they share is PostgreSQL.
 import asyncio
 import hashlib
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ import msgspec
 from cryptography import x509
 
 from pixconnect import __version__
+from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.adapters.location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.location_reader import LocationReader
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
-from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key
+from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.api.application import make_application
@@ -56,7 +58,6 @@ SERVICE_ROLE: Final = "pixconnect_service"
 SERVICE_SCHEMA: Final = "pixconnect"
 
 _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
-_LOCATION_LIMITS = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=64 * 1024)
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -76,9 +77,6 @@ def make_policy(settings: Settings) -> Policy:
         signing_key_rotation_days=settings.signing_key_rotation_days,
         signing_key_published_days=settings.signing_key_published_days,
     )
-
-
-TrustedCertificates = Callable[[], Awaitable[Sequence[x509.Certificate]]]
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +100,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         name: Of the process, as PostgreSQL shows it.
     """
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
-    secret_box = AesSecretBox(read_or_make_secret_key(settings.secret_key, settings.home_path, entropy), entropy)
+    secret_box = AesSecretBox(read_secret_key(settings.secret_key, settings.home_path), entropy)
     connections = await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,
@@ -112,7 +110,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
     )
     sandbox_connection = SandboxConnection(settings.rail_url, _rail_secret(secret_box))
     control = HttpSandboxControl(sandbox_connection)
-    webhook_http, location_http = OutgoingHttp(_WEBHOOK_LIMITS), OutgoingHttp(_LOCATION_LIMITS)
+    webhook_http, location_http = OutgoingHttp(_WEBHOOK_LIMITS), OutgoingHttp(LOCATION_LIMITS)
     keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
     wake_workers = Notifier(connections).notify
     groups = GroupCommits(
@@ -207,7 +205,7 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
     """Be the other side of the rail until told to stop."""
     set_up_logging(settings.log_format, settings.log_level)
     entropy = SystemEntropy()
-    secret_box = AesSecretBox(read_or_make_secret_key(settings.secret_key, settings.home_path, entropy), entropy)
+    secret_box = AesSecretBox(read_secret_key(settings.secret_key, settings.home_path), entropy)
     sandbox_settings = SandboxSettings(
         database_url=settings.database_url,
         secret=_rail_secret(secret_box),
@@ -221,8 +219,19 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
 
 
+def prepare_home(settings: Settings) -> None:
+    """Make what the home must hold before any process starts: the key that seals secrets at rest.
+
+    Raises:
+        SecretKeyError: The setting or the file holds no key.
+        OSError: The file can be neither read nor made.
+    """
+    read_or_make_secret_key(settings.secret_key, settings.home_path, SystemEntropy())
+
+
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
     """Make what is missing of the sandbox's demonstration; ``known`` is what it answered at an earlier start."""
+    set_up_logging(settings.log_format, settings.log_level)
     async with open_base(settings, "pixconnect prepare") as base:
         return await prepare_demonstration(base.context, known)
 
@@ -237,17 +246,17 @@ def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, No
     return (follow_clock(base.context, connect),)
 
 
-def _trusted(settings: Settings, control: HttpSandboxControl) -> TrustedCertificates:
+def _trusted(settings: Settings, control: HttpSandboxControl) -> Trusted:
     """Whose signature on a QR code's payload is believed: in the sandbox its own CA, in live mode a configured bundle."""
+    if settings.mode == "sandbox":
+        return trust_sandbox(control)
+    if settings.location_ca_file:
+        return trust_bundle(Path(settings.location_ca_file).read_bytes())
 
-    async def read() -> Sequence[x509.Certificate]:
-        if settings.mode == "sandbox":
-            return x509.load_pem_x509_certificates((await control.read_certificate_authority()).encode())
-        if not settings.location_ca_file:
-            return ()
-        return x509.load_pem_x509_certificates(await asyncio.to_thread(Path(settings.location_ca_file).read_bytes))
+    async def trust_nobody() -> Sequence[x509.Certificate]:
+        return ()
 
-    return read
+    return trust_nobody
 
 
 @asynccontextmanager

@@ -476,7 +476,8 @@ async def test_two_authorization_headers_are_none(api: Any) -> None:
 
 
 async def test_money_and_tokens_are_not_for_caches(api: Any) -> None:
-    assert (await api.get(CHARGE + "/1")).headers["cache-control"] == "no-store"
+    for target in (CHARGE + "/1", "/v1/connect/ledger/balance", "/openapi.json", "/nowhere"):
+        assert (await api.get(target)).headers["cache-control"] == "no-store"
 
 
 # -- the token request ---------------------------------------------------------------------------------------------

@@ -253,6 +253,19 @@ async def test_an_answer_of_unknown_length_is_sent_in_chunks() -> None:
         assert (headers[b"transfer-encoding"], body) == (b"chunked", b"abc")
 
 
+async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
+    async def stream(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"abc", "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with serving(stream) as (_, connect):
+        client = await connect()
+        await client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        everything = await asyncio.wait_for(client.reader.read(), 5)
+        assert everything.endswith(b"connection: close\r\n\r\nabc")
+
+
 async def test_an_answer_that_breaks_off_breaks_the_connection() -> None:
     async def break_off(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})

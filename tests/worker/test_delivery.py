@@ -333,6 +333,27 @@ async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.
     _assert_in_order(receiver, made)
 
 
+async def test_a_second_worker_gets_its_half_under_load_and_the_order_stays(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        await world.add_endpoint(receiver.url)
+        first = start_worker(world)
+        made: list[int] = []
+        second = None
+        for turn in range(60):
+            made += [event.id for event in await world.announce(list(range(1, 101)))]
+            if turn == 5:
+                second = start_worker(world)
+            if second is not None and len(second.leases.held) == 128:
+                break
+            await asyncio.sleep(0.1)
+        assert second is not None
+        assert len(first.leases.held) == len(second.leases.held) == 128
+        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=40)
+        await asyncio.gather(first.stop(), second.stop())
+    assert len(receiver.received) == len(made)
+    _assert_in_order(receiver, made)
+
+
 def _assert_in_order(receiver: Receiver, made: list[int]) -> None:
     """Nothing is lost, and first deliveries of each resource come in order."""
     seen: dict[int, list[int]] = defaultdict(list)

@@ -31,7 +31,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_JSON_HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+_NOT_KEPT: Final = (b"cache-control", b"no-store")
+"""Money and tokens are for whoever asked, and for no cache on the way."""
+_JSON_HEADERS: Final[Headers] = [(b"content-type", b"application/json"), _NOT_KEPT]
 _TOO_LARGE: Final = f"body: must have at most {decoding.BODY_MAX} bytes"
 
 _DATABASE_GONE: Final = (
@@ -104,7 +106,7 @@ class Application:
             answer = await self._run(scope, receive, headers, progress)
             status = 200
             if type(answer) is Document:
-                content, own_headers = answer.content, [(b"content-type", answer.media_type.encode())]
+                content, own_headers = answer.content, [(b"content-type", answer.media_type.encode()), _NOT_KEPT]
             else:
                 content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
         except Exception as error:  # noqa: BLE001  whatever happens, an answer

@@ -12,9 +12,8 @@ application that answers constant bytes, this costs two thirds of the CPU of uvi
 
 import asyncio
 import contextlib
-import socket
 from collections import deque
-from collections.abc import Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Generator, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -133,6 +132,8 @@ class Exchange:
             parts += (name, b": ", value, b"\r\n")
             if name == b"content-length":
                 self._is_chunked = False
+        if self._is_chunked and self._scope["http_version"] == "1.0":
+            self._is_chunked = self.keeps_alive = False  # it knows no chunks: the answer ends with the connection
         if self._is_chunked:
             parts.append(b"transfer-encoding: chunked\r\n")
         parts.append(b"\r\n" if self.keeps_alive else b"connection: close\r\n\r\n")
@@ -393,21 +394,9 @@ def make_server(app: ASGIApp) -> Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
+            timeout_graceful_shutdown=cast(int, GRACE_S),  # whose it is in the end, asyncio, knows halves too
         )
     )
-
-
-async def serve(app: ASGIApp, sockets: Sequence[socket.socket]) -> None:
-    """Answer on these sockets until cancelled; then finish what is under way, within ``GRACE_S``."""
-    server = make_server(app)
-    serving = asyncio.create_task(server.serve(sockets=list(sockets)), name="http server")
-    try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        server.should_exit = True
-        await serving
-        raise
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:

@@ -23,6 +23,7 @@ def prepare_under(lifeline: Lifeline) -> None:
 
 
 async def _prepare(settings: Settings) -> Prepared:
+    assembly.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings)
     file = await _make_demonstration(settings) if settings.mode == "sandbox" else None
     return Prepared(migrations_count=len(applied), sandbox_file=file)
@@ -39,5 +40,5 @@ async def _make_demonstration(settings: Settings) -> SandboxFile:
         client_secret=credentials.client_secret,
         holder_id=credentials.holder_id,
         pix_keys=credentials.pix_keys,
-        console_url=f"{settings.public_base_url}/console",
+        console_url=f"{settings.public_base_url}/docs",
     )

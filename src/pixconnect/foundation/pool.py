@@ -70,6 +70,11 @@ def _session_settings(role: str | None, schema: str, name: str) -> dict[str, str
         "search_path": schema,
         "timezone": "UTC",
         "jit": "off",
+        # Every statement finds its rows by an index that was made for it. Where tables have just grown, PostgreSQL would take
+        # statistics, or their absence, for a reason to read whole tables instead.
+        "enable_seqscan": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
         "lock_timeout": str(LOCK_TIMEOUT_MS),
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
         "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_TIMEOUT_MS),

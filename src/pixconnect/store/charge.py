@@ -123,7 +123,7 @@ _LIST = listing_store.source("charge", _COLUMNS)
 
 async def read_page(pool: "Pool", holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of a holder's charges of one status."""
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, [status], span)
+    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_charge(row) for row in rows], total_count=total_count)
 
 

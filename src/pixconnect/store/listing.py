@@ -5,8 +5,7 @@ the hour in which it begins, so that a page far down the list does not read what
 snapshot.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
@@ -25,10 +24,10 @@ _LATEST = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 _READ_HOURS: Final[LiteralString] = """
     select hour, sum(count)::bigint as count from (
         select hour, count from tally
-        where holder_id = $1 and kind = $2 and status = any($3) and hour between $4 and $5
+        where holder_id = $1 and kind = $2 and ($3::text is null or status = $3) and hour between $4 and $5
         union all
         select hour, change from tally_change
-        where holder_id = $1 and kind = $2 and status = any($3) and hour between $4 and $5
+        where holder_id = $1 and kind = $2 and ($3::text is null or status = $3) and hour between $4 and $5
     ) as noted
     group by hour having sum(count) <> 0 order by hour desc
 """
@@ -39,27 +38,35 @@ class Source(Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: As ``tally`` knows it.
-        page: ``$1`` holder, ``$2`` statuses, ``$3`` oldest and ``$4`` newest instant, ``$5`` offset, ``$6`` limit.
-        count: ``$1`` to ``$4`` as above.
+        page: ``$1`` holder, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit.
+        page_of_status: With ``$6`` status.
+        count: ``$1`` to ``$3`` as above.
+        count_of_status: With ``$4`` status.
     """
 
     kind: Kind
     page: LiteralString
+    page_of_status: LiteralString
     count: LiteralString
+    count_of_status: LiteralString
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:
     """The list of a table that is named like its kind."""
-    where: LiteralString = f"from {kind} where holder_id = $1 and status = any($2) and created_at between $3 and $4"
+    # "holder_id + 0" is what the indexes of lists begin with, and nothing else does.
+    where: LiteralString = f"from {kind} where holder_id = $1 and holder_id + 0 = $1 and created_at between $2 and $3"
+    order: LiteralString = "order by created_at desc, id desc offset $4 limit $5"
     return Source(
         kind=kind,
-        page=f"select {columns} {where} order by created_at desc, id desc offset $5 limit $6",
+        page=f"select {columns} {where} {order}",
+        page_of_status=f"select {columns} {where} and status = $6 {order}",
         count=f"select count(*) {where}",
+        count_of_status=f"select count(*) {where} and status = $4",
     )
 
 
 async def read_page(
-    pool: "Pool", source: Source, holder_id: int, statuses: Sequence[str], span: Span
+    pool: "Pool", source: Source, holder_id: int, status: str | None, span: Span
 ) -> tuple[list[asyncpg.Record], int]:
     """Read one page.
 
@@ -67,18 +74,21 @@ async def read_page(
         pool: Connections.
         source: What is listed.
         holder_id: Whose.
-        statuses: In one of these.
+        status: In this one; ``None`` is any.
         span: Which page of which time.
 
     Returns:
         The rows, newest first, and how many there are in all.
     """
     oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
+    page, count_rows, of_status = source.page, source.count, ()
+    if status is not None:
+        page, count_rows, of_status = source.page_of_status, source.count_of_status, (status,)
     if oldest > newest:
         return [], 0
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         hours = await connection.fetch(
-            _READ_HOURS, holder_id, source.kind, statuses, _hour_of(max(oldest, _EARLIEST)), _hour_of(newest)
+            _READ_HOURS, holder_id, source.kind, status, _hour_of(max(oldest, _EARLIEST)), _hour_of(newest)
         )
         total_count = 0
         page_start = (span.page - 1) * span.page_size
@@ -87,17 +97,17 @@ async def read_page(
             first, last = max(oldest, row["hour"]), min(newest, row["hour"] + _HOUR - timedelta(microseconds=1))
             count: int = row["count"]
             if last - first < _HOUR - timedelta(microseconds=1):
-                count = await connection.fetchval(source.count, holder_id, statuses, first, last)
+                count = await connection.fetchval(count_rows, holder_id, first, last, *of_status)
             if total_count <= page_start:
                 newest_of_page, skipped_count = last, total_count
             total_count += count
         if page_start >= total_count:
             return [], total_count
         rows = await connection.fetch(
-            source.page, holder_id, statuses, oldest, newest_of_page, page_start - skipped_count, span.page_size
+            page, holder_id, oldest, newest_of_page, page_start - skipped_count, span.page_size, *of_status
         )
         return rows, total_count
 
 
 def _hour_of(instant: datetime) -> datetime:
-    return instant.replace(minute=0, second=0, microsecond=0)
+    return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

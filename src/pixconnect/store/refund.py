@@ -21,8 +21,6 @@ _COLUMNS: Final[LiteralString] = """
     refund.give_up_at, refund.handed_at, refund.asked_count, refund.settled_at, refund.created_at, refund.modified_at
 """
 
-_ALL_STATUSES: Final[tuple[RefundStatus, ...]] = ("PROCESSING", "RETURNED", "ERROR")
-
 
 def _refund(row: asyncpg.Record) -> Refund:
     return Refund(**row)
@@ -123,8 +121,7 @@ _LIST = listing_store.source("refund", _COLUMNS)
 
 async def read_page(pool: "Pool", holder_id: int, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of a holder's refunds, both ways, of one status or of all."""
-    statuses = _ALL_STATUSES if status is None else (status,)
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, statuses, span)
+    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_refund(row) for row in rows], total_count=total_count)
 
 

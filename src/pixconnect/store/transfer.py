@@ -172,7 +172,7 @@ _LIST = listing_store.source("transfer", _COLUMNS)
 
 async def read_page(pool: "Pool", holder_id: int, status: TransferStatus, span: Span) -> Page[Transfer]:
     """One page of a holder's transfers of one status, both ways."""
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, [status], span)
+    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_transfer(row) for row in rows], total_count=total_count)
 
 
@@ -266,7 +266,7 @@ _READ_SPENT: Final[LiteralString] = """
     select coalesce(sum(amount_cents) filter (where created_at >= $2), 0)::bigint as day_cents,
         coalesce(sum(amount_cents) filter (where created_at >= $3), 0)::bigint as night_cents
     from transfer
-    where holder_id = $1 and status in ('PROCESSING', 'CONFIRMED', 'RETURNED') and direction = 'OUT'
+    where holder_id = $1 and holder_id + 0 = $1 and status in ('PROCESSING', 'CONFIRMED', 'RETURNED') and direction = 'OUT'
         and created_at >= least($2, $3)
 """
 

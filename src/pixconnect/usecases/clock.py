@@ -86,6 +86,18 @@ async def reset_clock(context: "Context", control: SandboxControl) -> datetime:
         return await _jump_back(context, control, timedelta(0))
 
 
+async def agree_with_sandbox(context: "Context", control: SandboxControl) -> None:
+    """Tell the sandbox the time again: a move that was cut short between the two leaves them apart."""
+    async with context.pool.acquire() as connection:
+        if not await clock_store.try_lock(connection):
+            return  # somebody is moving it, and tells both
+        try:
+            await read_clock(context)
+            await control.set_offset(context.clock.offset)
+        finally:
+            await clock_store.unlock(connection)
+
+
 async def follow_clock(
     context: "Context", connect: "Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]"
 ) -> None:

@@ -57,7 +57,7 @@ class DeliveryWorker:
     def __init__(self, context: "Context", leases: "SlotLeases", limits: QueueLimits) -> None:
         self._context = context
         self._leases = leases
-        self.queue = DeliveryQueue(limits, leases.is_held)
+        self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
         self._attempts: set[asyncio.Task[None]] = set()
         self._done: list[DueDelivery] = []
@@ -168,6 +168,7 @@ class DeliveryWorker:
             conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, jws)
             self.attempts_count += 1
             attempt = conclusion.attempt
+            _log_attempt(conclusion)
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
             if await self._record(conclusion, work.epoch) and conclusion.status != "pending":
                 self._done.append(work.delivery)
@@ -201,6 +202,24 @@ class DeliveryWorker:
             if len(self._signatures) > _SIGNATURES_MAX:
                 self._signatures.popitem(last=False)
         return jws
+
+
+def _log_attempt(conclusion: Conclusion) -> None:
+    """One line for each attempt; those that succeed only where everything is logged."""
+    delivery, attempt = conclusion.delivery, conclusion.attempt
+    log = _log.debug if conclusion.status == "delivered" else _log.info
+    log(
+        "attempt",
+        delivery_id=delivery.id,
+        endpoint_id=delivery.endpoint_id,
+        event_id=delivery.event_id,
+        holder_id=delivery.holder_id,
+        number=attempt.number,
+        status=conclusion.status,
+        status_code=attempt.status_code,
+        duration_ms=attempt.duration_us // 1000,
+        error=attempt.error,
+    )
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -91,12 +91,12 @@ class DeliveryQueue:
 
     Args:
         limits: Over all workers.
-        is_held: Whether a slot is still held under an epoch.
+        may_start: Whether work may be started in a slot under an epoch.
     """
 
-    def __init__(self, limits: QueueLimits, is_held: Callable[[int, int], bool]) -> None:
+    def __init__(self, limits: QueueLimits, may_start: Callable[[int, int], bool]) -> None:
         self._limits = limits
-        self._is_held = is_held
+        self._may_start_in = may_start
         self._lanes: dict[int, Lane] = {}
         self._known: set[int] = set()
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
@@ -210,7 +210,7 @@ class DeliveryQueue:
                 continue
             work = waiting.popleft()
             self.waiting_count -= 1
-            if self._is_held(work.delivery.slot, work.epoch):
+            if self._may_start_in(work.delivery.slot, work.epoch):
                 self._begin(lane, work)
                 taken.append(work)
             else:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 import structlog
 
+from pixconnect.domain.sandbox_control import SandboxUnavailable
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
@@ -19,10 +22,11 @@ if TYPE_CHECKING:
 FOLD_EVERY_S: Final = 2.0
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
+AGREE_EVERY_S: Final = 30.0
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
 
 
@@ -46,10 +50,15 @@ async def keep_house(
         finally:
             await connection.close(timeout=5)
 
+    async def agree() -> None:
+        if context.sandbox_control is not None:
+            await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
+
     async with asyncio.TaskGroup() as chores:
         chores.create_task(_repeat("fold", fold, FOLD_EVERY_S))
         chores.create_task(_repeat("rotate", rotate, ROTATE_EVERY_S))
         chores.create_task(_repeat("partition", partition, PARTITION_EVERY_S))
+        chores.create_task(_repeat("clock", agree, AGREE_EVERY_S))
 
 
 async def _repeat(name: str, chore: Callable[[], Awaitable[None]], every_s: float) -> None:

@@ -87,8 +87,12 @@ class SlotLeases:
             return self._epochs
         return {slot: epoch for slot, epoch in self._epochs.items() if slot not in self._leaving}
 
+    def may_start(self, slot: int, epoch: int) -> bool:
+        """Whether what was read under an epoch may be started; not in a slot that is about to be given back."""
+        return slot not in self._leaving and self.is_held(slot, epoch)
+
     def is_held(self, slot: int, epoch: int) -> bool:
-        """Whether what was read under an epoch may still be worked on."""
+        """Whether what was started under an epoch may be finished."""
         return (
             self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < lease_usecases.LEASE_S
         )

@@ -1,0 +1,93 @@
+"""Pages lead where they say, name what exists, and have the form that was agreed."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import generated_pages
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+SECTIONS = ["Context", "Decision", "Consequences", "Alternatives", "Enforced by"]
+
+# Where a path in a text may begin.
+_BASES = (ROOT, ROOT / "src" / "pixconnect", ROOT / "src" / "pixconnect" / "store")
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_NAMED = re.compile(r"`([a-z_./0-9-]+/[a-z_./0-9-]*|[a-z_0-9/]+\.(?:py|sql|md|toml))`")
+_TEST = re.compile(r"`(test_[a-z0-9_]+)`")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(_prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in _anchors(target), f"{page.name} links to {link}"
+
+
+@pytest.mark.parametrize("page", [ROOT / "ARCHITECTURE.md", *DECISIONS], ids=lambda page: page.name)
+def test_what_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in _NAMED.findall(text):
+        if "/" in name or name.endswith((".py", ".sql")):
+            assert any((base / name).exists() for base in _BASES), f"{page.name} names {name}"
+    known = _test_names()
+    for name in _TEST.findall(text):
+        assert name in known or list((ROOT / "tests").rglob(f"{name}.py")), f"{page.name} names {name}"
+
+
+def test_every_page_can_be_found_from_the_index() -> None:
+    listed = {(DOCS / link.partition("#")[0]).resolve() for link in _LINK.findall(_prose(DOCS / "README.md"))}
+    unlisted = [page.relative_to(DOCS) for page in DOCS.rglob("*.md") if page.resolve() not in listed]
+    assert unlisted == [Path("README.md")]
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_its_parts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {page.stem[:4]}: "), "the title begins with the number"
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    assert [page.stem[:4] for page in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
+
+
+def test_the_page_about_the_command_line_is_what_its_help_says() -> None:
+    page = (generated_pages.REFERENCE / "cli.md").read_text(encoding="utf-8")
+    assert page == generated_pages.write_cli_page(), "run: python tests/support/generated_pages.py"
+
+
+def test_the_readme_and_the_makefile_agree() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"`make ([a-z0-9-]+)`", page.read_text(encoding="utf-8")))
+        assert named <= targets, f"{page.name} names {named - targets}"
+
+
+def _prose(page: Path) -> str:
+    return _FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names by which headings can be linked to."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _test_names() -> set[str]:
+    return set(_find_tests())
+
+
+def _find_tests() -> Iterator[str]:
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        yield from re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))

@@ -59,8 +59,8 @@ def wrk(base_url: str, script: str, *, connections: int, seconds: float, **envir
     errors = re.search(r"Non-2xx or 3xx responses: (\d+)", done.stdout)
     return Load(
         per_second=float(_find(r"Requests/sec:\s+([\d.]+)", done.stdout)),
-        p50_ms=_milliseconds(_find(r"50%\s+(\S+)", done.stdout)),
-        p99_ms=_milliseconds(_find(r"99%\s+(\S+)", done.stdout)),
+        p50_ms=_milliseconds(_find(r"(?m)^\s+50%\s+(\S+)", done.stdout)),
+        p99_ms=_milliseconds(_find(r"(?m)^\s+99%\s+(\S+)", done.stdout)),
         errors_count=int(errors.group(1)) if errors else 0,
         cpu_part=cpu_s / seconds,
     )

@@ -3,8 +3,10 @@
 Usage::
 
     python bench/webhooks.py --deliveries 20000 --endpoints 1 [--tls]
+    python bench/webhooks.py --deliveries 5000 --rate 500
 
-An embedded, durable PostgreSQL, one worker process, and one process that receives. All deliveries are due when the worker starts.
+An embedded, durable PostgreSQL, one worker process, and one process that receives. Without a rate all deliveries are due when
+the worker starts; with one, events are written while it runs, and the time from commit to the receiver's first octet is told.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import uvloop
@@ -26,17 +29,22 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from pixconnect.foundation import migrations
 from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases import webhook
 from pixconnect.worker.delivery_queue import QueueLimits
 from support import postgres, tls
 from support.webhooks import EndpointRequest, OutgoingHttp, WebhookSender, Limits, World, open_world, start_worker
 
+_PARTS = {"p50": 0.5, "p99": 0.99, "max": 0.99999}
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class _Receiving(asyncio.Protocol):
     """Answers 200 to each request, as cheaply as can be."""
+
+    arrived_at: ClassVar[dict[int, float]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -47,6 +55,9 @@ class _Receiving(asyncio.Protocol):
         while (end := data.find(b"\r\n\r\n")) >= 0:
             at = data.find(b"Content-Length: ", 0, end)
             length = int(data[at + 16 : data.find(b"\r\n", at)])
+            name_at = data.find(b"webhook-id: evt_", 0, end)
+            event_id = int(data[name_at + 16 : data.find(b"\r\n", name_at)])
+            self.arrived_at.setdefault(event_id, time.time())
             if len(data) < end + 4 + length:
                 break
             data = data[end + 4 + length :]
@@ -65,12 +76,14 @@ def _receive(pipe: object, pem: str | None) -> None:
         while not pipe.poll():
             await asyncio.sleep(0.1)
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        pipe.send(usage.ru_utime + usage.ru_stime)
+        pipe.send((usage.ru_utime + usage.ru_stime, _Receiving.arrived_at))
 
     uvloop.run(serve())
 
 
 def _deliver(addresses: postgres.Addresses, count: int, ca: str | None, pipe: object) -> None:
+    set_up_logging("json", "info")
+
     async def work() -> None:
         async with open_world(addresses, account_number="2002") as world:
             if ca:
@@ -128,30 +141,57 @@ async def _measure(arguments: argparse.Namespace, home: Path) -> None:
                 world.context, world.caller, EndpointRequest(url=url, secret="s" * 32, event_types=["qrcode.pending"])
             )
         events_count = arguments.deliveries // per_holder
-        for start in range(1, events_count + 1, 500):
-            await world.announce(list(range(start, min(start + 500, events_count + 1))))
+        if not arguments.rate:
+            await _announce(world, events_count, 500, 0)
     count = events_count * per_holder
     postmaster = psutil.Process(_postmaster_pid(server))
     before_s = _cpu_s(postmaster)
     ours, theirs = context.Pipe()
     worker = context.Process(target=_deliver, args=(addresses, count, ca, theirs))
     worker.start()
-    while not ours.poll() and worker.is_alive():
+    committed_at: dict[int, float] = {}
+    if arguments.rate:
+        await asyncio.sleep(4)
+        async with open_world(addresses, account_number="3003") as other:
+            writer = structs.replace(other, caller=world.caller)
+            committed_at = await _announce(writer, events_count, 5, 5 / arguments.rate)
+    while not ours.poll():
         await asyncio.sleep(0.1)
-    if not worker.is_alive():
-        raise SystemExit("the worker ended")
+        if not worker.is_alive() and not ours.poll():
+            raise SystemExit("the worker ended")
     took_s, cpu_s, attempts_count, rss_mb = ours.recv()
     worker.join()
     postgres_s = _cpu_s(postmaster) - before_s
     here.send("stop")
-    receiver_s = here.recv()
+    receiver_s, arrived_at = here.recv()
     receiver.join()
     print(
         f"{count} deliveries to {per_holder} endpoint(s){' over TLS' if arguments.tls else ''}: {count / took_s:.0f}/s;"
         f" CPU per delivery: worker {cpu_s / count * 1e6:.0f} us, PostgreSQL {postgres_s / count * 1e6:.0f} us,"
         f" receiver {receiver_s / count * 1e6:.0f} us; attempts {attempts_count}; worker {rss_mb} MB"
     )
+    if committed_at:
+        lags_ms = sorted((arrived_at[event_id] - at_s) * 1000 for event_id, at_s in committed_at.items())
+        shown = ", ".join(f"{name} {lags_ms[int(len(lags_ms) * part)]:.1f}" for name, part in _PARTS.items())
+        print(f"commit to first octet at {arguments.rate} events a second, ms: {shown}")
     await server.stop()
+
+
+async def _announce(world: World, events_count: int, group_size: int, pause_s: float) -> dict[int, float]:
+    """Write events in groups; when each was committed."""
+    committed_at: dict[int, float] = {}
+    notifier = Notifier(world.context.pool)
+    loop = asyncio.get_running_loop()
+    next_s = loop.time()
+    for start in range(1, events_count + 1, group_size):
+        made = await world.announce(list(range(start, min(start + group_size, events_count + 1))))
+        now = time.time()
+        committed_at.update({event.id: now for event in made})
+        if pause_s:
+            notifier.notify()
+            next_s += pause_s
+            await asyncio.sleep(max(next_s - loop.time(), 0))
+    return committed_at
 
 
 def _postmaster_pid(server: EmbeddedPostgres) -> int:
@@ -168,6 +208,7 @@ def main() -> None:
     parser.add_argument("--deliveries", type=int, default=20_000)
     parser.add_argument("--endpoints", type=int, default=1)
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--rate", type=int, default=0, help="events a second, written while the worker runs")
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
         asyncio.run(_measure(parser.parse_args(), Path(folder)))

@@ -30,7 +30,7 @@ def test_the_minute_is_that_of_utc() -> None:
 
 
 def test_a_txid_has_32_letters_and_digits() -> None:
-    txid = identifiers.make_txid(SystemEntropy())
+    txid = identifiers.make_txid(INSTANT, SystemEntropy())
     assert len(txid) == 32
     assert identifiers.is_txid(txid)
 
@@ -38,7 +38,7 @@ def test_a_txid_has_32_letters_and_digits() -> None:
 def test_no_two_names_are_alike() -> None:
     entropy = SystemEntropy()
     assert len({identifiers.make_end_to_end_id("99999003", INSTANT, entropy) for _ in range(1000)}) == 1000
-    assert len({identifiers.make_txid(entropy) for _ in range(1000)}) == 1000
+    assert len({identifiers.make_txid(INSTANT, entropy) for _ in range(1000)}) == 1000
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,16 @@ REGISTRIES = tuple(
     )
 )
 INDEX_OPTIONS = ("--" + "index-url", "--" + "extra-index-url", "--" + "find-links")
-PLACES = (".." + "/shared", "/work" + "/", str(ROOT) + "/", str(Path.home()) + "/.")
+PLACES = (
+    ".." + "/shared",
+    "/work" + "/",
+    str(Path.home()) + "/.",
+    *([f"{ROOT}/"] if len(ROOT.parts) > 3 else []),  # a clone at /src would find itself everywhere
+)
 
 NOT_OUR_WORDS = {
     "user",
     "customer",
-    "merchant",
     "info",
     "obj",
     "manager",

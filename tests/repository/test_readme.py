@@ -28,6 +28,24 @@ def test_only_what_starts_the_service_is_not_run() -> None:
     assert [block.text.splitlines()[-1] for block in skipped] == ["make run", "make run"]
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('```sh\necho \'{"a": 1}\'\n```\n```json\n{"a": 2}\n```\n', "1 is not 2"),
+        ('```sh\necho \'{"a": 1}\'\n```\n```json\n{"b": 1}\n```\n', "there is no 'b'"),
+        ("```sh\necho xyz\n```\n```text\ny...\n```\n", "is not in"),
+        ("```sh\nfalse\n```\n", "the block at line 1 failed"),
+        ("```sh\ntouch left\n```\n", "leaves files behind"),
+    ],
+)
+def test_a_page_that_is_wrong_is_noticed(text: str, complaint: str, tmp_path: Path) -> None:
+    page, folder = tmp_path / "page.md", tmp_path / "folder"
+    page.write_text(text)
+    folder.mkdir()
+    with pytest.raises(AssertionError, match=complaint):
+        pages.run_page(page, folder, os.environ)
+
+
 def _environment(home: Path) -> dict[str, str]:
     """A reader's, with this very Python first on the path."""
     python_folder = str(Path(sys.executable).parent)

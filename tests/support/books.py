@@ -4,7 +4,7 @@ from typing import Final
 
 from support.service import Service
 
-_RULES: Final = {
+RULES: Final = {
     "a balance is the sum of its postings": """
         select balance.holder_id from balance
         left join lateral (
@@ -124,6 +124,6 @@ _RULES: Final = {
 
 async def check_books(service: Service) -> None:
     """Fail with the rule that is broken and the rows that break it."""
-    for rule, broken in _RULES.items():
+    for rule, broken in RULES.items():
         rows = await service.context.pool.fetch(broken)
         assert not rows, f"{rule}: {[tuple(row) for row in rows]}"

@@ -96,11 +96,8 @@ def _default(option: Argument) -> str:
 
 def _help(option: Argument) -> str:
     choices = option.get_choices()
-    listed = (
-        f" {'Or' if len(choices) == 1 else 'One of'} {', '.join(f'`{choice}`' for choice in choices)}."
-        if choices
-        else ""
-    )
+    word = "Or" if len(choices or ()) == 1 else "One of"
+    listed = f" {word} {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
     return f"{option.parameter.help or ''}{listed}".strip()
 
 

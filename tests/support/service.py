@@ -169,7 +169,9 @@ class Service(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_service(database: Addresses, *, clock: FakeClock | None = None, **policy: object) -> AsyncIterator[Service]:
+async def open_service(
+    database: Addresses, *, clock: FakeClock | None = None, **policy: object
+) -> AsyncIterator[Service]:
     """A service of its own on a database; several may share one, as processes do."""
     clock, rail, locations = clock or FakeClock(), FakeRail(), FakeLocations()
     pool = await open_pool(

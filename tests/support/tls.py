@@ -38,9 +38,7 @@ class Authority:
         certificate = (
             _builder(subject, self._name, key, days_ago)
             .add_extension(x509.SubjectAlternativeName([_alternative(name)]), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         path = self._folder / f"{name}-{days_ago}.pem"

@@ -200,17 +200,15 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """How far the due deliveries of a slot were read.
+    """How far the due deliveries were read.
 
     Attributes:
-        slot: The slot.
         due_at: Of the last one read...
         id: ...and which one of this instant.
     """
 
-    slot: int
     due_at: datetime
-    id: int
+    id: int = 0
 
 
 class DueRead(Struct, frozen=True, kw_only=True):
@@ -218,11 +216,11 @@ class DueRead(Struct, frozen=True, kw_only=True):
 
     Attributes:
         ready: Deliveries that can be tried, in the order in which they became due.
-        unfinished: Slots that have more, and where to go on.
+        unfinished: Where to go on; ``None`` if everything was read.
     """
 
     ready: list[DueDelivery]
-    unfinished: list[Place]
+    unfinished: Place | None
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):

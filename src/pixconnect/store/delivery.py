@@ -1,7 +1,7 @@
 """Deliveries as workers need them: what is due, what comes next, and what came of an attempt.
 
 Nothing is written to claim work: whoever holds a slot reads what is due in it, and its records are fenced. Reads go forward
-from a place in each slot, so that what was delivered is not walked over again.
+from a place in time, so that what was delivered is not walked over again.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,10 @@ _NOT_HELD_BACK: Final[LiteralString] = """
 
 _READ_DUE: Final[LiteralString] = f"""
     select candidate.*, ready.body
-    from unnest($1::smallint[], $2::timestamptz[], $3::bigint[]) as place (slot, due_at, id)
-    cross join lateral (
+    from (
         select {_COLUMNS} from delivery
-        where delivery.slot = place.slot and delivery.status = 'pending'
-            and (delivery.due_at, delivery.id) > (place.due_at, place.id) and delivery.due_at <= $4
+        where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
+            and delivery.status = 'pending'
         order by delivery.due_at, delivery.id limit $5
     ) as candidate
     left join lateral (
@@ -47,6 +46,7 @@ _READ_DUE: Final[LiteralString] = f"""
             and coalesce(webhook_endpoint.status, 'active') = 'active' -- those of a deleted one are given up
             and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
     ) as ready on true
+    order by candidate.due_at, candidate.id
 """
 
 
@@ -67,37 +67,24 @@ def _due(row: asyncpg.Record) -> DueDelivery:
 
 
 async def read_due(
-    pool: "Pool", places: Sequence[Place], until: datetime, per_slot_max: int, passed_over: Sequence[int]
+    pool: "Pool", place: Place, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
 ) -> DueRead:
-    """Read on in some slots.
+    """Read on in what is due.
 
     Args:
         pool: Connections.
-        places: Where to go on.
+        place: Where to go on.
         until: Service time.
-        per_slot_max: Rows looked at in each slot at most.
+        slots: Of the deliveries that are wanted.
+        count_max: Rows looked at.
         passed_over: Endpoints that nothing more is wanted of.
     """
-    rows = await pool.fetch(
-        _READ_DUE,
-        [place.slot for place in places],
-        [place.due_at for place in places],
-        [place.id for place in places],
-        until,
-        per_slot_max,
-        passed_over,
+    rows = await pool.fetch(_READ_DUE, place.due_at, place.id, until, slots, count_max, passed_over)
+    is_unfinished = len(rows) == count_max
+    return DueRead(
+        ready=[_due(row) for row in rows if row["body"] is not None],
+        unfinished=Place(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
     )
-    counts: dict[int, int] = {}
-    last: dict[int, Place] = {}
-    for row in rows:
-        slot = row["slot"]
-        counts[slot] = counts.get(slot, 0) + 1
-        place = last.get(slot)
-        if place is None or (row["due_at"], row["id"]) > (place.due_at, place.id):
-            last[slot] = Place(slot=slot, due_at=row["due_at"], id=row["id"])
-    ready = [_due(row) for row in rows if row["body"] is not None]
-    ready.sort(key=lambda due: (due.due_at, due.id))
-    return DueRead(ready=ready, unfinished=[last[slot] for slot, count in counts.items() if count >= per_slot_max])
 
 
 _READ_FOLLOWERS: Final[LiteralString] = f"""

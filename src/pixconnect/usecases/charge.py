@@ -73,10 +73,10 @@ async def create_charge(context: "Context", caller: Caller, request: ChargeReque
             raise
         return replayed
     account = await context.directory.read_account(caller.holder_id)
-    txid = identifiers.make_txid(context.entropy)
+    txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid4()),
+        external_id=request.external_id or str(context.entropy.uuid7()),
         fingerprint=fingerprint(request),
         request=request,
         charge_id=await context.ids.charge_id(),

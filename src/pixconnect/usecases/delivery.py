@@ -59,10 +59,15 @@ async def read_now(context: "Context") -> datetime:
 
 
 async def read_due(
-    context: "Context", places: Sequence[Place], until: datetime, per_slot_max: int, passed_over: Sequence[int]
+    context: "Context",
+    place: Place,
+    until: datetime,
+    slots: Sequence[int],
+    count_max: int,
+    passed_over: Sequence[int],
 ) -> DueRead:
-    """Read on in slots that are held; as ``store.delivery.read_due``."""
-    return await delivery_store.read_due(context.pool, places, until, per_slot_max, passed_over)
+    """Read on in what is due in slots that are held; as ``store.delivery.read_due``."""
+    return await delivery_store.read_due(context.pool, place, until, slots, count_max, passed_over)
 
 
 async def read_backlog(

@@ -110,10 +110,8 @@ def _receive(writing: WriteGroup, credit: Credit, charges: dict[str, Charge]) ->
         writing.announce_transfer(transfer)
         writing.changes.add_transfer(transfer)
         return transfer
-    entry = writing.post(
-        credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id
-    )
-    transfer = transfer_rules.settle_transfer(transfer, entry.created_at)
+    writing.post(credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id)
+    transfer = transfer_rules.settle_transfer(transfer, writing.now)
     writing.announce_transfer(transfer)
     writing.changes.add_transfer(transfer)
     if charge is not None:
@@ -233,7 +231,7 @@ def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -
         writing.announce_refund(refund)
         writing.changes.add_refund(refund)
         return refund, original
-    entry = writing.post(
+    writing.post(
         original.holder_id,
         "settlement",
         "available",
@@ -241,7 +239,7 @@ def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    refund = refund_rules.settle_refund(refund, entry.created_at)
+    refund = refund_rules.settle_refund(refund, writing.now)
     writing.announce_refund(refund)
     writing.changes.add_refund(refund)
     after = transfer_rules.return_part(original, refund.amount_cents, writing.now)

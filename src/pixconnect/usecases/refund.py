@@ -29,8 +29,6 @@ from pixconnect.usecases.transfer import check_funds
 from pixconnect.usecases.write_group import WriteGroup, open_write_group
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
 
@@ -95,7 +93,7 @@ async def start_refund(context: "Context", caller: Caller, request: RefundReques
         return replayed
     new = NewRefund(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid4()),
+        external_id=request.external_id or str(context.entropy.uuid7()),
         fingerprint=fingerprint(request),
         request=request,
         original_id=original.id,
@@ -231,14 +229,11 @@ def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, origina
     if not writing.balances[sent.holder_id].may_deposit:
         return _fail_by_book(writing, refund, received)
     amount_cents = refund.amount_cents
-    taken = writing.post(
+    writing.post(
         refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id
     )
-    given = writing.post(
-        sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id
-    )
-    settled: list[tuple[Refund, datetime]] = [(refund, taken.created_at), (received, given.created_at)]
-    sides = [refund_rules.settle_refund(side, settled_at) for side, settled_at in settled]
+    writing.post(sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id)
+    sides = [refund_rules.settle_refund(side, writing.now) for side in (refund, received)]
     for side in sides:
         writing.announce_refund(side)
         writing.changes.add_refund(side)

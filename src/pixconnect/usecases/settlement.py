@@ -163,8 +163,8 @@ def _end_transfer(writing: WriteGroup, books: _Books, ended: Ended) -> None:
         return
     match ended.ending:
         case Settled():
-            entry = writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.settle_transfer(before, entry.created_at)
+            writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.settle_transfer(before, writing.now)
         case Rejected(code=code, reason=reason):
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
             after = transfer_rules.fail_transfer(before, code, reason, writing.now)
@@ -184,8 +184,8 @@ def _end_refund(writing: WriteGroup, books: _Books, ended: Ended) -> None:
     money = {"transfer_id": original.id, "refund_id": before.id}
     match ended.ending:
         case Settled():
-            entry = writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
-            after = refund_rules.settle_refund(before, entry.created_at)
+            writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
+            after = refund_rules.settle_refund(before, writing.now)
             returned = transfer_rules.return_part(
                 original, before.amount_cents, writing.now, returning_cents=before.amount_cents
             )

@@ -115,7 +115,7 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
     new = NewTransfer(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid4()),
+        external_id=request.external_id or str(context.entropy.uuid7()),
         fingerprint=fingerprint(request),
         amount_cents=request.amount_cents,
         initiation_type=_INITIATION_TYPES[type(request)],
@@ -268,10 +268,10 @@ def _settle_by_book(
         sent = transfer_rules.fail_transfer(sent, code, reason, writing.now)
         received = transfer_rules.fail_transfer(received, code, reason, writing.now)
     else:
-        taken = writing.post(sent.holder_id, "available", "settlement", new.amount_cents, transfer_id=sent.id)
-        given = writing.post(payee_id, "settlement", "available", new.amount_cents, transfer_id=received.id)
-        sent = transfer_rules.settle_transfer(sent, taken.created_at)
-        received = transfer_rules.settle_transfer(received, given.created_at)
+        writing.post(sent.holder_id, "available", "settlement", new.amount_cents, transfer_id=sent.id)
+        writing.post(payee_id, "settlement", "available", new.amount_cents, transfer_id=received.id)
+        sent = transfer_rules.settle_transfer(sent, writing.now)
+        received = transfer_rules.settle_transfer(received, writing.now)
     for side in (sent, received):
         writing.announce_transfer(side)
         writing.changes.add_transfer(side)

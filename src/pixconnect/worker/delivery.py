@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
     from pixconnect.worker.leases import SlotLeases
 
-_READ_EVERY_S = 0.5
+_READ_EVERY_S = 0.25
 """How often we look when nobody says anything."""
-_READ_PAUSE_MIN_S = 0.01
-_READ_PART_MAX = 0.25
+_READ_LATE_S = 5.0
+"""The health check hears of it when nothing could be read for this long."""
+_READ_PAUSE_MIN_S = 0.005
+_READ_PART_MAX = 0.5
 """Reading takes at most this part of the time, however much there is to do."""
 _START_MAX = 256
 """Attempts started together: one look at their endpoints."""
@@ -100,7 +102,7 @@ class DeliveryWorker:
     def oldest_due_at(self) -> datetime | None:
         """Since when something waits that could be sent and is not; real time."""
         now = self._context.clock.real_now()
-        if self._read_at is not None and now - self._read_at > timedelta(seconds=10 * _READ_EVERY_S):
+        if self._read_at is not None and now - self._read_at > timedelta(seconds=_READ_LATE_S):
             return self._read_at
         startable_at = self.queue.oldest_startable_at()
         return None if startable_at is None else startable_at - self._context.clock.offset

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pixconnect.domain.webhook import DueDelivery, DueRead, Place
+from pixconnect.domain.webhook import DueDelivery, Place
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
@@ -25,7 +25,7 @@ _OVERLAP = timedelta(milliseconds=250)
 _LATE = timedelta(seconds=10)
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
-_PER_SLOT_MAX = 32
+_PAGE = 1024
 _BACKLOG_PAGE = 512
 _BACKLOGS_MAX = 4
 """Endpoints whose backlog is walked on in one pass."""
@@ -42,9 +42,10 @@ class DeliveryReader:
     def __init__(self, context: "Context", queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
-        self._forward: dict[int, Place] = {}
-        self._sweep: dict[int, Place] = {}
-        self._late_at_s = self._sweep_at_s = 0.0
+        self._forward: Place | None = None
+        self._sweep: Place | None = None
+        self._swept: frozenset[tuple[int, int]] = frozenset()
+        self._late_at_s = self._sweep_at_s = float("-inf")
         self._read_until = _BEGINNING
 
     async def read(self, held: dict[int, int], done: Sequence[DueDelivery]) -> bool:
@@ -61,45 +62,38 @@ class DeliveryReader:
         if done:
             for follower in await delivery_usecases.read_followers(self._context, done):
                 self._offer(follower, held)
-        self._begin(held, now)
-        forward = await self._read_page(list(self._forward.values()), now, held)
-        unfinished = {place.slot: place for place in forward.unfinished}
-        end = now - _OVERLAP
-        self._forward = {slot: unfinished.get(slot) or Place(slot=slot, due_at=end, id=0) for slot in held}
-        if self._sweep:
-            swept = await self._read_page(list(self._sweep.values()), now, held)
-            self._sweep = {place.slot: place for place in swept.unfinished if place.slot in held}
+        forward = self._begin(held, now)
+        unfinished = await self._read_page(forward, now, held)
+        self._forward = unfinished or Place(due_at=now - _OVERLAP)
+        if self._sweep is not None:
+            self._sweep = await self._read_page(self._sweep, now, held)
         await self._walk_backlogs(held)
-        return bool(unfinished or self._sweep)
+        return unfinished is not None or self._sweep is not None
 
-    def _begin(self, held: dict[int, int], now: datetime) -> None:
-        """Where this pass begins in each slot."""
+    def _begin(self, held: dict[int, int], now: datetime) -> Place:
+        """Where this pass reads forward from; begins a sweep when it is time for one."""
         now_s = self._context.clock.monotonic_s()
         has_gone_back = now < self._read_until
-        is_sweep = has_gone_back or now_s - self._sweep_at_s >= _SWEEP_EVERY_S
-        is_late = has_gone_back or now_s - self._late_at_s >= _LATE_EVERY_S
-        late = now - _LATE
-        for slot in held:
-            place = self._forward.get(slot)
-            if place is None or is_sweep:
-                self._sweep[slot] = Place(slot=slot, due_at=_BEGINNING, id=0)
-            if place is None or (is_late and place.due_at > late):
-                self._forward[slot] = Place(slot=slot, due_at=late, id=0)
-        self._forward = {slot: place for slot, place in self._forward.items() if slot in held}
-        self._sweep = {slot: place for slot, place in self._sweep.items() if slot in held}
-        self._sweep_at_s = now_s if is_sweep else self._sweep_at_s
-        self._late_at_s = now_s if is_late else self._late_at_s
+        has_new_slots = not held.items() <= self._swept
         self._read_until = now
-        if is_sweep:
+        if has_gone_back or has_new_slots or now_s - self._sweep_at_s >= _SWEEP_EVERY_S:
+            self._sweep, self._sweep_at_s, self._swept = Place(due_at=_BEGINNING), now_s, frozenset(held.items())
             self._queue.forget_idle()
+        forward, late = self._forward, Place(due_at=now - _LATE)
+        if forward is None or has_gone_back:
+            return late
+        if now_s - self._late_at_s >= _LATE_EVERY_S:
+            self._late_at_s = now_s
+            return min(forward, late, key=lambda place: (place.due_at, place.id))
+        return forward
 
-    async def _read_page(self, places: Sequence[Place], until: datetime, held: dict[int, int]) -> DueRead:
+    async def _read_page(self, place: Place, until: datetime, held: dict[int, int]) -> Place | None:
         found = await delivery_usecases.read_due(
-            self._context, places, until, _PER_SLOT_MAX, self._queue.full_endpoints()
+            self._context, place, until, list(held), _PAGE, self._queue.full_endpoints()
         )
         for delivery in found.ready:
             self._offer(delivery, held)
-        return found
+        return found.unfinished
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
         """Read on in what some endpoints have beyond what is kept here."""

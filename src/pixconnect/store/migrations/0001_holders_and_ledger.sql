@@ -46,7 +46,7 @@ grant usage on sequence holder_id to pixconnect_service;
 
 -- The directory of our own keys: finds the holder of a key.
 create table pix_key (
-    key text primary key check (length(key) between 1 and 77),
+    key text collate "C" primary key check (length(key) between 1 and 77),
     key_type text not null check (key_type in ('CPF', 'CNPJ', 'PHONE', 'EMAIL', 'EVP')),
     holder_id bigint not null references holder,
     created_at timestamptz not null
@@ -76,7 +76,7 @@ create type ledger_account as enum ('available', 'reserved', 'settlement', 'fund
 -- reserved) carries the holder's next number and the current funds after it, and is dated after the one before.
 create table ledger_entry (
     id bigint not null check (id between 1 and 9007199254740991),
-    holder_id bigint not null references holder,
+    holder_id bigint not null, -- has a balance: post_ledger_entries sees to it
     debit_account ledger_account not null,
     credit_account ledger_account not null,
     amount_cents bigint not null constraint amount_is_positive check (amount_cents > 0),

@@ -6,10 +6,10 @@
 
 create table charge (
     id bigint not null check (id between 1 and 9007199254740991),
-    holder_id bigint not null references holder,
-    external_id text not null check (length(external_id) between 1 and 255),
+    holder_id bigint not null,
+    external_id text collate "C" not null check (length(external_id) between 1 and 255),
     fingerprint bytea not null,
-    txid text not null check (txid ~ '^[a-zA-Z0-9]{26,35}$'),
+    txid text collate "C" not null check (txid ~ '^[a-zA-Z0-9]{26,35}$'),
     amount_cents bigint not null check (amount_cents between 1 and 999999999999),
     key text not null check (length(key) between 1 and 77),
     payer_name text,
@@ -32,13 +32,13 @@ grant update (status, modified_at, expires_at) on charge to pixconnect_service;
 
 create table transfer (
     id bigint not null check (id between 1 and 9007199254740991),
-    holder_id bigint not null references holder,
+    holder_id bigint not null,
     direction text not null check (direction in ('IN', 'OUT')),
     initiation_type text not null check (initiation_type in ('KEY', 'MANUAL', 'QRCODE')),
     is_book boolean not null default false,
-    external_id text check (length(external_id) between 1 and 255),
+    external_id text collate "C" check (length(external_id) between 1 and 255),
     fingerprint bytea,
-    end_to_end_id text not null check (end_to_end_id ~ '^E[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
+    end_to_end_id text collate "C" not null check (end_to_end_id ~ '^E[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
     correlation_id uuid not null,
     txid text check (txid ~ '^[a-zA-Z0-9-]{1,35}$'),
     charge_id bigint,
@@ -82,13 +82,13 @@ grant update (status, outcome_code, outcome_reason, returned_cents, returning_ce
 
 create table refund (
     id bigint not null check (id between 1 and 9007199254740991),
-    holder_id bigint not null references holder,
+    holder_id bigint not null,
     transfer_id bigint not null,
     flow text not null check (flow in ('IN', 'OUT')),
     is_book boolean not null default false,
-    external_id text check (length(external_id) between 1 and 255),
+    external_id text collate "C" check (length(external_id) between 1 and 255),
     fingerprint bytea,
-    return_id text not null check (return_id ~ '^D[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
+    return_id text collate "C" not null check (return_id ~ '^D[0-9A-Z]{8}[0-9]{12}[a-zA-Z0-9]{11}$'),
     original_end_to_end_id text not null,
     correlation_id uuid not null,
     amount_cents bigint not null check (amount_cents between 1 and 999999999999),

@@ -1,0 +1,219 @@
+"""A process dies at each point between two writes, as by kill -9. What follows: nothing is lost, and nothing is done twice."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from support.killed_process import POINTS
+from support.money_model import Asked, MoneyModel
+from support.whole_service import Account, Answer, WholeService, open_whole_service
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill points")]
+
+AMOUNT_CENTS = 1_234
+FUNDS_CENTS = 10_000
+A_DAY_S = 86_400
+
+_numbers = count(1)
+
+
+class Story:
+    """One holder's one thing, on its way through an installation in which somebody dies."""
+
+    def __init__(self, service: WholeService) -> None:
+        self.service = service
+        self.account = service.open_account(FUNDS_CENTS)
+        self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
+
+    def ask(self, kind: str, path: str, ending: str, **body: object) -> Answer:
+        """Ask for something under an external id, again and again until an answer comes."""
+        asked = Asked(
+            kind=kind,  # type: ignore[arg-type]
+            holder_id=self.account.holder_id,
+            external_id=f"story-{next(_numbers)}",
+            amount_cents=AMOUNT_CENTS,
+            endings={ending},
+        )
+        self.model.ask(asked)
+        body |= {"amount": AMOUNT_CENTS, "external_id": asked.external_id}
+        answer = self.service.insist(self.account, "POST", path, body)
+        assert answer.status == 200, answer
+        asked.told_id = answer.data["id"]
+        again = self.service.insist(self.account, "POST", path, body)
+        assert again.data["id"] == asked.told_id
+        return answer
+
+    def be_paid(self, **how: object) -> None:
+        """Somebody outside pays; whether we hear the end of it or not."""
+        self.service.ask(self.account, "POST", "/sandbox/v1/payments", how)
+
+    def settle(self) -> None:
+        self.model.check_at_rest(self.service.settle([self.account]))
+
+
+def create_a_charge(story: Story, point: str) -> None:
+    story.service.points.arm(point)
+    story.ask("charge", "/v1/connect/charge", "PENDING", key=story.account.key)
+
+
+def transfer(story: Story, point: str) -> None:
+    story.service.points.arm(point)
+    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="settle@sandbox.pix.example", key_type="EMAIL")
+
+
+def transfer_and_hear_nothing(story: Story, point: str) -> None:
+    story.service.points.arm(point)
+    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="silent@sandbox.pix.example", key_type="EMAIL")
+
+
+def transfer_what_is_rejected(story: Story, point: str) -> None:
+    story.service.points.arm(point)
+    story.ask("transfer", "/v1/connect/transfer/key", "ERROR", key="reject-ac07@sandbox.pix.example", key_type="EMAIL")
+
+
+def transfer_over_a_rail_that_is_away(story: Story, point: str) -> None:
+    rule = {"match": {"operation": "submit"}, "effect": "unavailable", "times": 1}
+    story.service.insist(story.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
+    transfer(story, point)
+
+
+def refund(story: Story, point: str) -> None:
+    story.be_paid(key=story.account.key, amount=2 * AMOUNT_CENTS)
+    seen = story.service.settle([story.account])
+    (paid,) = (thing for thing in seen.things if thing.direction == "IN")
+    story.service.points.arm(point)
+    story.ask("refund", "/v1/connect/refund", "RETURNED", end_to_end_id=paid.name)
+
+
+def be_paid_by_charge(story: Story, point: str) -> None:
+    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
+    story.service.settle([story.account])
+    story.service.points.arm(point)
+    story.be_paid(emv=emv)
+
+
+def be_given_back(story: Story, point: str) -> None:
+    answer = story.ask(
+        "transfer", "/v1/connect/transfer/key", "RETURNED", key="settle@sandbox.pix.example", key_type="EMAIL"
+    )
+    story.service.settle([story.account])
+    story.service.points.arm(point)
+    story.service.ask(story.account, "POST", "/sandbox/v1/returns", {"end_to_end_id": answer.data["end_to_end_id"]})
+
+
+def let_a_charge_expire(story: Story, point: str) -> None:
+    story.ask("charge", "/v1/connect/charge", "EXPIRED", key=story.account.key)
+    story.service.settle([story.account])
+    story.service.points.arm(point)
+    story.service.insist(story.account, "POST", "/sandbox/v1/clock", {"advance_s": A_DAY_S})
+    story.service.insist(story.account, "POST", "/sandbox/v1/clock", {"advance_s": 0})
+
+
+def deposit(story: Story, point: str) -> None:
+    """A deposit has no name to repeat it under: it was made once, or not at all."""
+    story.model.maybe_deposits[story.account.holder_id] = Counter([AMOUNT_CENTS])
+    story.service.points.arm(point)
+    assert story.service.ask(story.account, "POST", "/sandbox/v1/deposits", {"amount": AMOUNT_CENTS}) is None
+
+
+_GROUP_WRITE = ("before group write", "after group write")
+_ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
+    create_a_charge: {"serve": (*_GROUP_WRITE, "after COMMIT of create_charges")},
+    deposit: {"serve": (*_GROUP_WRITE, "after COMMIT of deposit_all")},
+    transfer: {
+        "serve": (*_GROUP_WRITE, "after COMMIT of start_transfers"),
+        "work": (
+            *("before mark", "after mark", "before call", "after call", *_GROUP_WRITE, "after COMMIT of write_endings"),
+            *("before acknowledgement", "after acknowledgement", "before post", "after post"),
+            *("before record of the post", "after record of the post", "after COMMIT of _record_group"),
+        ),
+        "sandbox": ("before orders", "after orders", "before word on orders", "after word on orders"),
+    },
+    transfer_and_hear_nothing: {
+        "work": ("before postponement", "after postponement", "before question", "after question", *_GROUP_WRITE),
+    },
+    transfer_what_is_rejected: {"work": ("after call", *_GROUP_WRITE), "sandbox": ("after orders",)},
+    transfer_over_a_rail_that_is_away: {"work": ("before unmark", "after unmark")},
+    refund: {
+        "serve": (*_GROUP_WRITE, "after COMMIT of start_refunds"),
+        "work": ("before mark", "after mark", "before refund call", "after refund call", *_GROUP_WRITE),
+        "sandbox": ("after orders",),
+    },
+    be_paid_by_charge: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
+        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
+    },
+    be_given_back: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_returns", "before acknowledgement"),
+        "sandbox": ("after arrivals", "before word on arrivals"),
+    },
+    let_a_charge_expire: {
+        "serve": ("before move of the clock", "after move of the clock"),
+        "work": ("before expiry", "after expiry"),
+        "sandbox": ("before move of the clock", "after move of the clock"),
+    },
+}
+_CASES = [
+    pytest.param(story, f"{part} {moment}", id=f"{story.__name__}: {part} {moment}")
+    for story, parts in _ANSWERING.items()
+    for part, moments in parts.items()
+    for moment in moments
+]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[WholeService]:
+    """One installation for all: whoever dies is started again by it."""
+    with open_whole_service() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(("tell", "point"), _CASES)
+def test_nothing_is_lost_and_nothing_done_twice(
+    service: WholeService, tell: Callable[[Story, str], None], point: str
+) -> None:
+    story = Story(service)
+    tell(story, point)
+    service.points.wait_until_it_killed(point)
+    story.settle()
+    service.check_heard([story.account])
+
+
+def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeService) -> None:
+    """Nobody outside was told that it arrived: it never was."""
+    story = Story(service)
+    service.points.arm("sandbox before arrivals")
+    assert (
+        service.insist(story.account, "POST", "/sandbox/v1/payments", _to(story.account)).data["status"] == "CONFIRMED"
+    )
+    assert service.points.has_killed("sandbox before arrivals")
+    story.settle()
+    assert sum(thing.direction == "IN" for thing in service.see([story.account]).things) == 1
+
+
+def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeService) -> None:
+    story = Story(service)
+    points = [point for point in POINTS if point.split()[0] in {"work", "sandbox"} and _is_on_the_way(point)]
+    for point in points:
+        service.points.arm(point)
+    story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="silent@sandbox.pix.example", key_type="EMAIL")
+    for point in points:
+        service.points.wait_until_it_killed(point)
+    story.settle()
+    service.check_heard([story.account])
+
+
+def test_after_all_that_the_books_are_right(service: WholeService) -> None:
+    service.check_books()
+
+
+def _is_on_the_way(point: str) -> bool:
+    return point.endswith(("mark", " call", "group write", "postponement", "question", "orders", "write_endings")) and (
+        "unmark" not in point and "refund" not in point and "word" not in point
+    )
+
+
+def _to(account: Account) -> dict[str, object]:
+    return {"key": account.key, "amount": AMOUNT_CENTS}

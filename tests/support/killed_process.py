@@ -1,0 +1,146 @@
+"""Kill points: names for the moments at which a process dies as by kill -9, without a word of it in the service's own code.
+
+::
+
+    test: arm("work before call") ──► a file in the home ──► worker: about to call the rail, takes the file away, kills itself
+
+``Installation`` starts every part with ``kill_points/sitecustomize.py`` on its path, which wraps the functions below before the
+part imports them. Whoever takes the armed file away dies, so a point kills once, in whichever process comes there first, and the
+process that is started in its place lives.
+"""
+
+import functools
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+FOLDER_NAME: Final = "kill_points"
+SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
+
+_RAIL: Final = "pixconnect.adapters.rail_sandbox:SandboxRail"
+
+# What a process may die before or after, by part.
+_CALLS: Final[dict[str, dict[str, str]]] = {
+    "serve": {
+        "group write": "pixconnect.store.changes:Changes.write",  # after it: between the group's write and its COMMIT
+        "move of the clock": "pixconnect.store.clock:move",
+    },
+    "work": {
+        "mark": "pixconnect.store.order:mark_handed",  # after it: written, and not committed
+        "call": f"{_RAIL}.submit",
+        "refund call": f"{_RAIL}.submit_refunds",
+        "question": f"{_RAIL}.query",
+        "postponement": "pixconnect.store.order:postpone",
+        "unmark": "pixconnect.store.order:unmark",
+        "group write": "pixconnect.store.changes:Changes.write",
+        "acknowledgement": f"{_RAIL}.acknowledge",
+        "expiry": "pixconnect.worker.expiry:expire_charges",
+        "post": "pixconnect.usecases.delivery:attempt",
+        "record of the post": "pixconnect.store.delivery:record",
+    },
+    "sandbox": {
+        "orders": "pixconnect.sandbox.tables:insert_orders",  # after it: they are kept, and not answered
+        "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
+        "word on orders": "pixconnect.sandbox.tables:close_orders",
+        "word on arrivals": "pixconnect.sandbox.tables:close_arrivals",
+        "move of the clock": "pixconnect.sandbox.tables:move_clock",
+    },
+}
+# Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
+_COMMITS: Final[dict[str, tuple[str, ...]]] = {
+    "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
+    "work": ("write_endings", "receive_credits", "receive_returns", "_record_group"),
+}
+POINTS: Final = tuple(
+    f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
+) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
+
+
+class KillPoints:
+    """The test's side.
+
+    Args:
+        home: Of the installation.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER_NAME
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def arm(self, point: str) -> None:
+        assert point in POINTS, point
+        (self._folder / point).touch()
+
+    def disarm_all(self) -> int:
+        """Forget what is still armed; how many that were."""
+        armed = list(self._folder.iterdir())
+        for file in armed:
+            file.unlink(missing_ok=True)
+        return len(armed)
+
+    def has_killed(self, point: str) -> bool:
+        return not (self._folder / point).exists()
+
+    def wait_until_it_killed(self, point: str, timeout_s: float = 20) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while not self.has_killed(point):
+            assert time.monotonic() < deadline_s, f"no process came to {point!r}"
+            time.sleep(0.02)
+
+
+def watch() -> None:
+    """Be a process that can be killed at its points; nothing in any other Python process of the installation."""
+    words = sys.orig_argv
+    home = os.environ.get("PIXCONNECT_HOME")
+    if home is None or "-m" not in words:
+        return
+    part = words[words.index("-m") + 2 :][0]
+    if part == "run":
+        # Dying once a second, for hours, is no broken part here.
+        importlib.import_module("pixconnect.foundation.supervisor").RESTARTS_WINDOW_S = 0.0
+    for name, target in _CALLS.get(part, {}).items():
+        _wrap(Path(home) / FOLDER_NAME, part, name, target)
+    if part in _COMMITS:
+        _wrap_commits(Path(home) / FOLDER_NAME, part)
+
+
+def _reach(file: Path) -> None:
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wrap(folder: Path, part: str, name: str, target: str) -> None:
+    module, _, path = target.partition(":")
+    *owners, attribute = path.split(".")
+    owner = functools.reduce(getattr, owners, importlib.import_module(module))
+    call: Callable[..., Any] = getattr(owner, attribute)
+    before, after = folder / f"{part} before {name}", folder / f"{part} after {name}"
+
+    @functools.wraps(call)
+    async def wrapped(*arguments: Any, **named: Any) -> Any:
+        _reach(before)
+        answer = await call(*arguments, **named)
+        _reach(after)
+        return answer
+
+    setattr(owner, attribute, wrapped)
+
+
+def _wrap_commits(folder: Path, part: str) -> None:
+    commit_class = importlib.import_module("pixconnect.usecases.group_commit").GroupCommit
+    write_once = commit_class._write_once
+
+    async def wrapped(self: Any, *arguments: Any) -> Any:
+        outcomes = await write_once(self, *arguments)
+        _reach(folder / f"{part} after COMMIT of {self._write.func.__name__}")
+        return outcomes
+
+    commit_class._write_once = wrapped

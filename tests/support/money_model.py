@@ -1,0 +1,215 @@
+"""A small model of the money, written from the contract alone: what was asked for and answered, and what must follow from it.
+
+It knows nothing of how the service works. It is shown what stands in the service's tables and in the rail's (``Seen``), and
+fails where a cent, a state or an event is not what the sums say.
+"""
+
+from collections import Counter
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+Kind = Literal["charge", "transfer", "refund"]
+
+STEPS: Final = {
+    "PROCESSING": {"CONFIRMED", "ERROR", "CANCELLED", "RETURNED"},
+    "CONFIRMED": {"RETURNED"},
+    "PENDING": {"APPROVED", "EXPIRED", "RETURNED"},
+    "APPROVED": {"RETURNED"},
+}
+"""From each state to what it may have become by the next look; a refund goes straight to RETURNED."""
+
+ANY_ENDING: Final = {
+    "charge": {"PENDING", "APPROVED", "EXPIRED", "RETURNED"},
+    "transfer": {"CONFIRMED", "ERROR", "CANCELLED", "RETURNED"},
+    "refund": {"RETURNED", "ERROR"},
+}
+
+
+class Thing(Struct, kw_only=True):
+    """A charge, transfer or refund as it stands in the service's tables; ``name`` is its name on the network."""
+
+    kind: Kind
+    id: int
+    holder_id: int
+    direction: Literal["IN", "OUT"] | None
+    is_book: bool
+    external_id: str | None
+    name: str
+    original: str | None
+    charge_id: int | None
+    amount_cents: int
+    status: str
+    code: str | None
+    events: list[str]
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == "PROCESSING"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in {"CONFIRMED", "RETURNED"} and self.kind != "charge"
+
+
+class RailThing(Struct, kw_only=True):
+    """An order, refund order, payment or return as the other side of the rail has it; ``code`` is None if it settles."""
+
+    name: str
+    is_arrival: bool
+    amount_cents: int
+    code: str | None
+    is_open: bool
+
+
+class Seen(Struct, kw_only=True):
+    """Both sides at one instant: balances are (available, reserved) by holder, deposits the amounts in their ledgers."""
+
+    things: list[Thing]
+    balances: dict[int, tuple[int, int]]
+    deposits: dict[int, Counter[int]]
+    rail: list[RailThing]
+    waiting_count: int = 0
+    """Deliveries of events that were not made yet."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        is_open = any(thing.is_open for thing in self.things) or any(thing.is_open for thing in self.rail)
+        return not is_open and not self.waiting_count
+
+
+class Asked(Struct, kw_only=True):
+    """What a caller asked for under an ``external_id``. ``told_id`` is what it was answered; None: refused, or no answer."""
+
+    kind: Kind
+    holder_id: int
+    external_id: str
+    amount_cents: int
+    endings: set[str]
+    told_id: int | None = None
+    is_refused: bool = False
+
+
+class MoneyModel(Struct):
+    """What was asked for, and every state that was ever seen."""
+
+    asked: dict[tuple[Kind, int, str], Asked] = field(default_factory=dict)
+    deposits: dict[int, Counter[int]] = field(default_factory=dict)
+    maybe_deposits: dict[int, Counter[int]] = field(default_factory=dict)
+    states: dict[tuple[Kind, int], str] = field(default_factory=dict)
+
+    def ask(self, asked: Asked) -> Asked:
+        self.asked[asked.kind, asked.holder_id, asked.external_id] = asked
+        return asked
+
+    def disturb(self) -> None:
+        """Somebody dies or the rail misbehaves: what is open may end in any way, and still only in one."""
+        for asked in self.asked.values():
+            if asked.told_id is None or self.states.get((asked.kind, asked.told_id), "PROCESSING") == "PROCESSING":
+                asked.endings |= ANY_ENDING[asked.kind]
+
+    def check(self, seen: Seen) -> None:
+        """What holds at every instant."""
+        self._check_asked(seen)
+        for thing in seen.things:
+            key = thing.kind, thing.id
+            before = self.states.setdefault(key, thing.status)
+            assert thing.status == before or thing.status in STEPS.get(before, ()), (before, thing)
+            self.states[key] = thing.status
+            assert thing.events == expected_events(thing), thing
+        for holder_id, counted in seen.deposits.items():
+            known, maybe = self.deposits.get(holder_id, Counter()), self.maybe_deposits.get(holder_id, Counter())
+            assert known <= counted <= known + maybe, (holder_id, counted, known, maybe)
+        for holder_id, balance in seen.balances.items():
+            assert balance == expected_balance(seen, holder_id), (holder_id, balance, expected_balance(seen, holder_id))
+        self._check_refunds(seen)
+
+    def check_at_rest(self, seen: Seen) -> None:
+        """What holds besides when nothing is under way."""
+        self.check(seen)
+        assert seen.is_at_rest
+        assert all(reserved == 0 for _, reserved in seen.balances.values())
+        for thing in seen.things:
+            asked = self.asked.get((thing.kind, thing.holder_id, thing.external_id or ""))
+            assert asked is None or thing.status in asked.endings | {"RETURNED"}, (thing, asked)
+        self._check_both_sides(seen)
+
+    def _check_asked(self, seen: Seen) -> None:
+        ours = {(thing.kind, thing.holder_id, thing.external_id): thing for thing in seen.things if thing.external_id}
+        assert len(ours) == sum(thing.external_id is not None for thing in seen.things), "an external_id stands twice"
+        unasked = ours.keys() - self.asked.keys()
+        assert not unasked, f"nobody asked for {unasked}"
+        for key, asked in self.asked.items():
+            thing = ours.get(key)
+            if thing is None:
+                assert asked.told_id is None, f"acknowledged and lost: {asked}"
+                continue
+            assert not asked.is_refused, f"refused and done: {asked}"
+            assert asked.told_id in {None, thing.id}, (asked, thing)
+            assert asked.amount_cents == thing.amount_cents, (asked, thing)
+
+    def _check_refunds(self, seen: Seen) -> None:
+        """Never a cent more returned than was paid; a charge is paid once, by its amount."""
+        returned: Counter[tuple[int, str]] = Counter()
+        for thing in seen.things:
+            if thing.kind == "refund" and thing.status != "ERROR":
+                returned[thing.holder_id, thing.original or ""] += thing.amount_cents
+        paid = {(thing.holder_id, thing.name): thing for thing in seen.things if thing.kind == "transfer"}
+        for key, sum_cents in returned.items():
+            assert sum_cents <= paid[key].amount_cents and paid[key].is_settled, (key, sum_cents)
+        charges = {thing.id: thing for thing in seen.things if thing.kind == "charge"}
+        payers = [thing for thing in paid.values() if thing.charge_id is not None and thing.is_settled]
+        assert len({payer.charge_id for payer in payers}) == len(payers), "a charge was paid twice"
+        assert all(charges[payer.charge_id or 0].amount_cents == payer.amount_cents for payer in payers)
+        approved = {charge.id for charge in charges.values() if charge.status in {"APPROVED", "RETURNED"}}
+        assert approved == {payer.charge_id for payer in payers}
+
+    def _check_both_sides(self, seen: Seen) -> None:
+        """The service and the other side of the rail say the same of every payment, and of every cent."""
+        ours = {
+            (thing.name, thing.direction): thing
+            for thing in seen.things
+            if thing.kind != "charge" and not thing.is_book
+        }
+        theirs = {(other.name, "IN" if other.is_arrival else "OUT"): other for other in seen.rail}
+        for key, thing in ours.items():
+            other = theirs.get(key)
+            is_settled_there = other is not None and other.code is None
+            assert thing.is_settled == is_settled_there, (thing, other)
+            assert other is None or other.amount_cents == thing.amount_cents, (thing, other)
+            if other is None:
+                assert thing.status == "CANCELLED" or thing.code == "NOT_HANDED_OVER", thing
+        lost = [other for key, other in theirs.items() if other.code is None and key not in ours]
+        assert not lost, f"settled there and unknown here: {lost}"
+        moved_cents = sum(
+            other.amount_cents if other.is_arrival else -other.amount_cents for other in seen.rail if other.code is None
+        )
+        kept_cents = sum(available + reserved for available, reserved in seen.balances.values())
+        assert kept_cents == moved_cents + sum(sum(counted.elements()) for counted in seen.deposits.values())
+
+
+def expected_balance(seen: Seen, holder_id: int) -> tuple[int, int]:
+    """Available and reserved cents of a holder: deposits, what came, less what went or is on its way."""
+    available, reserved = sum(seen.deposits.get(holder_id, Counter()).elements()), 0
+    for thing in seen.things:
+        if thing.holder_id != holder_id or thing.kind == "charge":
+            continue
+        if thing.direction == "IN":
+            available += thing.amount_cents if thing.is_settled else 0
+        elif thing.is_open or thing.is_settled:
+            available -= thing.amount_cents
+            reserved += thing.amount_cents if thing.is_open else 0
+    return available, reserved
+
+
+def expected_events(thing: Thing) -> list[str]:
+    """One for each state reached, in order; a transfer that is returned has none of its own for that, nor has a charge."""
+    if thing.kind == "charge":
+        later = {"APPROVED": ["qrcode.approved"], "RETURNED": ["qrcode.approved"], "EXPIRED": ["qrcode.expired"]}
+        return ["qrcode.pending", *later.get(thing.status, [])]
+    prefix = f"{thing.kind}.{(thing.direction or '').lower()}"
+    settled = "confirmed" if thing.kind == "transfer" else "returned"
+    return [
+        f"{prefix}.processing",
+        *([] if thing.is_open else [f"{prefix}.{settled if thing.is_settled else 'error'}"]),
+    ]

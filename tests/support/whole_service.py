@@ -1,0 +1,353 @@
+"""An installation that may be killed at any point, its holders, and both sides of its money as PostgreSQL has them."""
+
+import asyncio
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+import httpx
+from msgspec import Struct
+
+from pixconnect import assembly
+from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
+from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.cli.operating import Operator
+from pixconnect.config import Settings
+from pixconnect.domain.access import SCOPES
+from pixconnect.domain.event import EVENT_NAMES
+from pixconnect.foundation.pool import open_pool
+from pixconnect.usecases import access as access_usecases
+from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases.holder import NewHolder
+from support import postgres
+from support.books import RULES
+from support.installation import Installation
+from support.killed_process import SITE_FOLDER, KillPoints
+from support.money_model import RailThing, Seen, Thing
+
+PATIENCE_S = 60.0
+ADVANCED_WHILE_WAITING_S = 15
+_AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
+
+Answered = TypeVar("Answered")
+
+_THINGS = """
+    select 'charge' as kind, id, holder_id, null as direction, false as is_book, external_id, txid as name, null as original,
+        null as charge_id, amount_cents, status, null as code
+    from charge where holder_id = any($1::bigint[])
+    union all select 'transfer', id, holder_id, direction, is_book, external_id, end_to_end_id, null, charge_id, amount_cents,
+        status, outcome_code from transfer where holder_id = any($1::bigint[])
+    union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, original_end_to_end_id, null, amount_cents,
+        status, outcome_code from refund where holder_id = any($1::bigint[])
+"""
+_EVENTS = """
+    select resource, resource_id, array_agg(name order by id) as names from event
+    where holder_id = any($1::bigint[]) group by 1, 2
+"""
+_RAIL = """
+    select id as name, false as is_arrival, amount_cents, code, is_open from sandbox.settlement
+    where id = any($1::text[]) or not exists (
+        select from transfer where end_to_end_id = settlement.id and direction = 'OUT'
+        union all select from refund where return_id = settlement.id and flow = 'OUT'
+    )
+    union all select id, true, amount_cents, code, is_open from sandbox.arrival
+    where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
+"""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What the service answered."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def code(self) -> str:
+        return self.body["error"]["code"]
+
+    @property
+    def data(self) -> Any:
+        return self.body["data"]
+
+
+class Account(Struct, frozen=True, kw_only=True):
+    """A holder with a key, who is told of every event."""
+
+    holder_id: int
+    key: str
+    client_id: str
+    client_secret: str
+
+
+class Listener:
+    """A receiver of webhooks that outlives everybody else: what came, by holder, in order."""
+
+    def __init__(self) -> None:
+        self.heard: dict[int, list[tuple[int, bytes]]] = {}
+        heard = self.heard
+
+        class Hook(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                heard.setdefault(int(self.path[1:]), []).append((json.loads(body)["id"], body))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class WholeService:
+    """Drives one installation over HTTP, and looks at both sides' tables.
+
+    Args:
+        installation: Ready.
+        runner: Where coroutines of ours run.
+    """
+
+    def __init__(self, installation: Installation, runner: asyncio.Runner) -> None:
+        self.installation = installation
+        self.points = KillPoints(installation.home)
+        self.listener = Listener()
+        self._runner = runner
+        self._http = httpx.Client(base_url=installation.base_url, timeout=40, trust_env=False)
+        self._tokens: dict[int, str] = {}
+        self._numbers = count(1)
+        self._connection: asyncpg.Connection | None = None
+        threading.Thread(target=_drain, args=(installation,), daemon=True).start()
+
+    def close(self) -> None:
+        self._http.close()
+        self.listener.close()
+        self._forget_connection()
+
+    def open_account(self, funds_cents: int = 0) -> Account:
+        """A new holder that hears of every event."""
+        number = next(self._numbers)
+        account = self._runner.run(self._make_account(f"7{number:06d}", f"holder-{number}@prove.example"))
+        hook = {
+            "url": f"{self.listener.url}/{account.holder_id}",
+            "secret": "s" * 16,
+            "event_types": sorted(EVENT_NAMES),
+        }
+        assert self.insist(account, "POST", "/v1/webhook/endpoints", hook).status == 200
+        if funds_cents:
+            assert self.insist(account, "POST", "/sandbox/v1/deposits", {"amount": funds_cents}).status == 200
+        return account
+
+    def ask(self, account: Account, method: str, path: str, body: object = None) -> Answer | None:
+        """Ask once; None when no answer came."""
+        try:
+            if account.holder_id not in self._tokens:
+                self._tokens[account.holder_id] = self._login(account)
+            token = self._tokens[account.holder_id]
+            response = self._http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+        except (httpx.TransportError, _NoTokenError):
+            return None
+        if response.status_code == 401:
+            del self._tokens[account.holder_id]
+            return self.ask(account, method, path, body)
+        return Answer(status=response.status_code, body=response.json())
+
+    def insist(
+        self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True
+    ) -> Answer:
+        """Ask until an answer comes, as a caller does who has named what is asked for by an ``external_id``.
+
+        Args:
+            account: Who asks.
+            method: HTTP's.
+            path: Of the API.
+            body: As JSON.
+            until_done: 503, where nothing was done, is no answer either.
+        """
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            answer = self.ask(account, method, path, body)
+            if answer is not None and answer.status != 504 and not (until_done and answer.status == 503):
+                assert answer.status != 500, answer
+                return answer
+            assert time.monotonic() < deadline_s, f"{method} {path} {body}: {answer}"
+            time.sleep(0.1)
+
+    def see(self, accounts: Sequence[Account]) -> Seen:
+        """Both sides of these holders' money, at one instant."""
+        return self._read(lambda connection: _see(connection, accounts))
+
+    def settle(self, accounts: Sequence[Account]) -> Seen:
+        """Clear all faults and let time pass until nothing is under way."""
+        self.points.disarm_all()
+        self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
+        deadline_s = time.monotonic() + PATIENCE_S
+        looked_count = 0
+        while not (seen := self.see(accounts)).is_at_rest:
+            assert time.monotonic() < deadline_s, f"it never comes to rest: {seen}"
+            looked_count += 1
+            if looked_count % 5 == 0:
+                self.insist(accounts[0], "POST", "/sandbox/v1/clock", {"advance_s": ADVANCED_WHILE_WAITING_S})
+            time.sleep(0.05)
+        return seen
+
+    def check_books(self) -> None:
+        """What holds in the tables alone, of all holders."""
+        for rule, broken in RULES.items():
+            rows = self._read(lambda connection, broken=broken: connection.fetch(broken))
+            assert not rows, f"{rule}: {[tuple(row) for row in rows]}"
+
+    def check_heard(self, accounts: Sequence[Account]) -> None:
+        """Every event was told with the same bytes, and first in order for each resource."""
+        for account in accounts:
+            rows = self._read(
+                lambda connection, account=account: connection.fetch(
+                    "select id, body, resource, resource_id from event where holder_id = $1 order by id",
+                    account.holder_id,
+                )
+            )
+            heard = self.listener.heard.get(account.holder_id, [])
+            assert set(heard) == {(row["id"], row["body"].encode()) for row in rows}
+            first = {event_id: place for place, (event_id, _) in reversed(list(enumerate(heard)))}
+            last_place: dict[tuple[str, int], int] = {}
+            for row in rows:
+                resource = row["resource"], row["resource_id"]
+                assert first[row["id"]] > last_place.get(resource, -1), (resource, heard)
+                last_place[resource] = first[row["id"]]
+
+    def _login(self, account: Account) -> str:
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": account.client_id,
+            "client_secret": account.client_secret,
+        }
+        response = self._http.post("/v1/iam/users/login", data=form)
+        if response.status_code != 200:
+            raise _NoTokenError
+        return response.json()["data"]["access_token"]
+
+    def _read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
+        """Read from the database, as often as it takes: it may be killed too."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self._runner.run(self._try_to_read(read))
+            except _AWAY:
+                self._forget_connection()
+                assert time.monotonic() < deadline_s, "the database does not come back"
+                time.sleep(0.2)
+
+    async def _try_to_read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
+        if self._connection is None:
+            settings = {"search_path": "pixconnect"}
+            url = self._running()["owner_database_url"]
+            self._connection = await asyncpg.connect(url, server_settings=settings, timeout=5)
+        async with self._connection.transaction(isolation="repeatable_read", readonly=True):
+            return await read(self._connection)
+
+    def _forget_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+
+            async def end() -> None:
+                connection.terminate()
+
+            self._runner.run(end())
+
+    async def _make_account(self, account_number: str, key: str) -> Account:
+        running, entropy = self._running(), SystemEntropy()
+        pool = await open_pool(
+            running["database_url"], role="pixconnect_service", schema="pixconnect", connections_max=1, name="tests"
+        )
+        box = AesSecretBox(read_secret_key("", self.installation.home), entropy)
+        policy = assembly.make_policy(Settings())
+        operator = Operator(pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box)
+        try:
+            new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
+            holder = await holder_usecases.create_holder(operator, new)
+            await holder_usecases.add_pix_key(operator, holder.id, "EMAIL", key)
+            issued = await access_usecases.create_client(operator, holder.id, "tests", SCOPES)
+        finally:
+            await pool.close()
+        return Account(
+            holder_id=holder.id, key=key, client_id=issued.client.client_id, client_secret=issued.client_secret
+        )
+
+    def _running(self) -> dict[str, str]:
+        return json.loads((self.installation.home / "running.json").read_text())
+
+
+class _NoTokenError(Exception):
+    """The identity service cannot be asked."""
+
+
+async def _see(connection: asyncpg.Connection, accounts: Sequence[Account]) -> Seen:
+    holder_ids = [account.holder_id for account in accounts]
+    told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
+    things = [
+        Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))
+        for row in await connection.fetch(_THINGS, holder_ids)
+    ]
+    sent = [thing.name for thing in things if thing.direction == "OUT"]
+    rail = await connection.fetch(_RAIL, sent, [account.key for account in accounts])
+    balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)
+    deposits: dict[int, Counter[int]] = {holder_id: Counter() for holder_id in holder_ids}
+    for row in await connection.fetch(
+        "select holder_id, amount_cents from ledger_entry where debit_account = 'funding' and holder_id = any($1::bigint[])",
+        holder_ids,
+    ):
+        deposits[row["holder_id"]][row["amount_cents"]] += 1
+    return Seen(
+        things=things,
+        balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"]) for row in balances},
+        deposits=deposits,
+        rail=[RailThing(**dict(row)) for row in rail],
+        waiting_count=await connection.fetchval(
+            "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
+        ),
+    )
+
+
+def _drain(installation: Installation) -> None:
+    """Read what the installation says, so that it is never kept waiting."""
+    assert installation.process.stdout is not None
+    with suppress(ValueError):  # closed at the end
+        for line in installation.process.stdout:
+            installation.said.append(line)
+
+
+@contextmanager
+def open_whole_service(**settings: str) -> Iterator[WholeService]:
+    """A ready installation with kill points; stopped and forgotten afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
+    home.chmod(0o711)  # so that, as root, the server's own user gets in
+    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+    given = {"api_processes_count": "1", "token_lifetime_s": "86400"} | settings
+    with Installation(home, command, **given) as installation, asyncio.Runner() as runner:
+        service = WholeService(installation.wait_until_ready(), runner)
+        try:
+            yield service
+        finally:
+            service.close()
+            installation.process.terminate()
+            installation.process.wait(30)
+            postgres.remove_home(home)

@@ -7,11 +7,12 @@ time, ``sandbox`` is the other side of the rail. All they share is PostgreSQL.
 import asyncio
 import hashlib
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +22,7 @@ from pixconnect import __version__
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
 from pixconnect.adapters.location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.location_reader import LocationReader
+from pixconnect.adapters.no_rail import NoRail
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
@@ -32,8 +34,9 @@ from pixconnect.api.descriptions import describe
 from pixconnect.api.http_protocol import make_server
 from pixconnect.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.api.services import Services
-from pixconnect.config import Settings
+from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
+from pixconnect.domain.rail import Rail
 from pixconnect.foundation import listening, pool
 from pixconnect.foundation.logging import AccessLog, set_up_logging
 from pixconnect.foundation.notifier import Notifier
@@ -54,9 +57,13 @@ from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
 
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Pool
+
 SERVICE_ROLE: Final = "pixconnect_service"
 SERVICE_SCHEMA: Final = "pixconnect"
 
+_CLOSE_TIMEOUT_S = 1.0
 _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
 
 
@@ -98,54 +105,54 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
     Args:
         settings: All of them.
         name: Of the process, as PostgreSQL shows it.
+
+    Raises:
+        SettingsError: There is no address of the sandbox.
     """
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
     secret_box = AesSecretBox(read_secret_key(settings.secret_key, settings.home_path), entropy)
-    connections = await pool.open_pool(
-        settings.database_url,
-        role=SERVICE_ROLE,
-        schema=SERVICE_SCHEMA,
-        connections_max=settings.database_connections_max,
-        name=name,
-    )
-    sandbox_connection = SandboxConnection(settings.rail_url, _rail_secret(secret_box))
-    control = HttpSandboxControl(sandbox_connection)
-    webhook_http, location_http = OutgoingHttp(_WEBHOOK_LIMITS), OutgoingHttp(LOCATION_LIMITS)
-    keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
-    wake_workers = Notifier(connections).notify
-    groups = GroupCommits(
-        pool=connections,
-        clock=clock,
-        size_max=settings.group_size_max,
-        queue_length_max=settings.queue_length_max,
-        wake_workers=wake_workers,
-    )
-    await keyring.start()
-    context = Context(
-        pool=connections,
-        clock=clock,
-        entropy=entropy,
-        ids=IdBlocks(connections),
-        groups=groups,
-        policy=policy,
-        directory=HolderDirectory(connections, policy.ispb, policy.institution_name),
-        rail=SandboxRail(sandbox_connection),
-        locations=LocationReader(location_http, clock, _trusted(settings, control), is_sandbox=policy.is_sandbox),
-        signer=keyring,
-        receivers=WebhookSender(webhook_http, is_sandbox=policy.is_sandbox),
-        secret_box=secret_box,
-        sandbox_control=control if policy.is_sandbox else None,
-        wake_workers=wake_workers,
-    )
-    try:
+    async with AsyncExitStack() as opened:
+        connections = await pool.open_pool(
+            settings.database_url,
+            role=SERVICE_ROLE,
+            schema=SERVICE_SCHEMA,
+            connections_max=settings.database_connections_max,
+            name=name,
+        )
+        opened.push_async_callback(_close_pool, connections)
+        keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
+        await keyring.start()
+        rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
+        tls = ssl.create_default_context()
+        webhook_http, location_http = OutgoingHttp(_WEBHOOK_LIMITS, tls=tls), OutgoingHttp(LOCATION_LIMITS, tls=tls)
+        opened.push_async_callback(webhook_http.close)
+        opened.push_async_callback(location_http.close)
+        wake_workers = Notifier(connections).notify
+        groups = GroupCommits(
+            pool=connections,
+            clock=clock,
+            size_max=settings.group_size_max,
+            queue_length_max=settings.queue_length_max,
+            wake_workers=wake_workers,
+        )
+        opened.push_async_callback(groups.close)
+        context = Context(
+            pool=connections,
+            clock=clock,
+            entropy=entropy,
+            ids=IdBlocks(connections),
+            groups=groups,
+            policy=policy,
+            directory=HolderDirectory(connections, policy.ispb, policy.institution_name),
+            rail=rail,
+            locations=LocationReader(location_http, clock, _trusted(settings, control), is_sandbox=policy.is_sandbox),
+            signer=keyring,
+            receivers=WebhookSender(webhook_http, is_sandbox=policy.is_sandbox),
+            secret_box=secret_box,
+            sandbox_control=control,
+            wake_workers=wake_workers,
+        )
         yield Base(context=context, keyring=keyring)
-    finally:
-        await groups.close()
-        await webhook_http.close()
-        await location_http.close()
-        await sandbox_connection.close()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(connections.close(), 1)
 
 
 async def serve(
@@ -246,9 +253,31 @@ def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, No
     return (follow_clock(base.context, connect),)
 
 
-def _trusted(settings: Settings, control: HttpSandboxControl) -> Trusted:
+@asynccontextmanager
+async def _open_rail(
+    settings: Settings, secret_box: AesSecretBox
+) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
+    """The network of this mode, and in the sandbox the doors to it."""
+    if settings.mode != "sandbox":
+        yield NoRail(), None
+        return
+    if not settings.rail_url:
+        raise SettingsError("PIXCONNECT_RAIL_URL: missing; it is where `pixconnect sandbox` answers")
+    connection = SandboxConnection(settings.rail_url, _rail_secret(secret_box))
+    try:
+        yield SandboxRail(connection), HttpSandboxControl(connection)
+    finally:
+        await connection.close()
+
+
+async def _close_pool(connections: "Pool") -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(connections.close(), _CLOSE_TIMEOUT_S)
+
+
+def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
     """Whose signature on a QR code's payload is believed: in the sandbox its own CA, in live mode a configured bundle."""
-    if settings.mode == "sandbox":
+    if control is not None:
         return trust_sandbox(control)
     if settings.location_ca_file:
         return trust_bundle(Path(settings.location_ca_file).read_bytes())

@@ -30,6 +30,7 @@ HOT = 1
 ROWS_COUNT = 30_000
 GROUP = range(5_000, 5_064)
 STARTED_AT = FakeClock().now()
+EARLIER = STARTED_AT - timedelta(days=1)
 LATER = STARTED_AT + timedelta(days=1)
 
 _HOLDERS = """
@@ -164,7 +165,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
     "the sent side of a transfer": lambda c: transfer_store.find_sent(a_pool(c), end_to_end_id(5_000)),
-    "transfers due": lambda c: transfer_store.find_due(a_pool(c), list(range(256)), LATER, 64),
+    "transfers due": lambda c: transfer_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "transfers marked": lambda c: order_store.mark_handed(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
     "transfers postponed": lambda c: order_store.postpone(c, "transfer", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
     "transfers unmarked": lambda c: order_store.unmark(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
@@ -178,7 +179,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
     "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
     "a refund by name": lambda c: refund_store.find_by_return_id(a_pool(c), HOT, return_id(5_000)),
-    "refunds due": lambda c: refund_store.find_due(a_pool(c), list(range(256)), LATER, 64),
+    "refunds due": lambda c: refund_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "refunds marked": lambda c: order_store.mark_handed(c, "refund", DUE_IDS, STARTED_AT, STARTED_AT),
     "refunds postponed": lambda c: order_store.postpone(c, "refund", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
     "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),

@@ -38,6 +38,7 @@ from pixconnect.usecases.group_commit import GroupCommits
 from pixconnect.usecases.holder import NewHolder
 from support.postgres import Addresses
 
+STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"
 OUTSIDE_ISPB = "99999004"
 
@@ -45,7 +46,7 @@ OUTSIDE_ISPB = "99999004"
 class FakeClock:
     """Time that a test moves by hand; ``set_offset`` is what use cases do with what the database says."""
 
-    def __init__(self, start: datetime = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)) -> None:
+    def __init__(self, start: datetime = STARTED_AT) -> None:
         self.real = start
         self._offset = timedelta(0)
         self._monotonic_s = 0.0

@@ -79,7 +79,7 @@ async def rows_count(service: Service) -> int:
 
 async def test_a_transfer_to_a_key_reserves_and_goes_where_the_directory_says(service: Service, caller: Caller) -> None:
     know(service)
-    view = await start(service, caller, by_key(key="  JOANA@outside.example ".strip(), external_id="a"))
+    view = await start(service, caller, by_key(key="JOANA@outside.example", external_id="a"))
     transfer = view.transfer
     assert (transfer.status, transfer.direction, transfer.initiation_type) == ("PROCESSING", "OUT", "KEY")
     assert view.credit_party == outside_party(key=OUTSIDE_KEY)

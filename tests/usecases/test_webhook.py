@@ -160,9 +160,7 @@ async def test_deliveries_are_listed_newest_first_and_by_status(world: World) ->
     for number in range(1, 6):
         await world.announce([number])
     await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
-    page = await webhook.list_deliveries(
-        world.context, world.caller, endpoint.id, None, Span(page=2, page_size=2)
-    )
+    page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, Span(page=2, page_size=2))
     assert ([found.id for found in page.items], page.total_count) == ([3, 2], 5)
     page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "failed", Span())
     assert ([found.id for found in page.items], page.total_count) == ([4, 2], 2)
@@ -229,9 +227,7 @@ async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(w
         assert await webhook.replay_events(world.context, world.caller, endpoint.id, *span) == 3
         await receiver.wait_for(6)
         assert await webhook.replay_events(world.context, world.caller, endpoint.id, *reversed(span)) == 0
-    assert sorted(request.event["id"] for request in receiver.received) == sorted(
-        2 * [event.id for event in made[1:]]
-    )
+    assert sorted(request.event["id"] for request in receiver.received) == sorted(2 * [event.id for event in made[1:]])
 
 
 async def test_replay_to_an_endpoint_that_is_not_active_waits(world: World) -> None:

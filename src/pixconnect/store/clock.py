@@ -43,15 +43,12 @@ async def unlock(connection: "Connection") -> None:
     await connection.execute(_UNLOCK, LOCK_KEY)
 
 
-# One probe of an index for each slot: the number of rows that wait does not matter.
 _FIRST_DUE: Final[LiteralString] = """
-    select min(due_at) from generate_series(0, 255) as slots (wanted), lateral (
-        (select expires_at as due_at from charge where slot = wanted and status = 'PENDING' order by expires_at limit 1)
-        union all
-        (select due_at from transfer where slot = wanted and due_at is not null order by due_at limit 1)
-        union all
-        (select due_at from refund where slot = wanted and due_at is not null order by due_at limit 1)
-    ) as first
+    select least(
+        (select min(expires_at) from charge where status = 'PENDING'),
+        (select min(due_at) from transfer where due_at is not null),
+        (select min(due_at) from refund where due_at is not null)
+    )
 """
 
 
@@ -61,17 +58,15 @@ async def find_first_due(pool: "Pool") -> datetime | None:
 
 
 _LAST_DUE: Final[LiteralString] = """
-    select max(due_at) from generate_series(0, 255) as slots (wanted), lateral (
-        (select expires_at as due_at from charge where slot = wanted and status = 'PENDING' and expires_at <= $1
-            order by expires_at desc limit 1)
-        union all
-        (select due_at from transfer where slot = wanted and due_at <= $1 order by due_at desc limit 1)
-        union all
-        (select due_at from refund where slot = wanted and due_at <= $1 order by due_at desc limit 1)
-        union all
-        (select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
-            order by due_at desc limit 1)
-    ) as last
+    select greatest(
+        (select max(expires_at) from charge where status = 'PENDING' and expires_at <= $1),
+        (select max(due_at) from transfer where due_at <= $1),
+        (select max(due_at) from refund where due_at <= $1),
+        (select max(last.due_at) from generate_series(0, 255) as slots (wanted), lateral (
+            select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
+            order by due_at desc limit 1
+        ) as last)
+    )
 """
 
 

@@ -40,16 +40,31 @@ def _balance(row: asyncpg.Record) -> Balance:
     )
 
 
+# The ids are taken after all locks are held: counting the locked rows makes PostgreSQL take every one of them first.
 _LOCK_BALANCES: Final[LiteralString] = f"""
-    select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id
-    where balance.holder_id = any($1)
-    order by balance.holder_id for no key update of balance
+    with locked as materialized (
+        select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id
+        where balance.holder_id = any($1)
+        order by balance.holder_id for no key update of balance
+    ),
+    opened as materialized (
+        select nextval('write_group_id') as first_id, (select offset_us from clock) as offset_us
+        from (select count(*) from locked) as all_are_locked
+    )
+    select locked.*, opened.first_id, opened.offset_us from opened left join locked on true
 """
 
 
-async def lock_balances(connection: "Connection", holder_ids: Sequence[int]) -> dict[int, Balance]:
-    """Balances as they are now, held until the transaction ends; in ascending order, as every process takes them."""
-    return {row["holder_id"]: _balance(row) for row in await connection.fetch(_LOCK_BALANCES, holder_ids)}
+async def lock_balances(connection: "Connection", holder_ids: Sequence[int]) -> tuple[dict[int, Balance], int, int]:
+    """Begin a write group that moves money.
+
+    Returns:
+        The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
+        then what ``write_group.open_group`` answers, read after they were all held.
+    """
+    rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
+    balances = {row["holder_id"]: _balance(row) for row in rows if row["holder_id"] is not None}
+    return balances, rows[0]["offset_us"], rows[0]["first_id"]
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""

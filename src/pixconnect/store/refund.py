@@ -161,10 +161,20 @@ async def find_holders(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> d
 
 
 _FIND_DUE: Final[LiteralString] = f"""
-    select {_COLUMNS} from refund where slot = any($1) and due_at <= $2 order by due_at limit $3
+    select {_COLUMNS} from refund where due_at between $2 and $3 and slot = any($1) order by due_at limit $4
 """
 
 
-async def find_due(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[Refund]:
-    """Outgoing refunds that a worker must look at, the longest due first."""
-    return [_refund(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
+async def find_due(
+    pool: "Pool", slots: Sequence[int], since: datetime, until: datetime, count_max: int
+) -> list[Refund]:
+    """Outgoing refunds that a worker must look at, the longest due first.
+
+    Args:
+        pool: Connections.
+        slots: Those of the worker.
+        since: Nothing before it is looked for: what was done there has left its entries in the index.
+        until: Service time.
+        count_max: At most.
+    """
+    return [_refund(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]

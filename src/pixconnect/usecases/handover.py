@@ -51,7 +51,7 @@ class Kind(Struct, Generic[OrderT], frozen=True, kw_only=True):
 
     table: "OrderTable"
     name: Callable[[OrderT], str]
-    find_due: "Callable[[Pool, Sequence[int], datetime, int], Awaitable[list[OrderT]]]"
+    find_due: "Callable[[Pool, Sequence[int], datetime, datetime, int], Awaitable[list[OrderT]]]"
     submit: "Callable[[Context, Rail, Sequence[OrderT]], Awaitable[list[SubmitAnswer]]]"
 
 
@@ -107,9 +107,10 @@ async def move_due(
     kind: Kind[OrderT],
     fence: Fence,
     slots: Sequence[int],
+    since: datetime,
     until: datetime,
     count_max: int,
-) -> int:
+) -> list[datetime]:
     """Do the next step of every order that is due.
 
     Args:
@@ -117,16 +118,17 @@ async def move_due(
         kind: ``TRANSFERS`` or ``REFUNDS``.
         fence: Of the worker's leases.
         slots: Those that it leases.
+        since: Orders that were due before it are left for a look that goes further back.
         until: Service time.
         count_max: Orders at once.
 
     Returns:
-        How many were due: ``count_max`` says that there may be more.
+        When each was due, in order: ``count_max`` of them say that there may be more.
     """
-    due = await kind.find_due(context.pool, slots, until, count_max)
+    due = await kind.find_due(context.pool, slots, since, until, count_max)
     unmarked = [order for order in due if order.handed_at is None]
-    too_late = [order for order in unmarked if order.give_up_at is not None and order.give_up_at <= until]
-    waiting = [order for order in unmarked if order not in too_late]
+    too_late = [order for order in unmarked if _is_too_late(order, until)]
+    waiting = [order for order in unmarked if not _is_too_late(order, until)]
     silent = [order for order in due if order.handed_at is not None]
     if too_late:
         await end_orders(context, [(kind.name(order), GivenUp()) for order in too_late])
@@ -134,7 +136,7 @@ async def move_due(
         await _hand_over(context, kind, fence, waiting, until)
     if silent:
         await _ask(context, kind, fence, silent, until)
-    return len(due)
+    return [order.due_at or until for order in due]
 
 
 async def _hand_over(
@@ -199,6 +201,10 @@ async def _record(
     if never_left:
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, kind.table, never_left, now, now + RETRY_AFTER)
+
+
+def _is_too_late(order: Transfer | Refund, now: datetime) -> bool:
+    return order.give_up_at is not None and order.give_up_at <= now
 
 
 def _slots(orders: Sequence[Transfer | Refund]) -> list[int]:

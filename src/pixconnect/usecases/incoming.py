@@ -80,13 +80,17 @@ async def receive_credit(context: "Context", report: CreditReport) -> Acknowledg
 async def receive_credits(
     context: "Context", connection: "Connection", group: Sequence[Credit]
 ) -> list[Acknowledgement]:
-    """Write a group of incoming payments; one answer each, in order."""
-    writing = await open_write_group(context, connection, (credit.holder_id for credit in group))
-    txids = [credit.report.txid for credit in group if credit.report.txid is not None]
-    charges = {charge.txid: charge for charge in await charge_store.lock(connection, txids, [])} if txids else {}
+    """Write a group of incoming payments; one answer each, in order.
+
+    What was recorded before is looked for before the balances are locked: should another worker record it meanwhile, the
+    unique key refuses this group, which then starts over.
+    """
     known = await transfer_store.find_received(
         connection, [(credit.report.end_to_end_id, credit.holder_id) for credit in group]
     )
+    writing = await open_write_group(context, connection, (credit.holder_id for credit in group))
+    txids = [credit.report.txid for credit in group if credit.report.txid is not None]
+    charges = {charge.txid: charge for charge in await charge_store.lock(connection, txids, [])} if txids else {}
     answers: list[Acknowledgement] = []
     for credit in group:
         name = credit.holder_id, credit.report.end_to_end_id

@@ -51,7 +51,7 @@ async def _make_ahead(connection: "Connection", table: PartitionedTable) -> None
     for number in range(_AHEAD_COUNT - empty_count):
         first_id = partitions[-1].end_id + number * table.span
         await partition_store.add(connection, table, first_id)
-        _log.info("partition made", table=table.name, first_id=first_id)
+        _log.debug("partition made", table=table.name, first_id=first_id)
 
 
 async def _begin_anew(connection: "Connection", retention: timedelta, real_now: datetime) -> None:
@@ -72,4 +72,4 @@ async def _drop_old(connection: "Connection", table: PartitionedTable, kept_from
         if not partition.is_detaching and (last is None or last[1] >= kept_from):
             return
         await partition_store.drop(connection, table, [partition])
-        _log.info("partition dropped", table=table.name, first_id=partition.first_id)
+        _log.debug("partition dropped", table=table.name, first_id=partition.first_id)

@@ -134,14 +134,19 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
 async def start_transfers(
     context: "Context", connection: "Connection", group: Sequence[NewTransfer]
 ) -> list[Transfer | errors.PixConnectError]:
-    """Write a group of transfers; one outcome each, in order."""
+    """Write a group of transfers; one outcome each, in order.
+
+    Replays are looked for before the balances are locked: whoever inserts the same name meanwhile makes the unique key refuse
+    this group, which then starts over. Only a refusal has to look again, because what it rests on may be the very request that
+    it repeats.
+    """
+    known = await transfer_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
     holder_ids = [new.holder_id for new in group]
     payee_ids = [new.payee.holder_id for new in group if new.payee.holder_id is not None]
     writing = await open_write_group(context, connection, [*holder_ids, *payee_ids])
     charge_ids = [new.payee.charge.id for new in group if new.payee.charge is not None]
     locked = await charge_store.lock(connection, [], charge_ids) if charge_ids else []
     charges = {charge.id: charge for charge in locked}
-    known = await transfer_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
     spending = _Spending(writing)
     outcomes: list[Transfer | errors.PixConnectError] = []
     for new in group:
@@ -159,7 +164,21 @@ async def start_transfers(
         spending.count(transfer)
         outcomes.append(transfer)
     await writing.write()
-    return outcomes
+    refused = [new for new, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, errors.RuleBroken)]
+    return await _replay_refused(connection, group, outcomes) if refused else outcomes
+
+
+async def _replay_refused(
+    connection: "Connection", group: Sequence[NewTransfer], outcomes: list[Transfer | errors.PixConnectError]
+) -> list[Transfer | errors.PixConnectError]:
+    """The outcomes, with each refusal of what was accepted meanwhile replaced by that."""
+    known = await transfer_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
+    return [
+        _replay(known[name], new.fingerprint)
+        if isinstance(outcome, errors.RuleBroken) and (name := (new.holder_id, new.external_id)) in known
+        else outcome
+        for new, outcome in zip(group, outcomes, strict=True)
+    ]
 
 
 async def read_transfer_by_id(context: "Context", caller: Caller, transfer_id: int) -> TransferView:

@@ -129,7 +129,10 @@ async def open_write_group(
         holder_ids: Whose balances the group may change.
     """
     wanted = sorted(set(holder_ids))
-    balances = await ledger_store.lock_balances(connection, wanted) if wanted else {}
-    offset_us, first_id = await write_group_store.open_group(connection)
+    if wanted:
+        balances, offset_us, first_id = await ledger_store.lock_balances(connection, wanted)
+    else:
+        balances = {}
+        offset_us, first_id = await write_group_store.open_group(connection)
     context.clock.set_offset(timedelta(microseconds=offset_us))
     return WriteGroup(context.groups, connection, context.clock.now(), first_id, balances)

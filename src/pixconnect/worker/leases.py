@@ -153,7 +153,7 @@ class SlotLeases:
         self.workers_count = standing.workers_count
         self._leaving = frozenset(sorted(standing.epochs)[standing.share_count :])
         if self._epochs.keys() != before.keys():
-            _log.info("slots held", slots_count=len(self.held), workers_count=self.workers_count)
+            _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
             self._wake()
         return True
 

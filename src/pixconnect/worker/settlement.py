@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 import structlog
+from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
-from pixconnect.usecases.handover import REFUNDS, TRANSFERS, move_due
+from pixconnect.usecases.handover import REFUNDS, TRANSFERS, Kind, OrderT, move_due
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
 
@@ -23,12 +24,19 @@ BATCH_MAX: Final = 256
 """Orders handed over, or reports taken in, at once."""
 LOOK_AFTER_S: Final = 0.25
 """How often we look without having been told."""
+GATHER_S: Final = 0.01
+"""Between two looks: what comes in meanwhile goes out together."""
+SWEEP_EVERY_S: Final = 2.0
+"""How often we look at everything, and not only beyond where we were."""
+COMMITTED_LATE: Final = timedelta(seconds=1)
+"""An order may be committed so long after the instant at which it is due; what took longer waits for the next sweep."""
 REPORTS_WAIT_S: Final = 20.0
 REPORT_BATCHES_MAX: Final = 4
 """Batches of reports being recorded while the next one is fetched."""
 PAUSE_S: Final = 0.5
 """After the rail or the database gave no answer."""
 
+_EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 _AWAY = (
     OSError,
     TimeoutError,
@@ -40,6 +48,22 @@ _AWAY = (
 )
 
 _log = structlog.get_logger(__name__)
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """How far the due orders of one kind have been read.
+
+    Attributes:
+        since: Orders due before it have been dealt with, but for those that were committed late.
+        until: When we looked last, service time.
+        slots: Which we looked at.
+        swept_s: When we last looked at everything, monotonic.
+    """
+
+    since: datetime
+    until: datetime
+    slots: tuple[int, ...]
+    swept_s: float
 
 
 class OrderMover:
@@ -54,6 +78,7 @@ class OrderMover:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
+        self._places: dict[str, _Place] = {}
         leases.add(self)
 
     async def run(self) -> None:
@@ -67,17 +92,25 @@ class OrderMover:
                 await asyncio.sleep(PAUSE_S)
                 continue
             if due_count < BATCH_MAX:
+                await asyncio.sleep(GATHER_S)
                 await self._wait_for_news()
 
     async def move_due(self, until: datetime) -> int:
         """Do the next step of a batch of orders that are due up to an instant; answers the size of the larger batch."""
-        slots = sorted(self._leases.held)
+        return max(await self._move_due(TRANSFERS, until), await self._move_due(REFUNDS, until))
+
+    async def _move_due(self, kind: Kind[OrderT], until: datetime) -> int:
+        slots = tuple(sorted(self._leases.held))
         if not slots:
             return 0
-        return max(
-            await move_due(self._context, TRANSFERS, self._leases.fence, slots, until, BATCH_MAX),
-            await move_due(self._context, REFUNDS, self._leases.fence, slots, until, BATCH_MAX),
-        )
+        now_s = self._context.clock.monotonic_s()
+        place = self._places.get(kind.table)
+        if place is None or until < place.until or slots != place.slots or now_s - place.swept_s > SWEEP_EVERY_S:
+            place = _Place(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
+        due = await move_due(self._context, kind, self._leases.fence, slots, place.since, until, BATCH_MAX)
+        since = max(place.since, due[-1] - COMMITTED_LATE) if due else place.since
+        self._places[kind.table] = _Place(since=since, until=until, slots=slots, swept_s=place.swept_s)
+        return len(due)
 
     def busy_slots(self) -> AbstractSet[int]:
         """None: what is written for an order is fenced, and what another worker does in between is no harm."""
@@ -115,6 +148,8 @@ async def keep_taking_reports(context: "Context") -> None:
                 await asyncio.sleep(PAUSE_S)
                 continue
             batches.create_task(_take(context, reports, places))
+            if len(reports) < BATCH_MAX:
+                await asyncio.sleep(GATHER_S)
 
 
 async def _take(context: "Context", reports: Sequence[Report], places: asyncio.Semaphore) -> None:

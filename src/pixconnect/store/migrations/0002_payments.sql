@@ -26,7 +26,7 @@ create table charge (
     check ((payer_name is null) = (payer_tax_id is null))
 );
 create index charge_list on charge ((holder_id + 0), status, created_at, id);
-create index charge_due on charge (slot, expires_at) where status = 'PENDING';
+create index charge_due on charge (expires_at, slot) where status = 'PENDING';
 grant select, insert on charge to pixconnect_service;
 grant update (status, modified_at, expires_at) on charge to pixconnect_service;
 
@@ -75,7 +75,7 @@ create table transfer (
 -- A charge is paid at most once.
 create unique index charge_is_paid_once on transfer (charge_id, holder_id) where charge_id is not null and settled_at is not null;
 create index transfer_list on transfer ((holder_id + 0), status, created_at, id);
-create index transfer_due on transfer (slot, due_at) where due_at is not null;
+create index transfer_due on transfer (due_at, slot) where due_at is not null;
 grant select, insert on transfer to pixconnect_service;
 grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, give_up_at, handed_at, asked_count, settled_at,
     modified_at) on transfer to pixconnect_service;
@@ -116,7 +116,7 @@ create table refund (
 create index refund_of_transfer on refund (transfer_id, holder_id);
 create index refund_list on refund ((holder_id + 0), created_at, id);
 create index refund_list_by_status on refund ((holder_id + 0), status, created_at, id);
-create index refund_due on refund (slot, due_at) where due_at is not null;
+create index refund_due on refund (due_at, slot) where due_at is not null;
 grant select, insert on refund to pixconnect_service;
 grant update (status, outcome_code, outcome_reason, due_at, give_up_at, handed_at, asked_count, settled_at, modified_at)
     on refund to pixconnect_service;

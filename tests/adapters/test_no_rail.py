@@ -1,0 +1,21 @@
+"""Live mode without an adapter: nothing leaves, and nothing is taken for failed."""
+
+import pytest
+
+from pixconnect.adapters.no_rail import NoRail
+from pixconnect.domain.rail import NotTaken, Rail, RailUnavailable
+
+
+async def test_what_is_submitted_certainly_never_left() -> None:
+    rail: Rail = NoRail()
+    assert await rail.submit([]) == []
+    assert await rail.submit([object()]) == [NotTaken()]  # type: ignore[list-item]
+    assert await rail.submit_refunds([object()]) == [NotTaken()]  # type: ignore[list-item]
+
+
+async def test_whatever_asks_is_told_that_nobody_is_there() -> None:
+    rail: Rail = NoRail()
+    for question in (rail.lookup_key("a", "b", "c"), rail.query(["a"]), rail.acknowledge([]), rail.check()):
+        with pytest.raises(RailUnavailable):
+            await question
+    assert await rail.reports(0) == []

@@ -4,8 +4,8 @@ Usage::
 
     python bench/webhook_isolation.py --events 2000
 
-Ten holders with 20 endpoints each. First all 200 answer; then 10 hang, 10 drip one byte a second and 10 refuse connections. Told
-is the time from commit to the first octet at the endpoints that are good in both runs.
+Ten holders with 20 endpoints each. First all 200 answer; then 10 hang, 10 drip one byte a second and 10 refuse connections.
+Told is the time from commit to the first octet at the endpoints that are good in both runs.
 """
 
 import argparse
@@ -103,7 +103,7 @@ async def _run(addresses: postgres.Addresses, events_count: int, *, is_hostile: 
                 (event,) = await structs.replace(world, caller=caller).announce([number])
                 committed_at[event.id] = time.time()
                 notifier.notify()
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.4)
         await asyncio.sleep(2)
         worker.kill()
         here.send("stop")

@@ -21,7 +21,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import uvloop
-from msgspec import structs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -48,7 +47,7 @@ def _receive(pipe: Connection) -> None:
     async def serve() -> None:
         async with open_receiver(behave) as receiver:
             pipe.send(receiver.url)
-            while not pipe.poll():
+            while not pipe.poll():  # noqa: ASYNC110  a pipe has no event
                 await asyncio.sleep(0.1)
             pipe.send(arrived)
 
@@ -98,7 +97,7 @@ async def _measure(arguments: argparse.Namespace, home: Path) -> None:
             killed_at.append(time.time())
             workers.append(start())
         made = await writing
-        while (await world.statuses()).get("pending"):
+        while (await world.statuses()).get("pending"):  # noqa: ASYNC110  what changes is in the database
             await asyncio.sleep(0.05)
         took_s = time.time() - killed_at[-1]
         rows = await world.fetch("select event_id, started_at from delivery_attempt join delivery on id = delivery_id")
@@ -123,7 +122,11 @@ async def _write(world: object, events_count: int) -> dict[int, float]:
 
 
 def _tell(
-    arrived: list[tuple[float, int, int]], made: dict[int, float], killed_at: list[float], drained_s: float, records: int
+    arrived: list[tuple[float, int, int]],
+    made: dict[int, float],
+    killed_at: list[float],
+    drained_s: float,
+    records: int,
 ) -> None:
     first: dict[int, list[int]] = defaultdict(list)
     seen: dict[int, float] = {}

@@ -35,7 +35,7 @@ from pixconnect.foundation.pool import connect
 from pixconnect.usecases import webhook
 from pixconnect.worker.delivery_queue import QueueLimits
 from support import postgres, tls
-from support.webhooks import EndpointRequest, OutgoingHttp, WebhookSender, Limits, World, open_world, start_worker
+from support.webhooks import EndpointRequest, Limits, OutgoingHttp, WebhookSender, World, open_world, start_worker
 
 _PARTS = {"p50": 0.5, "p99": 0.99, "max": 0.99999}
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -73,7 +73,7 @@ def _receive(pipe: object, pem: str | None) -> None:
             context.load_cert_chain(pem)
         server = await asyncio.get_running_loop().create_server(_Receiving, "127.0.0.1", 0, ssl=context, backlog=4096)
         pipe.send(server.sockets[0].getsockname()[1])
-        while not pipe.poll():
+        while not pipe.poll():  # noqa: ASYNC110  a pipe has no event
             await asyncio.sleep(0.1)
         usage = resource.getrusage(resource.RUSAGE_SELF)
         pipe.send((usage.ru_utime + usage.ru_stime, _Receiving.arrived_at))
@@ -85,15 +85,14 @@ def _deliver(addresses: postgres.Addresses, count: int, ca: str | None, pipe: ob
     set_up_logging("json", "info")
 
     async def work() -> None:
-        async with open_world(addresses, account_number="2002") as world:
-            if ca:
-                world = _trusting(world, ca)
+        async with open_world(addresses, account_number="2002") as plain:
+            world = _trusting(plain, ca) if ca else plain
             before = resource.getrusage(resource.RUSAGE_SELF)
             started_s = time.perf_counter()
             worker = start_worker(world, QueueLimits())
-            while worker.delivery.attempts_count < count:
+            while worker.delivery.attempts_count < count:  # noqa: ASYNC110  a bench looks now and then
                 await asyncio.sleep(0.02)
-            while (await world.statuses()).get("pending"):
+            while (await world.statuses()).get("pending"):  # noqa: ASYNC110  what changes is in the database
                 await asyncio.sleep(0.02)
             took_s = time.perf_counter() - started_s
             after = resource.getrusage(resource.RUSAGE_SELF)
@@ -115,7 +114,7 @@ def _cpu_s(root: psutil.Process) -> float:
     return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
-async def _measure(arguments: argparse.Namespace, home: Path) -> None:
+async def _measure(arguments: argparse.Namespace, home: Path) -> None:  # noqa: PLR0915  it is one story
     server = EmbeddedPostgres(home, version="18", connections_max=100, durable=True)
     await server.start()
     connection = await connect(server.owner_url, role=None, schema="pixconnect", name="bench")

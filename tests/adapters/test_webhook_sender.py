@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.adapters.outgoing_http import Lookup, OutgoingHttp
+from pixconnect.adapters.outgoing_http import Lookup, OutgoingHttp, SystemLookup
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
 from pixconnect.domain.receivers import Exchange
@@ -336,6 +337,31 @@ async def test_a_name_that_does_not_exist_is_refused_with_the_reason() -> None:
         exchange = await post(sender, "https://shop.example/")
     assert refused.value.message == "url: the host's name cannot be resolved: Name or service not known"
     assert exchange.error == "the host's name cannot be resolved: Name or service not known"
+
+
+async def test_the_systems_resolver_is_asked_beside_the_loop() -> None:
+    lookup = SystemLookup()
+    assert "127.0.0.1" in await lookup("localhost", 80)
+    with pytest.raises(socket.gaierror):
+        await lookup("no-such-name.invalid", 80)
+
+
+async def test_a_resolver_that_hangs_delays_no_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    real = socket.getaddrinfo
+
+    def ask(host: str, port: int, **options: int) -> object:
+        if host == "slow.example":
+            release.wait(10)
+        return real("127.0.0.1", port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    lookup = SystemLookup()
+    slow = [asyncio.ensure_future(lookup("slow.example", 80)) for _ in range(20)]
+    async with asyncio.timeout(2):
+        assert await lookup("quick.example", 80) == ["127.0.0.1"]
+    release.set()
+    assert await asyncio.gather(*slow) == [["127.0.0.1"]] * 20
 
 
 async def test_a_name_is_looked_up_once_by_all_who_want_it_at_the_same_time() -> None:

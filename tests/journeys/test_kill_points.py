@@ -176,7 +176,7 @@ def test_nothing_is_lost_and_nothing_done_twice(
 ) -> None:
     story = Story(service)
     tell(story, point)
-    service.points.wait_until_it_killed(point)
+    service.wait_until_killed(story.account, point)
     story.settle()
     service.check_heard([story.account])
 
@@ -200,7 +200,7 @@ def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeS
         service.points.arm(point)
     story.ask("transfer", "/v1/connect/transfer/key", "CONFIRMED", key="silent@sandbox.pix.example", key_type="EMAIL")
     for point in points:
-        service.points.wait_until_it_killed(point)
+        service.wait_until_killed(story.account, point)
     story.settle()
     service.check_heard([story.account])
 

@@ -156,7 +156,8 @@ class MoneyModel(Struct):
                 returned[thing.holder_id, thing.original or ""] += thing.amount_cents
         paid = {(thing.holder_id, thing.name): thing for thing in seen.things if thing.kind == "transfer"}
         for key, sum_cents in returned.items():
-            assert sum_cents <= paid[key].amount_cents and paid[key].is_settled, (key, sum_cents)
+            assert paid[key].is_settled, key
+            assert sum_cents <= paid[key].amount_cents, (key, sum_cents)
         charges = {thing.id: thing for thing in seen.things if thing.kind == "charge"}
         payers = [thing for thing in paid.values() if thing.charge_id is not None and thing.is_settled]
         assert len({payer.charge_id for payer in payers}) == len(payers), "a charge was paid twice"

@@ -66,7 +66,8 @@ async def make_template(owner_url: str) -> None:
 
 
 async def make_copy(server: Addresses, name: str) -> Addresses:
-    await _execute(server.owner_url, f"create database {name} template {TEMPLATE}")
+    # Copied file by file: through the write-ahead log, as is the default, takes three times as long.
+    await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
     return Addresses(owner_url=_in_database(server.owner_url, name), service_url=_in_database(server.service_url, name))
 
 

@@ -289,5 +289,5 @@ async def running_worker(world: World, limits: QueueLimits | None = None) -> Asy
 async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
     """Wait until something has become so."""
     async with asyncio.timeout(seconds):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110  what changes is in the database
             await asyncio.sleep(0.02)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 import tempfile
 import threading
@@ -106,6 +108,10 @@ class Listener:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # who posted has died
+                    super().handle()
+
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
                 """Say nothing."""
 
@@ -189,6 +195,7 @@ class WholeService:
             if answer is not None and answer.status != 504 and not (until_done and answer.status == 503):
                 assert answer.status != 500, answer
                 return answer
+            until_done = True  # what was not answered may have been done: later on, nothing being done tells nothing
             assert time.monotonic() < deadline_s, f"{method} {path} {body}: {answer}"
             time.sleep(0.1)
 
@@ -209,6 +216,23 @@ class WholeService:
                 self.insist(accounts[0], "POST", "/sandbox/v1/clock", {"advance_s": ADVANCED_WHILE_WAITING_S})
             time.sleep(0.05)
         return seen
+
+    def wait_until_killed(self, account: Account, *points: str) -> None:
+        """Let time pass until somebody has died at each of these points."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        looked_count = 0
+        while missing := [point for point in points if not self.points.has_killed(point)]:
+            assert time.monotonic() < deadline_s, f"no process came to {missing}"
+            looked_count += 1
+            if looked_count % 50 == 0:
+                self.insist(account, "POST", "/sandbox/v1/clock", {"advance_s": 5})
+            time.sleep(0.02)
+
+    def kill(self, part: str) -> None:
+        """Kill one part, or ``database``, as kill -9 does; it is started again."""
+        with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is dead already
+            found = self.installation
+            os.kill(found.database_pid if part == "database" else found.children(part)[0], signal.SIGKILL)
 
     def check_books(self) -> None:
         """What holds in the tables alone, of all holders."""

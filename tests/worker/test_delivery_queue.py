@@ -132,7 +132,8 @@ def test_an_endpoint_that_hangs_gets_less_and_one_that_answers_gets_more() -> No
     assert queue.take(99) == []
     for work in taken[4:]:
         queue.finish(work, 0.0, has_answered=False)
-    assert len(taken := queue.take(99)) == 2
+    taken = queue.take(99)
+    assert len(taken) == 2
     for work in taken:
         queue.finish(work, 0.0, has_answered=True)
     assert len(queue.take(99)) == 4

@@ -12,9 +12,10 @@ an answer like any other. Nothing is read from the environment. Connections are 
 import asyncio
 import socket
 import ssl
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -47,18 +48,39 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class SystemLookup:
-    """Asks the system's resolver, on threads of its own: one that hangs delays nobody else."""
+    """Asks the system's resolver, on threads of its own: one that hangs delays nobody else, nor the end of the process."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_LOOKUPS_MAX, thread_name_prefix="lookup")
+        self._places = asyncio.Semaphore(_LOOKUPS_MAX)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """Look a name up."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host, port)
+        async with self._places:
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Sequence[str]] = loop.create_future()
+            threading.Thread(target=_ask, args=(loop, answer, host, port), name="lookup", daemon=True).start()
+            return await answer
 
 
-def _addresses(host: str, port: int) -> list[str]:
-    return [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+def _ask(loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[Sequence[str]]", host: str, port: int) -> None:
+    """Look a name up and tell whoever still waits; runs on a thread of its own."""
+    found: list[str] = []
+    failure: Exception | None = None
+    try:
+        found = [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    except (OSError, UnicodeError) as error:
+        failure = error
+
+    def tell() -> None:
+        if answer.done():
+            return
+        if failure is not None:
+            answer.set_exception(failure)
+        else:
+            answer.set_result(found)
+
+    with suppress(RuntimeError):  # the loop has ended meanwhile
+        loop.call_soon_threadsafe(tell)
 
 
 class OutgoingHttp:
@@ -143,6 +165,8 @@ class OutgoingHttp:
         task = self._lookups.get(key)
         if task is None:
             task = self._lookups[key] = asyncio.ensure_future(self._lookup_alone(key))
+            # Nobody may be left to hear of a failure.
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(task)
 
     async def _lookup_alone(self, key: tuple[str, int]) -> Sequence[str]:

@@ -101,9 +101,14 @@ async def redeliver(connection: "Connection | Pool", holder_id: int, delivery_id
 
 _REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
     with chosen as (
-        select id, holder_id from delivery
-        where endpoint_id = $1 and created_at >= $2 and id > $3 and status <> 'delivered'
-        order by id limit $5 for no key update
+        select id, holder_id from (
+            (select id, holder_id from delivery where endpoint_id = $1 and created_at >= $2 and id > $3 and status = 'failed'
+                order by id limit $5)
+            union all
+            (select id, holder_id from delivery where endpoint_id = $1 and created_at >= $2 and id > $3 and status = 'pending'
+                order by id limit $5)
+        ) as unacknowledged
+        order by id limit $5
     ),
     restarted as (
         update delivery set status = 'pending', due_at = $4, failures_count = 0, modified_at = $4

@@ -24,8 +24,11 @@ BATCH_MAX: Final = 256
 """Orders handed over, or reports taken in, at once."""
 LOOK_AFTER_S: Final = 0.25
 """How often we look without having been told."""
-GATHER_S: Final = 0.01
-"""Between two looks: what comes in meanwhile goes out together."""
+GATHER_S: Final = 0.004
+GATHER_BUSY_S: Final = 0.025
+BUSY_FROM: Final = 8
+"""Between two looks: what comes in meanwhile goes on together, and a group of many costs little more than one of few. So the
+more there is to do, the longer is waited; a lone order goes on at once."""
 SWEEP_EVERY_S: Final = 2.0
 """How often we look at everything, and not only beyond where we were."""
 COMMITTED_LATE: Final = timedelta(seconds=1)
@@ -92,7 +95,7 @@ class OrderMover:
                 await asyncio.sleep(PAUSE_S)
                 continue
             if due_count < BATCH_MAX:
-                await asyncio.sleep(GATHER_S)
+                await asyncio.sleep(_gather_s(due_count))
                 await self._wait_for_news()
 
     async def move_due(self, until: datetime) -> int:
@@ -149,7 +152,7 @@ async def keep_taking_reports(context: "Context") -> None:
                 continue
             batches.create_task(_take(context, reports, places))
             if len(reports) < BATCH_MAX:
-                await asyncio.sleep(GATHER_S)
+                await asyncio.sleep(_gather_s(len(reports)))
 
 
 async def _take(context: "Context", reports: Sequence[Report], places: asyncio.Semaphore) -> None:
@@ -161,3 +164,7 @@ async def _take(context: "Context", reports: Sequence[Report], places: asyncio.S
         await asyncio.sleep(PAUSE_S)
     finally:
         places.release()
+
+
+def _gather_s(count: int) -> float:
+    return GATHER_BUSY_S if count >= BUSY_FROM else GATHER_S

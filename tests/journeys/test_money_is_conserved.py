@@ -1,0 +1,339 @@
+"""A state machine pays, is paid, refunds, breaks the rail, moves the clock and kills whoever works; not a cent may go astray.
+
+A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from support.killed_process import POINTS
+from support.money_model import ANY_ENDING, Asked, Kind, MoneyModel, Seen, Thing
+from support.whole_service import Account, Answer, WholeService, open_whole_service
+
+pytestmark = pytest.mark.journey
+
+EXAMPLES_COUNT = int(os.environ.get("PIXCONNECT_PROVE_EXAMPLES", "4"))
+STEPS_COUNT = int(os.environ.get("PIXCONNECT_PROVE_STEPS", "12"))
+IS_PROOF = "PIXCONNECT_PROVE_EXAMPLES" in os.environ
+
+FUNDS_CENTS = 10_000
+OUTSIDE = {"settle": "CONFIRMED", "slow": "CONFIRMED", "silent": "CONFIRMED", "lost": "ERROR", "reject-ac07": "ERROR"}
+OUTSIDE_ACCOUNTS = {"1001": "CONFIRMED", "1003": "CONFIRMED", "1004": "ERROR", "2001": "ERROR"}
+EFFECTS = (
+    *("no_answer", "lost", "duplicate_answer", "out_of_order", "unavailable", "delay:700", "reject:AB03"),
+    *("delay:20000", "delay:90000"),
+)
+OPERATIONS = ("submit", "query", "refund", "return", "payment", "lookup")
+PARTS = ("serve", "work", "sandbox", "database")
+ADVANCES_S = (1, 70, 3_600, 25 * 3_600, 2 * 86_400)
+"""A second; past the time to be handed over; ...; past a charge's life; ..."""
+
+cents = st.integers(min_value=1, max_value=4_000)
+sides = st.integers(min_value=0, max_value=1)
+picks = st.integers(min_value=0, max_value=1_000)
+
+
+class Tally:
+    """What was done, to be told at the end."""
+
+    examples_count = 0
+    steps: ClassVar[Counter[str]] = Counter()
+    refusals: ClassVar[Counter[str]] = Counter()
+    kills: ClassVar[Counter[str]] = Counter()
+
+    @classmethod
+    def tell(cls) -> str:
+        return (
+            f"{cls.examples_count} examples, {sum(cls.steps.values())} steps, {sum(cls.kills.values())} kills survived\n"
+            f"steps: {dict(cls.steps.most_common())}\nkills: {dict(cls.kills.most_common())}\n"
+            f"refusals: {dict(cls.refusals.most_common())}"
+        )
+
+
+class Money(RuleBasedStateMachine):
+    """Two holders, everybody outside, and a model of their money."""
+
+    service: ClassVar[WholeService]
+    numbers: ClassVar[Iterator[int]] = count(1)
+
+    @initialize(is_patient=st.booleans())
+    def open_two_accounts(self, is_patient: bool) -> None:
+        self.is_patient = is_patient
+        self.accounts = (self.service.open_account(FUNDS_CENTS), self.service.open_account())
+        self.model = MoneyModel(deposits={self.accounts[0].holder_id: Counter([FUNDS_CENTS])})
+        self.bodies: list[tuple[Asked, str, dict[str, object]]] = []
+        self.codes: list[tuple[Account, str, int]] = []
+        self.armed: list[str] = []
+        self.is_calm = True
+        self.seen = self.service.see(self.accounts)
+        Tally.examples_count += 1
+
+    @rule(side=sides, amount_cents=cents)
+    def deposit(self, side: int, amount_cents: int) -> None:
+        holder_id = self.accounts[side].holder_id
+        answer = self.ask(side, "/sandbox/v1/deposits", {"amount": amount_cents})
+        if answer is not None and answer.status == 200:
+            self.model.deposits.setdefault(holder_id, Counter())[amount_cents] += 1
+        elif answer is None or answer.status == 504:
+            self.model.maybe_deposits.setdefault(holder_id, Counter())[amount_cents] += 1
+
+    @rule(side=sides, amount_cents=cents)
+    def create_charge(self, side: int, amount_cents: int) -> None:
+        account = self.accounts[side]
+        answer = self.request(
+            "charge", side, "/v1/connect/charge", amount_cents, set(ANY_ENDING["charge"]), key=account.key
+        )
+        assert answer.status == 200, answer
+        self.codes.append((account, answer.data["emvqrcps"], amount_cents))
+
+    @precondition(lambda self: self.codes)
+    @rule(pick=picks, is_wrong=st.sampled_from((False, False, True)))
+    def pay_charge(self, pick: int, is_wrong: bool) -> None:
+        account, emv, amount_cents = self.codes[pick % len(self.codes)]
+        paid_cents = amount_cents + is_wrong
+        answer = self.ask(self.accounts.index(account), "/sandbox/v1/payments", {"emv": emv, "amount": paid_cents})
+        assert not (is_wrong and answer is not None and answer.status == 200 and answer.data["status"] == "CONFIRMED")
+
+    @rule(side=sides, amount_cents=cents)
+    def be_paid(self, side: int, amount_cents: int) -> None:
+        answer = self.ask(side, "/sandbox/v1/payments", {"key": self.accounts[side].key, "amount": amount_cents})
+        if self.is_calm:
+            assert answer is not None
+            assert answer.data["status"] == "CONFIRMED", answer
+
+    @rule(side=sides, amount_cents=cents, payee=st.sampled_from(sorted(OUTSIDE)))
+    def transfer_by_key(self, side: int, amount_cents: int, payee: str) -> None:
+        body = {"key": f"{payee}@sandbox.pix.example", "key_type": "EMAIL"}
+        self.transfer(side, "key", amount_cents, OUTSIDE[payee], **body)
+
+    @rule(side=sides, amount_cents=cents, number=st.sampled_from(sorted(OUTSIDE_ACCOUNTS)))
+    def transfer_by_account(self, side: int, amount_cents: int, number: str) -> None:
+        party = {"account_number": number, "account_type": "CHECKING", "branch": "0001", "ispb": "99999004"}
+        party |= {"name": "Joana Prado", "tax_id": "12345678909"}
+        self.transfer(side, "manual", amount_cents, OUTSIDE_ACCOUNTS[number], credit_party=party)
+
+    @rule(side=sides, amount_cents=cents, kind=st.sampled_from(("static", "dynamic")))
+    def transfer_by_qr_code(self, side: int, amount_cents: int, kind: str) -> None:
+        made = self.ask(side, "/sandbox/v1/qrcodes", {"kind": kind, "amount": amount_cents})
+        if made is None or made.status != 200:
+            return
+        wrong = self.transfer(side, "qrcode", amount_cents + 1, "ERROR", emv=made.data["emv"])
+        assert wrong.status != 200
+        self.transfer(side, "qrcode", amount_cents, "CONFIRMED", emv=made.data["emv"])
+
+    @rule(side=sides, amount_cents=cents)
+    def transfer_by_book(self, side: int, amount_cents: int) -> None:
+        self.transfer(side, "key", amount_cents, "CONFIRMED", key=self.accounts[1 - side].key, key_type="EMAIL")
+
+    @precondition(lambda self: self.codes)
+    @rule(pick=picks)
+    def pay_charge_by_book(self, pick: int) -> None:
+        account, emv, amount_cents = self.codes[pick % len(self.codes)]
+        side = 1 - self.accounts.index(account)
+        answer = self.request(
+            "transfer", side, "/v1/connect/transfer/qrcode", amount_cents, {"CONFIRMED", "ERROR"}, emv=emv
+        )
+        assert answer.status != 200 or answer.data["status"] in {"CONFIRMED", "RETURNED", "ERROR"}
+
+    @precondition(lambda self: self.settled("IN"))
+    @rule(pick=picks, part=st.sampled_from((1, 2, 3)), is_too_much=st.booleans())
+    def refund(self, pick: int, part: int, is_too_much: bool) -> None:
+        original = self.settled("IN")[pick % len(self.settled("IN"))]
+        amount_cents = original.amount_cents + 1 if is_too_much else -(-original.amount_cents // part)
+        side = self.side_of(original)
+        calm = {"RETURNED"} if self.is_calm or original.is_book else set(ANY_ENDING["refund"])
+        if original.is_book:
+            calm.add("ERROR")
+        answer = self.request("refund", side, "/v1/connect/refund", amount_cents, calm, end_to_end_id=original.name)
+        assert answer.status != 200 or not is_too_much, answer
+
+    @precondition(lambda self: self.settled("OUT"))
+    @rule(pick=picks, part=st.sampled_from((1, 2, 3)), extra_cents=st.sampled_from((0, 0, 1)))
+    def be_given_back(self, pick: int, part: int, extra_cents: int) -> None:
+        sent = self.settled("OUT")[pick % len(self.settled("OUT"))]
+        amount_cents = -(-sent.amount_cents // part) + extra_cents
+        self.ask(self.side_of(sent), "/sandbox/v1/returns", {"end_to_end_id": sent.name, "amount": amount_cents})
+
+    @precondition(lambda self: self.bodies)
+    @rule(pick=picks, is_changed=st.booleans())
+    def replay(self, pick: int, is_changed: bool) -> None:
+        asked, path, body = self.bodies[pick % len(self.bodies)]
+        side = 0 if asked.holder_id == self.accounts[0].holder_id else 1
+        if asked.told_id is None:
+            return
+        wanted = body | {"amount": asked.amount_cents + is_changed}
+        answer = self.service.insist(self.accounts[side], "POST", path, wanted)
+        if is_changed:
+            assert answer.code == "EXTERNAL_ID_CONFLICT", answer
+        else:
+            assert answer.data["id"] == asked.told_id, answer
+
+    @rule(seconds=st.sampled_from(ADVANCES_S))
+    def advance_clock(self, seconds: int) -> None:
+        if not self.is_calm:
+            self.model.disturb()
+        self.service.insist(self.accounts[0], "POST", "/sandbox/v1/clock", {"advance_s": seconds})
+
+    @rule(
+        effects=st.lists(
+            st.tuples(st.sampled_from(EFFECTS), st.sampled_from(OPERATIONS), st.integers(1, 3)), min_size=1, max_size=3
+        )
+    )
+    def break_the_rail(self, effects: list[tuple[str, str, int]]) -> None:
+        rules = [
+            {"match": {"operation": operation}, "effect": effect, "times": times}
+            for effect, operation, times in effects
+        ]
+        self.disturb()
+        self.service.insist(self.accounts[0], "PUT", "/sandbox/v1/faults", {"rules": rules})
+
+    @rule(part=st.sampled_from(PARTS))
+    def kill(self, part: Literal["serve", "work", "sandbox", "database"]) -> None:
+        self.disturb()
+        self.service.kill(part)
+        Tally.kills[part] += 1
+
+    @rule(point=st.sampled_from(POINTS))
+    def kill_at_point(self, point: str) -> None:
+        self.disturb()
+        if point not in self.armed:
+            self.service.points.arm(point)
+            self.armed.append(point)
+
+    @rule()
+    def settle(self) -> None:
+        self.count_kills()
+        self.seen = self.service.settle(self.accounts)
+        self.model.check_at_rest(self.seen)
+        self.service.check_heard(self.accounts)
+        self.check_balances(self.seen)
+        self.is_calm = True
+
+    @invariant()
+    def nothing_is_lost_and_nothing_done_twice(self) -> None:
+        if not hasattr(self, "seen"):
+            return
+        if self.is_patient:
+            self.settle()
+        else:
+            self.seen = self.service.see(self.accounts)
+            self.model.check(self.seen)
+
+    def teardown(self) -> None:
+        if hasattr(self, "seen"):
+            self.settle()
+            self.service.insist(self.accounts[0], "POST", "/sandbox/v1/clock", {"reset": True})
+            self.settle()
+            self.service.check_books()
+
+    def transfer(self, side: int, way: str, amount_cents: int, ending: str, **body: Any) -> Answer:
+        endings = {ending} if self.is_calm else set(ANY_ENDING["transfer"])
+        return self.request("transfer", side, f"/v1/connect/transfer/{way}", amount_cents, endings, **body)
+
+    def request(self, kind: Kind, side: int, path: str, amount_cents: int, endings: set[str], **body: Any) -> Answer:
+        """Ask for something under an external id until an answer comes."""
+        account = self.accounts[side]
+        asked = Asked(
+            kind=kind,
+            holder_id=account.holder_id,
+            external_id=f"request-{next(self.numbers)}",
+            amount_cents=amount_cents,
+            endings=endings,
+        )
+        self.model.ask(asked)
+        wanted = body | {"amount": amount_cents, "external_id": asked.external_id}
+        before = self.service.see(self.accounts)
+        answer = self.service.insist(account, "POST", path, wanted, until_done=False)
+        Tally.steps[f"{kind} {path.rpartition('/')[2]}"] += 1
+        if answer.status == 200:
+            asked.told_id = answer.data["id"]
+            self.bodies.append((asked, path, wanted))
+        else:
+            asked.is_refused = True
+            Tally.refusals[answer.code] += 1
+        self.judge_funds(before, account, asked, answer)
+        return answer
+
+    def judge_funds(self, before: Seen, account: Account, asked: Asked, answer: Answer) -> None:
+        """What was there is accepted; what could not be there even if all came back is refused."""
+        available_cents, _ = before.balances[account.holder_id]
+        is_refused_for_funds = answer.status == 422 and answer.code == "INSUFFICIENT_FUNDS"
+        if asked.amount_cents <= available_cents:
+            assert not is_refused_for_funds, (answer, before.balances)
+        elif before.is_at_rest and asked.kind == "transfer":
+            assert answer.status != 200, (answer, before.balances)
+
+    def ask(self, side: int, path: str, body: dict[str, object]) -> Answer | None:
+        """Ask once for what has no external id: whether it was done is seen on the other side of the rail."""
+        Tally.steps[path.rpartition("/")[2]] += 1
+        answer = self.service.ask(self.accounts[side], "POST", path, body)
+        assert answer is None or answer.status != 500, answer
+        if answer is not None and answer.status != 200:
+            Tally.refusals[answer.code] += 1
+        return answer
+
+    def disturb(self) -> None:
+        """From now on, and until all is at rest again, an open order may end in any way."""
+        Tally.steps["disturbance"] += 1
+        self.is_calm = False
+        self.model.disturb()
+
+    def count_kills(self) -> None:
+        Tally.kills.update(point for point in self.armed if self.service.points.has_killed(point))
+        self.armed = []
+
+    def settled(self, direction: str) -> list[Thing]:
+        return [
+            thing for thing in self.seen.things
+            if thing.kind == "transfer" and thing.direction == direction and thing.is_settled
+            and not (thing.is_book and direction == "OUT")
+        ]  # fmt: skip
+
+    def side_of(self, thing: Thing) -> int:
+        return 0 if thing.holder_id == self.accounts[0].holder_id else 1
+
+    def check_balances(self, seen: Seen) -> None:
+        """What a caller is told is what stands in the tables."""
+        for account in self.accounts:
+            told = self.service.insist(account, "GET", "/v1/connect/ledger/balance").data
+            available_cents, reserved_cents = seen.balances[account.holder_id]
+            assert (told["available_funds"], told["current_funds"]) == (
+                available_cents,
+                available_cents + reserved_cents,
+            )
+
+
+def test_money_is_conserved(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_whole_service() as service:
+        Money.service = service
+        run_state_machine_as_test(
+            Money,
+            settings=settings(
+                max_examples=EXAMPLES_COUNT,
+                stateful_step_count=STEPS_COUNT,
+                deadline=None,
+                derandomize=not IS_PROOF,
+                database=None,
+                phases=[Phase.generate],  # real processes: a run is never quite the same again
+                suppress_health_check=list(HealthCheck),
+                print_blob=False,
+            ),
+        )
+    with capsys.disabled():
+        if IS_PROOF:
+            print(f"\n{Tally.tell()}")  # noqa: T201  the figures are what `make prove` is for

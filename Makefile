@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 coverage check lint format types imports bench lock clean environment dev-environment
+.PHONY: help run test test-16 coverage prove check lint format types imports bench lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -23,6 +23,10 @@ coverage: dev-environment ## Run every test and report which lines and branches 
 	@.venv/bin/coverage run -m pytest -n auto --dist loadgroup -q
 	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report --skip-covered
+
+prove: dev-environment ## Let money move while everything breaks and dies, for long (PIXCONNECT_PROVE_EXAMPLES, PIXCONNECT_PROVE_STEPS)
+	@PIXCONNECT_PROVE_EXAMPLES=$${PIXCONNECT_PROVE_EXAMPLES:-200} PIXCONNECT_PROVE_STEPS=$${PIXCONNECT_PROVE_STEPS:-40} \
+		.venv/bin/pytest tests/journeys/test_money_is_conserved.py -q
 
 check: lint types imports test ## Lint, types, import rules, tests
 

@@ -107,13 +107,14 @@ def let_a_charge_expire(story: Story, point: str) -> None:
     story.ask("charge", "/v1/connect/charge", "EXPIRED", key=story.account.key)
     story.service.settle([story.account])
     story.service.points.arm(point)
-    story.service.insist(story.account, "POST", "/sandbox/v1/clock", {"advance_s": A_DAY_S})
-    story.service.insist(story.account, "POST", "/sandbox/v1/clock", {"advance_s": 0})
+    story.service.advance_clock(story.account, A_DAY_S)
+    story.service.advance_clock(story.account, 0)
 
 
 def deposit(story: Story, point: str) -> None:
-    """A deposit has no name to repeat it under: it was made once, or not at all."""
-    story.model.maybe_deposits[story.account.holder_id] = Counter([AMOUNT_CENTS])
+    """A deposit has no name to repeat it under: it stands if its group was committed, and otherwise not."""
+    if "COMMIT" in point:
+        story.model.deposits[story.account.holder_id][AMOUNT_CENTS] += 1
     story.service.points.arm(point)
     assert story.service.ask(story.account, "POST", "/sandbox/v1/deposits", {"amount": AMOUNT_CENTS}) is None
 

@@ -5,11 +5,11 @@ fails where a cent, a state or an event is not what the sums say.
 """
 
 from collections import Counter
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct, field
 
-Kind = Literal["charge", "transfer", "refund"]
+from support.both_sides import Kind, Seen, Thing
 
 STEPS: Final = {
     "PROCESSING": {"CONFIRMED", "ERROR", "CANCELLED", "RETURNED"},
@@ -24,58 +24,6 @@ ANY_ENDING: Final = {
     "transfer": {"CONFIRMED", "ERROR", "CANCELLED", "RETURNED"},
     "refund": {"RETURNED", "ERROR"},
 }
-
-
-class Thing(Struct, kw_only=True):
-    """A charge, transfer or refund as it stands in the service's tables; ``name`` is its name on the network."""
-
-    kind: Kind
-    id: int
-    holder_id: int
-    direction: Literal["IN", "OUT"] | None
-    is_book: bool
-    external_id: str | None
-    name: str
-    original: str | None
-    charge_id: int | None
-    amount_cents: int
-    status: str
-    code: str | None
-    events: list[str]
-
-    @property
-    def is_open(self) -> bool:
-        return self.status == "PROCESSING"
-
-    @property
-    def is_settled(self) -> bool:
-        return self.status in {"CONFIRMED", "RETURNED"} and self.kind != "charge"
-
-
-class RailThing(Struct, kw_only=True):
-    """An order, refund order, payment or return as the other side of the rail has it; ``code`` is None if it settles."""
-
-    name: str
-    is_arrival: bool
-    amount_cents: int
-    code: str | None
-    is_open: bool
-
-
-class Seen(Struct, kw_only=True):
-    """Both sides at one instant: balances are (available, reserved) by holder, deposits the amounts in their ledgers."""
-
-    things: list[Thing]
-    balances: dict[int, tuple[int, int]]
-    deposits: dict[int, Counter[int]]
-    rail: list[RailThing]
-    waiting_count: int = 0
-    """Deliveries of events that were not made yet."""
-
-    @property
-    def is_at_rest(self) -> bool:
-        is_open = any(thing.is_open for thing in self.things) or any(thing.is_open for thing in self.rail)
-        return not is_open and not self.waiting_count
 
 
 class Asked(Struct, kw_only=True):
@@ -118,10 +66,10 @@ class MoneyModel(Struct):
             self.states[key] = thing.status
             assert thing.events == expected_events(thing), thing
         for holder_id, counted in seen.deposits.items():
-            known, maybe = self.deposits.get(holder_id, Counter()), self.maybe_deposits.get(holder_id, Counter())
-            assert known <= counted <= known + maybe, (holder_id, counted, known, maybe)
+            known = self.deposits.get(holder_id, Counter())
+            assert known <= counted <= known + self.maybe_deposits.get(holder_id, Counter()), (holder_id, counted)
         for holder_id, balance in seen.balances.items():
-            assert balance == expected_balance(seen, holder_id), (holder_id, balance, expected_balance(seen, holder_id))
+            assert balance == (expected := expected_balance(seen, holder_id)), (holder_id, balance, expected)
         self._check_refunds(seen)
 
     def check_at_rest(self, seen: Seen) -> None:

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,38 +32,15 @@ from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import NewHolder
 from support import postgres
 from support.books import RULES
+from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
 from support.killed_process import SITE_FOLDER, KillPoints
-from support.money_model import RailThing, Seen, Thing
 
 PATIENCE_S = 60.0
 ADVANCED_WHILE_WAITING_S = 15
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
 Answered = TypeVar("Answered")
-
-_THINGS = """
-    select 'charge' as kind, id, holder_id, null as direction, false as is_book, external_id, txid as name, null as original,
-        null as charge_id, amount_cents, status, null as code
-    from charge where holder_id = any($1::bigint[])
-    union all select 'transfer', id, holder_id, direction, is_book, external_id, end_to_end_id, null, charge_id, amount_cents,
-        status, outcome_code from transfer where holder_id = any($1::bigint[])
-    union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, original_end_to_end_id, null, amount_cents,
-        status, outcome_code from refund where holder_id = any($1::bigint[])
-"""
-_EVENTS = """
-    select resource, resource_id, array_agg(name order by id) as names from event
-    where holder_id = any($1::bigint[]) group by 1, 2
-"""
-_RAIL = """
-    select id as name, false as is_arrival, amount_cents, code, is_open from sandbox.settlement
-    where id = any($1::text[]) or not exists (
-        select from transfer where end_to_end_id = settlement.id and direction = 'OUT'
-        union all select from refund where return_id = settlement.id and flow = 'OUT'
-    )
-    union all select id, true, amount_cents, code, is_open from sandbox.arrival
-    where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
-"""
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -137,6 +113,7 @@ class WholeService:
         self.installation = installation
         self.points = KillPoints(installation.home)
         self.listener = Listener()
+        self.longest_walk_s = 0.0
         self._runner = runner
         self._http = httpx.Client(base_url=installation.base_url, timeout=40, trust_env=False)
         self._tokens: dict[int, str] = {}
@@ -201,11 +178,11 @@ class WholeService:
 
     def see(self, accounts: Sequence[Account]) -> Seen:
         """Both sides of these holders' money, at one instant."""
-        return self._read(lambda connection: _see(connection, accounts))
+        keys = {account.holder_id: account.key for account in accounts}
+        return self._read(lambda connection: read_both_sides(connection, keys))
 
     def settle(self, accounts: Sequence[Account]) -> Seen:
         """Clear all faults and let time pass until nothing is under way."""
-        self.points.disarm_all()
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
         deadline_s = time.monotonic() + PATIENCE_S
         looked_count = 0
@@ -213,9 +190,15 @@ class WholeService:
             assert time.monotonic() < deadline_s, f"it never comes to rest: {seen}"
             looked_count += 1
             if looked_count % 5 == 0:
-                self.insist(accounts[0], "POST", "/sandbox/v1/clock", {"advance_s": ADVANCED_WHILE_WAITING_S})
+                self.advance_clock(accounts[0], ADVANCED_WHILE_WAITING_S)
             time.sleep(0.05)
         return seen
+
+    def advance_clock(self, account: Account, seconds: int) -> None:
+        """Let time pass."""
+        began_s = time.monotonic()
+        self.insist(account, "POST", "/sandbox/v1/clock", {"advance_s": seconds})
+        self.longest_walk_s = max(self.longest_walk_s, time.monotonic() - began_s)
 
     def wait_until_killed(self, account: Account, *points: str) -> None:
         """Let time pass until somebody has died at each of these points."""
@@ -225,14 +208,14 @@ class WholeService:
             assert time.monotonic() < deadline_s, f"no process came to {missing}"
             looked_count += 1
             if looked_count % 50 == 0:
-                self.insist(account, "POST", "/sandbox/v1/clock", {"advance_s": 5})
+                self.advance_clock(account, ADVANCED_WHILE_WAITING_S)
             time.sleep(0.02)
 
     def kill(self, part: str) -> None:
-        """Kill one part, or ``database``, as kill -9 does; it is started again."""
+        """Kill one process of a part, or ``database``, as kill -9 does; it is started again."""
         with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is dead already
             found = self.installation
-            os.kill(found.database_pid if part == "database" else found.children(part)[0], signal.SIGKILL)
+            os.kill(found.database_pid if part == "database" else min(found.children(part)), signal.SIGKILL)
 
     def check_books(self) -> None:
         """What holds in the tables alone, of all holders."""
@@ -322,33 +305,6 @@ class WholeService:
 
 class _NoTokenError(Exception):
     """The identity service cannot be asked."""
-
-
-async def _see(connection: asyncpg.Connection, accounts: Sequence[Account]) -> Seen:
-    holder_ids = [account.holder_id for account in accounts]
-    told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
-    things = [
-        Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))
-        for row in await connection.fetch(_THINGS, holder_ids)
-    ]
-    sent = [thing.name for thing in things if thing.direction == "OUT"]
-    rail = await connection.fetch(_RAIL, sent, [account.key for account in accounts])
-    balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)
-    deposits: dict[int, Counter[int]] = {holder_id: Counter() for holder_id in holder_ids}
-    for row in await connection.fetch(
-        "select holder_id, amount_cents from ledger_entry where debit_account = 'funding' and holder_id = any($1::bigint[])",
-        holder_ids,
-    ):
-        deposits[row["holder_id"]][row["amount_cents"]] += 1
-    return Seen(
-        things=things,
-        balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"]) for row in balances},
-        deposits=deposits,
-        rail=[RailThing(**dict(row)) for row in rail],
-        waiting_count=await connection.fetchval(
-            "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
-        ),
-    )
 
 
 def _drain(installation: Installation) -> None:

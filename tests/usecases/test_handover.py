@@ -25,6 +25,7 @@ from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import refund as refund_usecases
+from pixconnect.usecases import settlement
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import REFUNDS, TRANSFERS, Kind, move_due
 from pixconnect.usecases.incoming import receive_credit
@@ -344,3 +345,23 @@ async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service
     )
     with pytest.raises(RailUnavailable):
         await service.rail.query([order.name])
+
+
+async def test_an_ending_that_cannot_be_recorded_keeps_no_other_order_waiting(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
+    old = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+    service.clock.advance(seconds=60)
+    new = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+
+    def fail(*_: object) -> Transfer:
+        raise AssertionError("a defect of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(settlement.transfer_rules, "cancel_transfer", fail)
+        await work(service)
+    assert [order.end_to_end_id for order in service.rail.orders] == [new.end_to_end_id]
+    await work(service)
+    assert (await transfer_usecases.read_transfer_by_id(service.context, caller, old.id)).transfer.status == "CANCELLED"
+    await check_books(service)

@@ -78,7 +78,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable(
         raise errors.OutcomeUnknown("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(report_usecases, "try_to_end_orders", fail_one)
+        patch.setattr(report_usecases, "end_orders", fail_one)
         patch.setattr(report_usecases, "receive_credit", fail)
         assert (
             await take_reports(service.context, [settled(transfer), settled(other, "o"), credit_report(service)]) == 1

@@ -32,7 +32,8 @@ def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
         [
             "<!doctype html><html lang=en><meta charset=utf-8>",
             '<meta name=viewport content="width=device-width,initial-scale=1">',
-            f"<title>Pix Connect</title><style>{style}</style><nav><a href=#top><b>Pix Connect</b></a>",
+            "<title>Pix Connect</title><link rel=icon href=data:,>",
+            f"<style>{style}</style><nav><a href=#top><b>Pix Connect</b></a>",
             *(_render_contents(section) for section in sections),
             '<strong>Reference</strong><a href="#errors">Errors</a></nav><main id=top>',
             f"<h1>Pix Connect</h1><p class=note>{escape(document['info']['description'])}</p>{_INTRODUCTION}",

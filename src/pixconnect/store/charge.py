@@ -128,13 +128,24 @@ async def read_page(pool: "Pool", holder_id: int, status: ChargeStatus, span: Sp
 
 
 _LOCK: Final[LiteralString] = f"""
-    select {_COLUMNS} from charge where txid = any($1) or id = any($2) order by id for no key update
+    select {_COLUMNS} from charge where id = any($1) order by id for no key update
 """
 
 
-async def lock(connection: "Connection", txids: Sequence[str], charge_ids: Sequence[int]) -> list[Charge]:
+async def lock(connection: "Connection", charge_ids: Sequence[int]) -> list[Charge]:
     """Charges as they are now, held until the transaction ends; in order of id, as every process takes them."""
-    return [_charge(row) for row in await connection.fetch(_LOCK, txids, charge_ids)]
+    return [_charge(row) for row in await connection.fetch(_LOCK, charge_ids)]
+
+
+_LOCK_BY_TXID: Final[LiteralString] = f"""
+    select {_COLUMNS} from charge where txid = any($1) order by id for no key update
+"""
+
+
+async def lock_by_txid(connection: "Connection", txids: Sequence[str]) -> dict[str, Charge]:
+    """As ``lock``, by txid."""
+    found = map(_charge, await connection.fetch(_LOCK_BY_TXID, txids))
+    return {charge.txid: charge for charge in found}
 
 
 _FIND_EXPIRED: Final[LiteralString] = """

@@ -224,7 +224,7 @@ async def expire_charges(context: "Context", slots: Sequence[int], until: dateti
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
         async with context.pool.acquire() as connection, connection.transaction():
-            charges = await charge_store.lock(connection, [], expired)
+            charges = await charge_store.lock(connection, expired)
             writing = await open_write_group(context, connection)
             for charge in charges:
                 if charge.status == "PENDING" and charge.expires_at <= writing.now:

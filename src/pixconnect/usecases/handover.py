@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+import structlog
 from msgspec import Struct
 
 from pixconnect.domain.rail import (
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
     from pixconnect.store.order import OrderTable
     from pixconnect.usecases.context import Context
+
+_log = structlog.get_logger(__name__)
 
 RETRY_AFTER: Final = timedelta(seconds=1)
 """How long an order that never left waits for the next try."""
@@ -131,7 +134,7 @@ async def move_due(
     waiting = [order for order in unmarked if not _is_too_late(order, until)]
     silent = [order for order in due if order.handed_at is not None]
     if too_late:
-        await end_orders(context, [(kind.name(order), GivenUp()) for order in too_late])
+        await _end(context, [(kind.name(order), GivenUp()) for order in too_late])
     if waiting:
         await _hand_over(context, kind, fence, waiting, until)
     if silent:
@@ -197,10 +200,17 @@ async def _record(
             case _:
                 pass
     if endings:
-        await end_orders(context, endings)
+        await _end(context, endings)
     if never_left:
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, kind.table, never_left, now, now + RETRY_AFTER)
+
+
+async def _end(context: "Context", endings: Sequence[tuple[str, Ending]]) -> None:
+    """Record endings; those that cannot be recorded are still due, and keep nothing else waiting."""
+    failed = await end_orders(context, endings)
+    if failed:
+        _log.warning("endings wait", orders_count=len(failed), reasons=sorted({why.code for why in failed.values()}))
 
 
 def _is_too_late(order: Transfer | Refund, now: datetime) -> bool:

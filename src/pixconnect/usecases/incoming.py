@@ -90,7 +90,7 @@ async def receive_credits(
     )
     writing = await open_write_group(context, connection, (credit.holder_id for credit in group))
     txids = [credit.report.txid for credit in group if credit.report.txid is not None]
-    charges = {charge.txid: charge for charge in await charge_store.lock(connection, txids, [])} if txids else {}
+    charges = await charge_store.lock_by_txid(connection, txids) if txids else {}
     answers: list[Acknowledgement] = []
     for credit in group:
         name = credit.holder_id, credit.report.end_to_end_id

@@ -18,7 +18,7 @@ from pixconnect.domain.rail import (
     SettledReport,
 )
 from pixconnect.usecases.incoming import receive_credit, receive_return
-from pixconnect.usecases.settlement import Ending, try_to_end_orders
+from pixconnect.usecases.settlement import Ending, end_orders
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
@@ -57,7 +57,7 @@ async def _record_endings(
             endings.append((report.id, Settled(settled_at=report.settled_at)))
         else:
             endings.append((report.id, Rejected(code=report.code, reason=report.reason)))
-    failed = await try_to_end_orders(context, endings) if endings else {}
+    failed = await end_orders(context, endings) if endings else {}
     if failed:
         _log.warning("reports wait", reports_count=len(failed), reasons=sorted({why.code for why in failed.values()}))
     return [Acknowledgement(report_id=report.report_id) for report in reports if report.id not in failed]

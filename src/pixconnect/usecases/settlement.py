@@ -75,15 +75,7 @@ class Fence(Protocol):
         ...
 
 
-async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> None:
-    """Record what became of orders of ours; as ``try_to_end_orders``, and raises the first error."""
-    for error in (await try_to_end_orders(context, endings)).values():
-        raise error
-
-
-async def try_to_end_orders(
-    context: "Context", endings: Sequence[tuple[str, Ending]]
-) -> "dict[str, errors.PixConnectError]":
+async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> "dict[str, errors.PixConnectError]":
     """Record what the rail has said of orders of ours. Saying it twice changes nothing; ids that are not ours are passed over.
 
     Args:
@@ -146,7 +138,7 @@ async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Book
     originals = [ended.original_end_to_end_id for ended in group if ended.original_end_to_end_id is not None]
     # Charges before transfers, as whoever receives a payment takes them.
     charge_ids = await transfer_store.find_charge_ids(connection, originals) if originals else []
-    charges = await charge_store.lock(connection, [], charge_ids) if charge_ids else []
+    charges = await charge_store.lock(connection, charge_ids) if charge_ids else []
     transfers = [ended.id for ended in group if ended.kind == "transfer"]
     refunds = [ended.id for ended in group if ended.kind == "refund"]
     return _Books(

@@ -1,0 +1,113 @@
+"""Both sides of holders' money, as PostgreSQL has them: the service's tables, and those of the rail's other side."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+import asyncpg
+from msgspec import Struct
+
+Kind = Literal["charge", "transfer", "refund"]
+
+_THINGS = """
+    select 'charge' as kind, id, holder_id, null as direction, false as is_book, external_id, txid as name, null as original,
+        null as charge_id, amount_cents, status, null as code
+    from charge where holder_id = any($1::bigint[])
+    union all select 'transfer', id, holder_id, direction, is_book, external_id, end_to_end_id, null, charge_id, amount_cents,
+        status, outcome_code from transfer where holder_id = any($1::bigint[])
+    union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, original_end_to_end_id, null, amount_cents,
+        status, outcome_code from refund where holder_id = any($1::bigint[])
+"""
+_EVENTS = """
+    select resource, resource_id, array_agg(name order by id) as names from event
+    where holder_id = any($1::bigint[]) group by 1, 2
+"""
+_RAIL = """
+    select id as name, false as is_arrival, amount_cents, code, is_open from sandbox.settlement
+    where id = any($1::text[]) or not exists (
+        select from transfer where end_to_end_id = settlement.id and direction = 'OUT'
+        union all select from refund where return_id = settlement.id and flow = 'OUT'
+    )
+    union all select id, true, amount_cents, code, is_open from sandbox.arrival
+    where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
+"""
+
+
+class Thing(Struct, kw_only=True):
+    """A charge, transfer or refund as it stands in the service's tables; ``name`` is its name on the network."""
+
+    kind: Kind
+    id: int
+    holder_id: int
+    direction: Literal["IN", "OUT"] | None
+    is_book: bool
+    external_id: str | None
+    name: str
+    original: str | None
+    charge_id: int | None
+    amount_cents: int
+    status: str
+    code: str | None
+    events: list[str]
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == "PROCESSING"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.status in {"CONFIRMED", "RETURNED"} and self.kind != "charge"
+
+
+class RailThing(Struct, kw_only=True):
+    """An order, refund order, payment or return as the other side of the rail has it; ``code`` is None if it settles."""
+
+    name: str
+    is_arrival: bool
+    amount_cents: int
+    code: str | None
+    is_open: bool
+
+
+class Seen(Struct, kw_only=True):
+    """Both sides at one instant: balances are (available, reserved) by holder, deposits the amounts in their ledgers."""
+
+    things: list[Thing]
+    balances: dict[int, tuple[int, int]]
+    deposits: dict[int, Counter[int]]
+    rail: list[RailThing]
+    waiting_count: int = 0
+    """Deliveries of events that were not made yet."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        is_open = any(thing.is_open for thing in self.things) or any(thing.is_open for thing in self.rail)
+        return not is_open and not self.waiting_count
+
+
+async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str]) -> Seen:
+    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction."""
+    holder_ids = list(keys)
+    told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
+    things = [
+        Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))
+        for row in await connection.fetch(_THINGS, holder_ids)
+    ]
+    sent = [thing.name for thing in things if thing.direction == "OUT"]
+    rail = await connection.fetch(_RAIL, sent, list(keys.values()))
+    balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)
+    deposits: dict[int, Counter[int]] = {holder_id: Counter() for holder_id in holder_ids}
+    for row in await connection.fetch(
+        "select holder_id, amount_cents from ledger_entry where debit_account = 'funding' and holder_id = any($1::bigint[])",
+        holder_ids,
+    ):
+        deposits[row["holder_id"]][row["amount_cents"]] += 1
+    return Seen(
+        things=things,
+        balances={row["holder_id"]: (row["available_cents"], row["reserved_cents"]) for row in balances},
+        deposits=deposits,
+        rail=[RailThing(**dict(row)) for row in rail],
+        waiting_count=await connection.fetchval(
+            "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
+        ),
+    )

@@ -1,0 +1,138 @@
+"""Orders keep moving, and what the rail reports is taken in, whatever fails meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pixconnect.domain.access import Caller
+from pixconnect.domain.rail import RailUnavailable, Report, SettledReport
+from pixconnect.domain.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.lease import LeaseLost
+from pixconnect.worker import settlement
+from pixconnect.worker.settlement import OrderMover, keep_taking_reports
+from support.books import check_books
+from support.postgres import Addresses
+from support.service import STARTED_AT, Service, open_holder, open_service, outside_party
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+    from pixconnect.worker.leases import SlotLeases
+
+
+class AllSlots:
+    """Leases of every slot, for as long as the test says so."""
+
+    def __init__(self) -> None:
+        self.held = {slot: 1 for slot in range(256)}
+        self.is_lost = False
+
+    def add(self, member: object) -> None:
+        """There is one worker."""
+
+    async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+        if self.is_lost:
+            raise LeaseLost("another worker has them")
+
+
+@pytest.fixture
+async def service(database: Addresses) -> AsyncIterator[Service]:
+    async with open_service(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def caller(service: Service) -> Caller:
+    return await open_holder(service, funds_cents=1_000_000)
+
+
+def a_mover(service: Service, leases: AllSlots) -> OrderMover:
+    return OrderMover(service.context, cast("SlotLeases", leases))
+
+
+async def send(service: Service, caller: Caller) -> Transfer:
+    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+
+
+async def test_a_batch_is_handed_over_and_not_again(service: Service, caller: Caller) -> None:
+    sent = [await send(service, caller) for _ in range(3)]
+    mover = a_mover(service, AllSlots())
+    assert [await mover.move_due(service.clock.now()) for _ in range(2)] == [3, 0]
+    assert sorted(order.end_to_end_id for order in service.rail.orders) == sorted(one.end_to_end_id for one in sent)
+
+
+async def test_without_slots_nothing_is_done(service: Service, caller: Caller) -> None:
+    await send(service, caller)
+    leases = AllSlots()
+    mover = a_mover(service, leases)
+    leases.is_lost = True
+    with pytest.raises(LeaseLost):
+        await mover.move_due(service.clock.now())
+    leases.held = {}
+    assert await mover.move_due(service.clock.now()) == 0
+    assert service.rail.orders == []
+
+
+async def test_more_than_a_batch_is_walked_through(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlement, "BATCH_MAX", 4)
+    for _ in range(10):
+        await send(service, caller)
+        service.clock.advance(seconds=3)
+    mover = a_mover(service, AllSlots())
+    counts = [await mover.move_due(service.clock.now()) for _ in range(4)]
+    assert sum(counts[:3]) >= 10
+    assert len(service.rail.orders) == 10
+
+
+async def test_what_was_committed_late_is_found(service: Service, caller: Caller) -> None:
+    mover = a_mover(service, AllSlots())
+    await send(service, caller)
+    await mover.move_due(service.clock.now())
+    late = await send(service, caller)
+    await service.context.pool.execute(
+        "update transfer set due_at = due_at - interval '1 minute' where id = $1", late.id
+    )
+    mover._places.clear()  # as the next sweep does
+    assert await mover.move_due(service.clock.now()) == 1
+
+
+async def test_reports_go_on_after_the_rail_and_the_database_were_away(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settlement, "PAUSE_S", 0.01)
+    transfers = [await send(service, caller) for _ in range(2)]
+    reports = [
+        SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers
+    ]
+    asked = 0
+
+    async def answer(_: float) -> list[Report]:
+        nonlocal asked
+        asked += 1
+        if asked % 3 == 0:
+            raise RailUnavailable("away")
+        said = {one.report_id for one in service.rail.acknowledged}
+        await asyncio.sleep(0.005)
+        return [report for report in reports if report.report_id not in said]
+
+    find_holders = settlement.take_reports
+
+    async def fail_at_first(context: object, found: Sequence[Report]) -> int:
+        if asked < 3:
+            raise OSError("the database is away")
+        return await find_holders(service.context, found)
+
+    monkeypatch.setattr(service.rail, "reports", answer)
+    monkeypatch.setattr(settlement, "take_reports", fail_at_first)
+    task = asyncio.create_task(keep_taking_reports(service.context))
+    async with asyncio.timeout(5):
+        while len({one.report_id for one in service.rail.acknowledged}) < 2:
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+    await check_books(service)

@@ -29,6 +29,7 @@ class Installation:
 
     @property
     def base_url(self) -> str:
+        """Where the API answers."""
         return self.sandbox["base_url"]
 
     def log_in(self) -> str:
@@ -42,17 +43,6 @@ class Installation:
         ).encode()
         with urllib.request.urlopen(self.sandbox["auth_url"] + "/v1/iam/users/login", form) as answer:  # noqa: S310
             return json.load(answer)["data"]["access_token"]
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """One request to the API; answers ``data``."""
-        request = urllib.request.Request(self.base_url + path, method=method)  # noqa: S310
-        request.add_header("Authorization", f"Bearer {self.log_in()}")
-        raw = None
-        if body is not None:
-            request.add_header("Content-Type", "application/json")
-            raw = json.dumps(body).encode()
-        with urllib.request.urlopen(request, raw) as answer:  # noqa: S310
-            return json.load(answer)["data"]
 
 
 @contextmanager

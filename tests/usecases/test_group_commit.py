@@ -20,7 +20,7 @@ from pixconnect.domain.listing import Span
 from pixconnect.domain.transfer import AccountTransferRequest, TransferView
 from pixconnect.foundation import pool as connection_pool
 from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import group_commit
+from pixconnect.usecases import group_commit, stalled_lanes
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.group_commit import GroupCommit
@@ -78,7 +78,7 @@ async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Wor
         pool=service.context.pool,
         clock=service.clock,
         on_commit=lambda _: None,
-        lane_places=asyncio.Semaphore(group_commit.LANES_AT_ONCE_MAX),
+        lane_places=asyncio.Semaphore(stalled_lanes.LANES_AT_ONCE_MAX),
         **({"size_max": 256, "queue_length_max": 4096} | limits),
     )
     try:
@@ -136,9 +136,11 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                         assert await commit.submit(Word(holder_id=1)) == "good"
                 with pytest.raises(errors.ServiceUnavailable, match="locked"):
                     await first[1]
-                del stalled
+                # What came for it meanwhile waits in the lane.
+                assert not stalled.done()
             async with asyncio.timeout(3):
                 assert await commit.submit(Word(holder_id=2)) == "good"
+                assert await stalled == "good"
 
 
 async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(

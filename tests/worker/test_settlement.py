@@ -26,7 +26,7 @@ class AllSlots:
     """Leases of every slot, for as long as the test says so."""
 
     def __init__(self) -> None:
-        self.held = {slot: 1 for slot in range(256)}
+        self.held = dict.fromkeys(range(256), 1)
         self.is_lost = False
 
     def add(self, member: object) -> None:
@@ -110,6 +110,7 @@ async def test_reports_go_on_after_the_rail_and_the_database_were_away(
         SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers
     ]
     asked = 0
+    all_said = asyncio.Event()
 
     async def answer(_: float) -> list[Report]:
         nonlocal asked
@@ -117,22 +118,23 @@ async def test_reports_go_on_after_the_rail_and_the_database_were_away(
         if asked % 3 == 0:
             raise RailUnavailable("away")
         said = {one.report_id for one in service.rail.acknowledged}
+        if len(said) == len(reports):
+            all_said.set()
         await asyncio.sleep(0.005)
         return [report for report in reports if report.report_id not in said]
 
-    find_holders = settlement.take_reports
+    take = settlement.take_reports
 
     async def fail_at_first(context: object, found: Sequence[Report]) -> int:
         if asked < 3:
             raise OSError("the database is away")
-        return await find_holders(service.context, found)
+        return await take(service.context, found)
 
     monkeypatch.setattr(service.rail, "reports", answer)
     monkeypatch.setattr(settlement, "take_reports", fail_at_first)
     task = asyncio.create_task(keep_taking_reports(service.context))
     async with asyncio.timeout(5):
-        while len({one.report_id for one in service.rail.acknowledged}) < 2:
-            await asyncio.sleep(0.01)
+        await all_said.wait()
     task.cancel()
     await asyncio.wait([task])
     await check_books(service)

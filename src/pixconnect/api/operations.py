@@ -129,6 +129,8 @@ WEBHOOKS: Final = Section(
             ID, Nothing, Nothing, webhook.WebhookDelivery, webhook.get_delivery),
         Row("redeliver_webhook", "POST", "/v1/webhook/deliveries/{id}/redeliver", "webhook.write",
             ID, Nothing, Nothing, webhook.WebhookDelivery, webhook.redeliver),
+        Row("redeliver_unacknowledged", "POST", "/v1/webhook/endpoints/{id}/redeliver", "webhook.write",
+            ID, Nothing, webhook.RedeliverRequest, webhook.Redelivered, webhook.redeliver_unacknowledged),
         Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
             NONE, ListQuery, Nothing, Listing[webhook.WebhookEvent], webhook.list_events),
         Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",

@@ -73,7 +73,7 @@ class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     Attributes:
         end_to_end_id: Of a Pix that you sent over the rail.
-        amount: What is given back; all of it if left out.
+        amount: What is given back; what is left of it if left out.
         reason: Why.
     """
 

@@ -162,6 +162,26 @@ class Replayed(Struct, frozen=True, kw_only=True):
     replayed: int
 
 
+class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From when on everything that was not acknowledged is to be sent again.
+
+    Attributes:
+        initial_date: The first instant included, of when a delivery was made. RFC 3339 with an offset.
+    """
+
+    initial_date: Instant
+
+
+class Redelivered(Struct, frozen=True, kw_only=True):
+    """What will be sent again.
+
+    Attributes:
+        redelivered: How many deliveries.
+    """
+
+    redelivered: int
+
+
 async def create_endpoint(
     services: "Services", request: "Request[None, Nothing, CreateEndpointRequest]"
 ) -> WebhookEndpoint:
@@ -251,6 +271,22 @@ async def redeliver(services: "Services", request: "Request[int, Nothing, Nothin
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
     """
     return _show_delivery(await webhook_usecases.redeliver(services.context, request.caller, request.parameter))
+
+
+async def redeliver_unacknowledged(
+    services: "Services", request: "Request[int, Nothing, RedeliverRequest]"
+) -> Redelivered:
+    """Deliver everything again that was not acknowledged.
+
+    Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
+    """
+    count = await webhook_usecases.redeliver_unacknowledged(
+        services.context,
+        request.caller,
+        request.parameter,
+        read_instant("initial_date", request.body.initial_date),
+    )
+    return Redelivered(redelivered=count)
 
 
 async def list_events(services: "Services", request: "Request[None, ListQuery, Nothing]") -> Listing[WebhookEvent]:

@@ -33,6 +33,8 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
+from pixconnect.usecases import stalled_lanes
+from pixconnect.usecases.stalled_lanes import StalledLanes
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
@@ -66,12 +68,6 @@ UNREACHABLE_PATIENCE_S = 3.0
 BRIEF_LOCK_TIMEOUT_MS = 100
 """How long the parts of a stalled group wait for a lock, before those that wait get lanes."""
 PARTS_AT_ONCE_MAX = 4
-LANES_MAX = 64
-"""Stalled holders that are tried beside the others; more are refused."""
-LANES_AT_ONCE_MAX = 4
-"""Connections that stalled holders may keep waiting, in one process."""
-LANE_KEPT_S = 10.0
-"""How long a lane of a holder that still stalls waits for more requests."""
 RERUNS_MAX = 5
 """How often a group that met another process's rows or locks starts over."""
 
@@ -109,9 +105,14 @@ class _Waiting(Generic[Request, Answer]):
         self.lost_at_s: float | None = None
         """When a COMMIT with this request in it was lost; from then on it may have taken effect."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.answer.done()
+
     def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
         """Tell the answer, unless whoever waited has gone."""
-        if self.answer.done():
+        if self.is_over:
             return
         if not isinstance(outcome, errors.PixConnectError):
             self.answer.set_result(outcome)
@@ -153,9 +154,9 @@ class GroupCommit(Generic[Request, Answer]):
         self._size_max = size_max
         self._queue_length_max = queue_length_max
         self._queue: deque[_Waiting[Request, Answer]] = deque()
-        self._lanes: dict[int, deque[_Waiting[Request, Answer]]] = {}
-        self._lane_tasks: set[asyncio.Task[None]] = set()
-        self._lane_places = lane_places
+        self._lanes: StalledLanes[_Waiting[Request, Answer]] = StalledLanes(
+            self._answer, _refuse, clock=clock, size_max=size_max, places=lane_places
+        )
         self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
         self._is_closing = False
@@ -189,8 +190,7 @@ class GroupCommit(Generic[Request, Answer]):
         self._wake.set()
         if self._task is not None:
             await self._task
-        if self._lane_tasks:
-            await asyncio.wait(self._lane_tasks)
+        await self._lanes.close()
 
     async def _run(self) -> None:
         while True:
@@ -208,9 +208,9 @@ class GroupCommit(Generic[Request, Answer]):
         group: list[_Waiting[Request, Answer]] = []
         while self._queue and len(group) < self._size_max:
             waiting = self._queue.popleft()
-            if waiting.answer.done():
+            if waiting.is_over:
                 continue
-            lane = self._lanes.get(waiting.request.holder_id) if self._lanes else None
+            lane = self._lanes.find(waiting.request.holder_id)
             if lane is None:
                 group.append(waiting)
             elif len(lane) < self._size_max:
@@ -222,7 +222,7 @@ class GroupCommit(Generic[Request, Answer]):
     async def _answer(
         self,
         group: list[_Waiting[Request, Answer]],
-        otherwise: "Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]]",
+        otherwise: Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]],
         *,
         is_brief: bool = False,
     ) -> None:
@@ -299,57 +299,25 @@ class GroupCommit(Generic[Request, Answer]):
         if len(parts) > 1:
             await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
-        for waiting in group:
-            waiting.resolve(_stalled())
+        _refuse(group)
         for holder_id in parts:
-            self._open_lane(holder_id)
+            self._lanes.open(holder_id)
 
     async def _try_part(self, part: list[_Waiting[Request, Answer]]) -> None:
         async with self._part_places:
             await self._answer(part, self._wait_beside, is_brief=True)
 
     async def _wait_beside(self, part: list[_Waiting[Request, Answer]]) -> None:
-        lane = self._open_lane(part[0].request.holder_id)
+        lane = self._lanes.open(part[0].request.holder_id)
         if lane is None:
-            for waiting in part:
-                waiting.resolve(_stalled())
+            _refuse(part)
         else:
             lane.extend(part)
-
-    def _open_lane(self, holder_id: int) -> deque[_Waiting[Request, Answer]] | None:
-        lane = self._lanes.get(holder_id)
-        if lane is None and len(self._lanes) < LANES_MAX:
-            lane = self._lanes[holder_id] = deque()
-            task = asyncio.create_task(self._run_lane(holder_id, lane), name="group commit lane")
-            self._lane_tasks.add(task)
-            task.add_done_callback(self._lane_tasks.discard)
-        return lane
-
-    async def _run_lane(self, holder_id: int, lane: deque[_Waiting[Request, Answer]]) -> None:
-        """Try a stalled holder's requests beside everybody else's until it moves again and nothing of it waits."""
-        stalled_at_s = self._clock.monotonic_s()
-
-        async def refuse(group: list[_Waiting[Request, Answer]]) -> None:
-            nonlocal stalled_at_s
-            stalled_at_s = self._clock.monotonic_s()
-            for waiting in group:
-                waiting.resolve(_stalled())
-
-        while lane or (self._clock.monotonic_s() - stalled_at_s < LANE_KEPT_S and not self._is_closing):
-            group = [lane.popleft() for _ in range(len(lane))]
-            group = [waiting for waiting in group if not waiting.answer.done()]
-            if not group:
-                await asyncio.sleep(0.05)
-                continue
-            async with self._lane_places:
-                stalled_at_s = float("-inf")
-                await self._answer(group, refuse)
-        del self._lanes[holder_id]
 
     async def _answer_poisoned(
         self,
         group: list[_Waiting[Request, Answer]],
-        otherwise: "Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]]",
+        otherwise: Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]],
         error: Exception,
     ) -> None:
         """Halve the group; what fails alone is our defect, and only its own sender hears of it."""
@@ -383,7 +351,7 @@ class GroupCommits:
         self._clock = clock
         self._size_max = size_max
         self._queue_length_max = queue_length_max
-        self._lane_places = asyncio.Semaphore(LANES_AT_ONCE_MAX)
+        self._lane_places = asyncio.Semaphore(stalled_lanes.LANES_AT_ONCE_MAX)
         self._by_write: dict[object, GroupCommit[Any, Any]] = {}
 
     async def submit(self, write: "ContextWrite[Request, Answer]", context: "Context", request: Request) -> Answer:
@@ -440,6 +408,11 @@ async def _outcome_of(answer: Awaitable[Answer]) -> Answer | errors.PixConnectEr
         return await answer
     except errors.PixConnectError as error:
         return error
+
+
+def _refuse(group: Sequence[_Waiting[Request, Answer]]) -> None:
+    for waiting in group:
+        waiting.resolve(_stalled())
 
 
 def _stalled() -> errors.ServiceUnavailable:

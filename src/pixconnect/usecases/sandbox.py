@@ -97,7 +97,7 @@ async def pay_by_key(context: "Context", caller: Caller, key: str, amount_cents:
 async def give_back(
     context: "Context", caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
-    """Let the receiver of a transfer of this holder return it, wholly or in part.
+    """Let the receiver of a transfer of this holder return it: an amount, or what is left of it.
 
     Raises:
         AmountOutOfRange: The amount.
@@ -109,6 +109,8 @@ async def give_back(
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "OUT" or transfer.is_book:
         raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
+    if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
+        amount_cents = transfer.amount_cents - transfer.returned_cents
     control = _control(context)
     try:
         return await control.give_back(end_to_end_id, amount_cents, reason)

@@ -1,0 +1,5 @@
+"""For programs that use the service: it stands alone, needs the standard library only, and can be copied as it is."""
+
+from pixconnect.client.webhook import InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
+
+__all__ = ["InvalidWebhook", "Webhook", "verify_webhook", "verify_webhook_body"]

@@ -1,0 +1,169 @@
+"""Whether a webhook came from the service: for receivers, over the raw body, before anything in it is believed.
+
+Two signatures can be checked. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's
+name and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone. Neither
+takes the place of the other by itself: who could choose would take the weaker one.
+
+While a secret is being changed both may be given; one that fits is enough.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+TOLERANCE_S = 300
+"""How far the time of an attempt may be from ours."""
+
+_ENCODED_PREFIX = "whsec_"
+_VERSION = "v1"
+
+
+class InvalidWebhook(Exception):  # noqa: N818  it names what came, as the service's refusals do
+    """What came is not from the service, or not from now; the message says why and holds nothing secret."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Webhook:
+    """An event, as the service signed it.
+
+    Attributes:
+        id: Of the event, the same on every attempt: drop what you have seen.
+        name: Its type, such as ``qrcode.approved``.
+        payload: As its family has it.
+        create_timestamp: When it happened. RFC 3339.
+    """
+
+    id: int
+    name: str
+    payload: Mapping[str, object]
+    create_timestamp: str
+
+
+def verify_webhook(
+    body: bytes,
+    headers: Mapping[str, str],
+    secret: str | Sequence[str],
+    *,
+    tolerance_s: float = TOLERANCE_S,
+    now: Callable[[], float] = time.time,
+) -> Webhook:
+    """Check ``webhook-signature``, and read the event.
+
+    Args:
+        body: The request's, as it came: not decoded, not written again.
+        headers: The request's; their names in any case.
+        secret: The endpoint's, or several of which one must fit.
+        tolerance_s: How far ``webhook-timestamp`` may be from now, before or after.
+        now: Seconds since 1970.
+
+    Raises:
+        InvalidWebhook: A header is missing or unreadable, the time is too far off, or no signature fits.
+        TypeError: The body is text: what was signed are the octets that came.
+        ValueError: There is no secret, or an empty one.
+
+    Source:
+        Standard Webhooks specification 1.0, "Signature scheme".
+    """
+    _check_body(body)
+    keys = [_standard_key(one) for one in _read_secrets(secret)]
+    given = {name.lower(): value for name, value in headers.items()}
+    name = _read_header(given, "webhook-id")
+    timestamp = _read_header(given, "webhook-timestamp")
+    signatures = _read_header(given, "webhook-signature").split(" ")
+    _check_time(timestamp, now(), tolerance_s)
+    message = f"{name}.{timestamp}.".encode() + body
+    expected = [
+        f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys
+    ]
+    if not _any_fits([text.encode() for text in signatures], expected):
+        raise InvalidWebhook("webhook-signature: no signature fits the body, the id, the time and the secret")
+    return _read_event(body)
+
+
+def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Webhook:
+    """Check ``X-Webhook-Signature``, and read the event. It says nothing of when it was sent: what is old fits for ever.
+
+    Args:
+        body: The request's, as it came: not decoded, not written again.
+        headers: The request's; their names in any case.
+        secret: The endpoint's, or several of which one must fit.
+
+    Raises:
+        InvalidWebhook: The header is missing, or does not fit.
+        TypeError: The body is text: what was signed are the octets that came.
+        ValueError: There is no secret, or an empty one.
+    """
+    _check_body(body)
+    secrets = _read_secrets(secret)
+    given = {name.lower(): value for name, value in headers.items()}
+    signature = _read_header(given, "x-webhook-signature")
+    expected = [hmac.digest(one.encode(), body, hashlib.sha256).hex().encode() for one in secrets]
+    if not _any_fits([signature.encode()], expected):
+        raise InvalidWebhook("X-Webhook-Signature: does not fit the body and the secret")
+    return _read_event(body)
+
+
+def _check_body(body: object) -> None:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise TypeError("body: give the octets that came, before they are decoded or parsed")
+
+
+def _read_secrets(secret: str | Sequence[str]) -> list[str]:
+    secrets = [secret] if isinstance(secret, str) else list(secret)
+    if not secrets or not all(secrets):
+        raise ValueError("secret: missing or empty; anybody could sign with it")
+    return secrets
+
+
+def _standard_key(secret: str) -> bytes:
+    """``whsec_`` and base64 is decoded, anything else is its own octets."""
+    if secret.startswith(_ENCODED_PREFIX):
+        try:
+            return base64.b64decode(secret.removeprefix(_ENCODED_PREFIX), validate=True)
+        except (binascii.Error, ValueError):
+            return secret.encode()
+    return secret.encode()
+
+
+def _read_header(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name, "").strip()
+    if not value:
+        raise InvalidWebhook(f"{name}: missing")
+    return value
+
+
+def _check_time(timestamp: str, now_s: float, tolerance_s: float) -> None:
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
+        raise InvalidWebhook("webhook-timestamp: must be whole seconds since 1970")
+    age_s = now_s - int(timestamp)
+    if age_s > tolerance_s:
+        raise InvalidWebhook(f"webhook-timestamp: is older than {tolerance_s:g} s")
+    if -age_s > tolerance_s:
+        raise InvalidWebhook(f"webhook-timestamp: is more than {tolerance_s:g} s ahead of this machine's clock")
+
+
+def _any_fits(signatures: Sequence[bytes], expected: Sequence[bytes]) -> bool:
+    """Compare all with all, so that how long it takes tells nothing."""
+    fits = False
+    for signature in signatures:
+        for one in expected:
+            fits |= hmac.compare_digest(signature, one)
+    return fits
+
+
+def _read_event(body: bytes) -> Webhook:
+    try:
+        event = json.loads(body)
+        return Webhook(
+            id=event["id"],
+            name=event["name"],
+            payload=event["payload"],
+            create_timestamp=event["create_timestamp"],
+        )
+    except (ValueError, KeyError, TypeError):
+        raise InvalidWebhook("body: signed, but not an event of this service") from None

@@ -1,0 +1,165 @@
+"""What a receiver is told of whatever comes, by the package that it may use."""
+
+import ast
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as StandardWebhook
+
+from pixconnect import client
+from pixconnect.client import InvalidWebhook, verify_webhook, verify_webhook_body
+from pixconnect.domain import webhook_signature
+
+PLAIN = "my first webhook secret"
+ENCODED = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+OTHER = "another secret of ours"
+SENT_S = 1_800_000_000
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")
+BODY = re.search(r"^```json\n(.*?)\n```", GUIDE, re.MULTILINE | re.DOTALL)[1].encode()  # type: ignore[index]
+VECTORS = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
+
+
+def headers_of(*secrets: str, sent_s: float = SENT_S) -> dict[str, str]:
+    """As the service sends them."""
+    made = webhook_signature.request_headers(
+        secrets, 1, BODY, jws="a..b", attempt_number=1, real_now=datetime.fromtimestamp(sent_s, UTC)
+    )
+    return dict(made)
+
+
+def verify(headers: dict[str, str], secret: Any = PLAIN, *, at_s: float = SENT_S, **options: Any) -> client.Webhook:
+    return verify_webhook(BODY, headers, secret, now=lambda: at_s, **options)
+
+
+@pytest.mark.parametrize(("secret", "header", "value"), VECTORS)
+def test_the_guides_vectors_fit(secret: str, header: str, value: str) -> None:
+    headers = {"webhook-id": "evt_1", "webhook-timestamp": str(SENT_S), header: value}
+    event = verify_webhook_body(BODY, headers, secret) if header.startswith("X-") else verify(headers, secret)
+    assert (event.id, event.name, event.payload["status"]) == (1, "qrcode.approved", "APPROVED")
+    assert event.create_timestamp == "2026-11-20T12:00:05.000000Z"
+
+
+def test_the_guide_has_vectors_of_each_kind() -> None:
+    assert {(secret, header) for secret, header, _ in VECTORS} == {
+        (PLAIN, "X-Webhook-Signature"), (PLAIN, "webhook-signature"), (ENCODED, "webhook-signature"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", [PLAIN, ENCODED, "whsec_not base64 at all", "çedilha e açúcar ±"])
+def test_what_the_service_sends_fits_by_both_signatures(secret: str) -> None:
+    headers = headers_of(secret, OTHER)
+    assert verify(headers, secret) == verify_webhook_body(BODY, headers, secret)
+
+
+def test_what_the_specifications_own_library_signs_fits_and_the_other_way_round() -> None:
+    now = datetime.now(UTC)
+    signature = StandardWebhook(ENCODED).sign("evt_9", now, BODY.decode())
+    headers = {"webhook-id": "evt_9", "webhook-timestamp": str(int(now.timestamp())), "webhook-signature": signature}
+    assert verify_webhook(BODY, headers, ENCODED).id == 1
+    assert StandardWebhook(ENCODED).verify(BODY, headers_of(ENCODED, OTHER, sent_s=time.time()))
+
+
+def test_while_a_secret_is_changed_receivers_with_either_or_both_go_on() -> None:
+    during = headers_of("the new secret 1", PLAIN)
+    for secret in ("the new secret 1", PLAIN, ["the new secret 1", PLAIN], [PLAIN, "the new secret 1"]):
+        assert verify(during, secret)
+    assert verify_webhook_body(BODY, during, [PLAIN, "the new secret 1"])
+    with pytest.raises(InvalidWebhook):
+        verify_webhook_body(BODY, during, PLAIN)
+
+
+def test_names_of_headers_are_read_in_any_case_and_other_versions_are_passed_over() -> None:
+    headers = {name.upper(): value for name, value in headers_of(PLAIN).items()}
+    headers["WEBHOOK-SIGNATURE"] = f"v1a,c2lnbmVk v2,eA== {headers['WEBHOOK-SIGNATURE']}"
+    assert verify(headers)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"webhook-id": None}, "webhook-id: missing"),
+        ({"webhook-timestamp": None}, "webhook-timestamp: missing"),
+        ({"webhook-signature": None}, "webhook-signature: missing"),
+        ({"webhook-signature": " "}, "webhook-signature: missing"),
+        ({"webhook-timestamp": "yesterday"}, "webhook-timestamp: must be whole seconds since 1970"),
+        ({"webhook-timestamp": "1800000000.0"}, "webhook-timestamp: must be whole seconds since 1970"),
+        ({"webhook-timestamp": "-1"}, "webhook-timestamp: must be whole seconds since 1970"),
+        ({"webhook-timestamp": "٣"}, "webhook-timestamp: must be whole seconds since 1970"),
+        ({"webhook-timestamp": "9" * 400}, "webhook-timestamp: must be whole seconds since 1970"),
+        ({"webhook-timestamp": str(SENT_S - 301)}, "webhook-timestamp: is older than 300 s"),
+        ({"webhook-timestamp": str(SENT_S + 301)}, "webhook-timestamp: is more than 300 s ahead of this machine's clock"),
+        ({"webhook-timestamp": str(SENT_S + 1)}, "webhook-signature: no signature fits"),
+        ({"webhook-id": "evt_2"}, "webhook-signature: no signature fits"),
+        ({"webhook-signature": "v1,"}, "webhook-signature: no signature fits"),
+        ({"webhook-signature": "v1,ção"}, "webhook-signature: no signature fits"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_and_said(change: dict[str, str | None], message: str) -> None:
+    headers = {name.lower(): value for name, value in headers_of(PLAIN).items()} | change
+    with pytest.raises(InvalidWebhook, match=re.escape(message)):
+        verify({name: value for name, value in headers.items() if value is not None})
+
+
+def test_a_missing_signature_is_not_made_up_for_by_the_weaker_one() -> None:
+    headers = {"X-Webhook-Signature": headers_of(PLAIN)["X-Webhook-Signature"]}
+    with pytest.raises(InvalidWebhook, match="webhook-id: missing"):
+        verify(headers)
+
+
+def test_a_changed_body_another_secret_and_a_signature_in_capitals_are_refused() -> None:
+    headers = headers_of(PLAIN)
+    for check in (
+        lambda: verify_webhook(BODY + b" ", headers, PLAIN, now=lambda: SENT_S),
+        lambda: verify(headers, OTHER),
+        lambda: verify_webhook_body(BODY + b" ", headers, PLAIN),
+        lambda: verify_webhook_body(BODY, headers, OTHER),
+        lambda: verify_webhook_body(BODY, headers | {"X-Webhook-Signature": "A" * 64}, PLAIN),
+        lambda: verify_webhook_body(BODY, {}, PLAIN),
+    ):
+        with pytest.raises(InvalidWebhook) as refused:
+            check()
+        assert PLAIN not in str(refused.value)
+
+
+@pytest.mark.parametrize(("at_s", "is_good"), [(-300, True), (-301, False), (300, True), (301, False)])
+def test_the_tolerance_includes_its_ends(at_s: int, is_good: bool) -> None:  # noqa: FBT001
+    if is_good:
+        assert verify(headers_of(PLAIN), at_s=SENT_S + at_s)
+    else:
+        with pytest.raises(InvalidWebhook):
+            verify(headers_of(PLAIN), at_s=SENT_S + at_s)
+    assert verify(headers_of(PLAIN), at_s=SENT_S + at_s, tolerance_s=301)
+
+
+def test_without_being_told_the_time_is_the_machines() -> None:
+    assert verify_webhook(BODY, headers_of(PLAIN, sent_s=time.time()), PLAIN)
+    with pytest.raises(InvalidWebhook, match="older"):
+        verify_webhook(BODY, headers_of(PLAIN, sent_s=time.time() - 400), PLAIN)
+
+
+def test_what_only_the_receivers_own_program_can_get_wrong_is_its_own_error() -> None:
+    with pytest.raises(TypeError, match="octets"):
+        verify_webhook(BODY.decode(), headers_of(PLAIN), PLAIN)  # type: ignore[arg-type]
+    for secret in ("", [], [PLAIN, ""]):
+        with pytest.raises(ValueError, match="missing or empty"):
+            verify(headers_of(PLAIN), secret)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff"])
+def test_what_is_signed_and_no_event_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidWebhook, match="body: "):
+        verify_webhook_body(body, {"X-Webhook-Signature": webhook_signature.hex_signature(PLAIN, body)}, PLAIN)
+
+
+def test_the_package_needs_nothing_but_the_standard_library() -> None:
+    for file in Path(client.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                assert name.partition(".")[0] in sys.stdlib_module_names or name.startswith("pixconnect.client"), name

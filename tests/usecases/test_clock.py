@@ -1,0 +1,182 @@
+"""The sandbox clock: it walks over every deadline, jumps back, and everybody hears of it."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.sandbox_control import (
+    Arrival,
+    DirectoryEntry,
+    Due,
+    FaultRule,
+    NewKey,
+    NewQrCode,
+    OutsideTransfer,
+    SandboxUnavailable,
+)
+from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.foundation.pool import connect
+from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import clock as clock_usecases
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.handover import TRANSFERS, move_due
+from support.postgres import Addresses
+from support.service import Service, outside_party, own_key
+
+
+class FakeControl:
+    """A sandbox with deadlines of its own, which are done when its clock reaches them."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.deadlines: list[datetime] = []
+        self.stops: list[datetime] = []
+        self.is_reachable = True
+
+    async def set_offset(self, offset: timedelta) -> Due:
+        if not self.is_reachable:
+            raise SandboxUnavailable("switched off")
+        now = self.service.clock.real_now() + offset
+        self.stops.append(now)
+        self.deadlines = [deadline for deadline in self.deadlines if deadline > now]
+        return await self.next_due()
+
+    async def next_due(self) -> Due:
+        if not self.is_reachable:
+            raise SandboxUnavailable("switched off")
+        return Due(next_due_at=min(self.deadlines, default=None), reports_count=0)
+
+    async def settle_due(self, until: datetime) -> Due:
+        return await self.next_due()
+
+    async def pay(self, transfer: OutsideTransfer) -> Arrival:
+        raise NotImplementedError
+
+    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
+        raise NotImplementedError
+
+    async def list_keys(self) -> list[DirectoryEntry]:
+        raise NotImplementedError
+
+    async def add_key(self, new: NewKey) -> DirectoryEntry:
+        raise NotImplementedError
+
+    async def make_qr_code(self, new: NewQrCode) -> str:
+        raise NotImplementedError
+
+    async def read_faults(self) -> list[FaultRule]:
+        raise NotImplementedError
+
+    async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
+        raise NotImplementedError
+
+    async def clear_faults(self) -> None:
+        raise NotImplementedError
+
+    async def read_certificate_authority(self) -> str:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def control(service: Service) -> FakeControl:
+    return FakeControl(service)
+
+
+async def test_it_stops_at_every_deadline_on_the_way_in_order(service: Service, control: FakeControl) -> None:
+    start = service.clock.now()
+    control.deadlines = [start + timedelta(seconds=delay) for delay in (90, 5, 35, 7200)]
+    now = await clock_usecases.advance_clock(service.context, control, timedelta(hours=1))
+    assert now == start + timedelta(hours=1)
+    assert control.stops == [start + timedelta(seconds=delay) for delay in (5, 35, 90, 3600)]
+    assert len(control.deadlines) == 1
+
+
+async def test_deadlines_within_a_moment_of_each_other_are_one_stop(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    for _ in range(20):
+        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        service.clock.advance(milliseconds=20)
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=2))
+    assert len(control.stops) == 2
+    assert await service.context.pool.fetchval("select count(*) from charge where status = 'EXPIRED'") == 20
+
+
+async def test_a_charge_expires_at_its_own_instant_however_far_the_clock_is_moved(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=400))
+    expired = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
+    assert (expired.status, expired.modified_at) == ("EXPIRED", charge.expires_at)
+
+
+async def test_it_waits_for_workers_to_do_what_fell_due(service: Service, caller: Caller, control: FakeControl) -> None:
+    await transfer_usecases.start_transfer(
+        service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+    )
+    moving = asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(seconds=1)))
+    await asyncio.sleep(0.2)
+    assert not moving.done()
+
+    async def no_fence(_connection: object, _slots: object) -> None:
+        return None
+
+    earliest = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+    await move_due(service.context, TRANSFERS, no_fence, range(256), earliest, service.clock.now(), 10)
+    await moving
+    assert len(service.rail.orders) == 1
+
+
+async def test_back_it_jumps_and_brings_open_deadlines_nearer(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    before = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await clock_usecases.advance_clock(service.context, control, timedelta(hours=10))
+    after = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=2, key=own_key()))
+    assert await clock_usecases.reset_clock(service.context, control) == service.clock.real_now()
+    kept = await charge_usecases.read_charge_by_id(service.context, caller, before.id)
+    nearer = await charge_usecases.read_charge_by_id(service.context, caller, after.id)
+    assert kept.expires_at == before.expires_at
+    assert nearer.expires_at == after.expires_at - timedelta(hours=10)
+    assert nearer.created_at == after.created_at
+
+
+async def test_it_can_be_moved_to_an_instant_and_never_beyond_the_calendar(
+    service: Service, control: FakeControl
+) -> None:
+    target = service.clock.now() + timedelta(days=30)
+    assert await clock_usecases.move_clock(service.context, control, target) == target
+    earlier = target - timedelta(days=3)
+    assert await clock_usecases.move_clock(service.context, control, earlier) == earlier
+    with pytest.raises(errors.BadRequest):
+        await clock_usecases.advance_clock(service.context, control, timedelta(days=365 * 7500))
+
+
+async def test_without_the_sandbox_it_is_not_moved(service: Service, control: FakeControl) -> None:
+    control.is_reachable = False
+    with pytest.raises(errors.ServiceUnavailable):
+        await clock_usecases.advance_clock(service.context, control, timedelta(days=1))
+    control.is_reachable = True
+    await clock_usecases.agree_with_sandbox(service.context, control)
+    assert control.stops[-1] == service.clock.now()
+
+
+async def test_other_processes_hear_of_a_move(service: Service, control: FakeControl, database: Addresses) -> None:
+    def open_listener():  # noqa: ANN202  asyncpg's
+        return connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
+
+    following = asyncio.create_task(clock_usecases.follow_clock(service.context, open_listener))
+    await asyncio.sleep(0.2)
+    await service.context.pool.execute(
+        "with moved as (update clock set offset_us = 5000000 returning 1) select pg_notify('pixconnect_clock', '5000000')"
+    )
+    async with asyncio.timeout(2):
+        while service.clock.offset != timedelta(seconds=5):  # noqa: ASYNC110  nothing tells when it was heard
+            await asyncio.sleep(0.01)
+    following.cancel()

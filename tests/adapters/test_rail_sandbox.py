@@ -295,12 +295,13 @@ async def test_a_key_is_added_once_and_then_found(sandbox: Sandbox) -> None:
         assert added in await sandbox.control.list_keys()
 
 
-async def test_a_random_key_is_made_by_the_directory(sandbox: Sandbox) -> None:
-    one, other = [await sandbox.control.add_key(NewKey(key_type="EVP")) for _ in range(2)]
+@pytest.mark.parametrize("key_type", ["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"])
+async def test_a_key_that_is_not_named_is_made_by_the_directory(sandbox: Sandbox, key_type: KeyType) -> None:
+    one, other = [await sandbox.control.add_key(NewKey(key_type=key_type)) for _ in range(2)]
     assert one.key != other.key
     assert one.party.account_number != other.party.account_number
-    with pytest.raises(SandboxRefusal, match="key"):
-        await sandbox.control.add_key(NewKey(key_type="CPF"))
+    assert parse_pix_key(one.key, key_type).key == one.key
+    assert await sandbox.rail.lookup_key(one.key, "1", support.network_id()) == one
 
 
 async def test_the_same_seed_makes_the_same_things(database: Addresses, sandbox: Sandbox) -> None:

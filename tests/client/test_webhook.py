@@ -127,7 +127,7 @@ def test_a_changed_body_another_secret_and_a_signature_in_capitals_are_refused()
 
 
 @pytest.mark.parametrize(("at_s", "is_good"), [(-300, True), (-301, False), (300, True), (301, False)])
-def test_the_tolerance_includes_its_ends(at_s: int, is_good: bool) -> None:  # noqa: FBT001
+def test_the_tolerance_includes_its_ends(at_s: int, is_good: bool) -> None:
     if is_good:
         assert verify(headers_of(PLAIN), at_s=SENT_S + at_s)
     else:

@@ -18,10 +18,8 @@ PLAIN = "my first webhook secret"
 ENCODED = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 
-def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-    assert found is not None, language
-    return found[1]
+def block(language: str, number: int = 0) -> str:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)[number]
 
 
 def body() -> bytes:
@@ -63,6 +61,14 @@ def test_the_python_example_verifies(secret: str, sent: dict[str, str], is_good:
     names: dict[str, Any] = {}
     exec(block("python"), names)  # noqa: S102  it is our own page
     assert names["verify"](secret, sent, body()) is is_good
+
+
+@pytest.mark.parametrize(("secret", "sent", "is_good"), CASES)
+def test_the_example_with_the_client_package_verifies(secret: str, sent: dict[str, str], is_good: bool) -> None:
+    names: dict[str, Any] = {}
+    exec(block("python", 1).replace(PLAIN, secret), names)  # noqa: S102  it is our own page
+    status, said = names["receive"](sent, body())
+    assert (status, said == "qrcode.approved") == ((200, True) if is_good else (400, False))
 
 
 def test_the_javascript_example_verifies(tmp_path: Path) -> None:

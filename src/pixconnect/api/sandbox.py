@@ -126,7 +126,7 @@ class KeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A Pix key of a new outside account.
 
     Attributes:
-        key: Left out for an EVP, which the directory makes.
+        key: Made up if left out.
         key_type: The key's type.
         name: The account's owner; made up if left out.
         tax_id: The owner's CPF or CNPJ; made up if left out.

@@ -109,7 +109,7 @@ def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | S
 
 
 def _check_body(body: object) -> None:
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if not isinstance(body, bytes | bytearray):
         raise TypeError("body: give the octets that came, before they are decoded or parsed")
 
 

@@ -96,7 +96,7 @@ class NewKey(Struct, frozen=True, kw_only=True):
 
     Attributes:
         key_type: Its type.
-        key: Normalised; ``None`` for an EVP, which the directory makes.
+        key: Normalised; ``None`` is made up.
         name: The owner's; ``None`` is made up.
         tax_id: The owner's; ``None`` is the key itself where it is one, or made up.
     """

@@ -7,15 +7,13 @@ once in ``QUIET_S`` however much happens, and losing it costs no more than the t
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
+from pixconnect.foundation.pool import DATABASE_AWAY
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
 
 CHANNEL: Final = "pixconnect_work"
 QUIET_S: Final = 0.005
-
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class Notifier:
@@ -41,6 +39,6 @@ class Notifier:
             self._has_more = False
             try:
                 await self._pool.execute(f"notify {CHANNEL}")
-            except _AWAY:
+            except DATABASE_AWAY:
                 return  # whoever looks will find it
             await asyncio.sleep(QUIET_S)

@@ -6,6 +6,8 @@ at one institution. An account that nobody has heard of is a stranger's: it is p
 
 from typing import Final
 
+from stdnum.br import cnpj
+
 from pixconnect.domain import reject_code, tax_id
 from pixconnect.domain.holder import KeyType, Party
 from pixconnect.domain.rail import DirectoryEntry
@@ -103,10 +105,26 @@ def make_entry(new: NewKey, number: int, chance: Chance) -> DirectoryEntry:
         number: Counts the entries that were added.
         chance: What makes it up.
     """
-    key = new.key or str(chance.uuid("evp", number))
+    key = new.key or made_up_key(new.key_type, number, chance)
     owner_tax_id = new.tax_id or (key if tax_id.is_cpf(key) or tax_id.is_cnpj(key) else chance.cpf("owner", number))
     name = new.name or made_up_name(chance, number)
     return entry_of(key, new.key_type, str(_FIRST_ADDED_ACCOUNT + number), name, owner_tax_id)
+
+
+def made_up_key(key_type: KeyType, number: int, chance: Chance) -> str:
+    """A key of some type that nobody asked for by name."""
+    match key_type:
+        case "CPF":
+            return chance.cpf("key", number)
+        case "CNPJ":
+            first = f"{1 + chance.below(99_999_998, 'key', number):08d}0001"
+            return first + cnpj.calc_check_digits(first)
+        case "PHONE":
+            return f"+55119{chance.below(100_000_000, 'key', number):08d}"
+        case "EMAIL":
+            return f"person-{number}@{DOMAIN}"
+        case "EVP":
+            return str(chance.uuid("evp", number))
 
 
 def make_payer(payer: OutsidePayer, number: int, chance: Chance) -> Party:

@@ -15,16 +15,18 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
 import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.store import clock as clock_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases.charge import expire_charges
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from pixconnect.usecases.context import Context
 
 WALK_MAX_S: Final = 24.0
@@ -105,7 +107,7 @@ async def follow_clock(
     while True:
         try:
             await _follow(context, await connect())
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except DATABASE_AWAY as error:
             _log.warning("clock is not heard", reason=type(error).__name__)
         await asyncio.sleep(_REJOIN_AFTER_S)
 

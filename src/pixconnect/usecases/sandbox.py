@@ -6,7 +6,7 @@ holder is refused before.
 
 from typing import TYPE_CHECKING
 
-from pixconnect.domain import br_code, errors, identifiers, money, pix_key
+from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.sandbox_control import (
@@ -51,6 +51,7 @@ async def pay_by_code(
         AmountOutOfRange: The amount.
         InvalidQrCode: No BR Code.
         PixKeyNotOwned: A code of somebody else.
+        InvalidTaxId: The payer's.
         BadRequest: A code without an amount, and none given.
         ServiceUnavailable: The sandbox cannot be reached.
     """
@@ -87,6 +88,7 @@ async def pay_by_key(context: "Context", caller: Caller, key: str, amount_cents:
         AmountOutOfRange: The amount.
         InvalidPixKey: The key has no form.
         PixKeyNotOwned: The key is not this holder's.
+        InvalidTaxId: The payer's.
         ServiceUnavailable: The sandbox cannot be reached.
     """
     money.check_amount(amount_cents)
@@ -139,11 +141,14 @@ async def add_key(context: "Context", new: NewKey) -> DirectoryEntry:
 
     Raises:
         InvalidPixKey: The key has no form of its type, or is one of ours.
+        InvalidTaxId: The owner's.
         ServiceUnavailable: The sandbox cannot be reached.
     """
     key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
     if key is not None and await context.directory.find_owner(key) is not None:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
+    if new.tax_id is not None:
+        tax_id.check_tax_id(new.tax_id, "tax_id")
     try:
         return await _control(context).add_key(NewKey(key_type=new.key_type, key=key, name=new.name, tax_id=new.tax_id))
     except SandboxRefusal as refusal:
@@ -234,6 +239,8 @@ async def _own_party(context: "Context", caller: Caller, text: str, field: str) 
 
 
 async def _pay(context: "Context", transfer: OutsideTransfer) -> Arrival:
+    if transfer.payer.tax_id is not None:
+        tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     try:
         return await _control(context).pay(transfer)
     except SandboxUnavailable:

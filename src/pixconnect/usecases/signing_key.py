@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import asyncpg
 import structlog
 
 from pixconnect.domain import errors
@@ -19,6 +18,7 @@ from pixconnect.domain import signing as signing_rules
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.domain.signing import SigningKey
 from pixconnect.foundation import certificates, jose
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.store.signing_key import Authority
 
@@ -44,7 +44,6 @@ _PRIVATE_KEPT = timedelta(minutes=10)
 """How long a private part outlives its last signature: a slow process may still ask for it."""
 _AUTHORITY_NAME = "Pix Connect CA"
 _ABOUT_AUTHORITY = "certificate_authority"
-_DATABASE_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _log = structlog.get_logger(__name__)
 
@@ -183,7 +182,7 @@ class Keyring:
                 await self.reload()
                 if self._is_rotation_due():
                     await rotate_if_due(self)
-            except (errors.ServiceUnavailable, SealBroken, *_DATABASE_GONE) as error:
+            except (errors.ServiceUnavailable, SealBroken, *DATABASE_AWAY) as error:
                 _log.warning("signing keys not read", reason=type(error).__name__)
 
     async def reload(self) -> None:
@@ -196,7 +195,7 @@ class Keyring:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 keys = await signing_key_store.list_all(self.pool)
-        except _DATABASE_GONE:
+        except DATABASE_AWAY:
             raise errors.ServiceUnavailable("signing keys: the database gives no answer") from None
         self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
         self._public = {key.kid: self._public.get(key.kid) or jose.read_public_jwk(key.public_jwk) for key in keys}

@@ -16,12 +16,12 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import AUDIENCE, Caller
 from pixconnect.foundation import jose
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.store import access as access_store
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ LOOK_TIMEOUT_S = 0.9
 """Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
 
 _SCHEME = b"Bearer "
-_DATABASE_GONE = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -159,7 +158,7 @@ class TokenVerifier:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 standing = await access_store.read_standing(self._pool, [caller.client_id])
-        except _DATABASE_GONE:
+        except DATABASE_AWAY:
             raise errors.ServiceUnavailable("the database gives no answer") from None
         if caller.client_id not in standing.active:
             raise errors.Unauthorized("Authorization: the token's client or holder is disabled")
@@ -190,7 +189,7 @@ class TokenVerifier:
                 revision = await access_store.read_revision(self._pool)
                 if revision != self._revision:
                     await self._drop_inactive()
-        except _DATABASE_GONE:
+        except DATABASE_AWAY:
             return False
         self._fresh_until_s = began_at_s + FRESH_FOR_S
         self._unix_minus_monotonic_s = self._real_now().timestamp() - self._monotonic_s()

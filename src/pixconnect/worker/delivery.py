@@ -16,11 +16,11 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-import asyncpg
 import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
@@ -42,7 +42,6 @@ _RETRY_RECORD_S = 0.5
 _SLOW_US = 5_000_000
 """An answer that took longer counts as none when it comes to how much an endpoint is given at once."""
 _SIGNATURES_MAX = 8192
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _log = structlog.get_logger(__name__)
 
@@ -128,7 +127,7 @@ class DeliveryWorker:
         self.queue.workers_count = self._leases.workers_count
         try:
             has_more = await self._reader.read(held, done)
-        except _AWAY as error:
+        except DATABASE_AWAY as error:
             _log.warning("cannot read deliveries", error=type(error).__name__)
             self._done += done
             return False
@@ -149,7 +148,7 @@ class DeliveryWorker:
             orphans = [work.delivery for work in taken if work.delivery.endpoint_id not in endpoints]
             if orphans:
                 await delivery_usecases.give_up_orphans(self._context, orphans)
-        except _AWAY as error:
+        except DATABASE_AWAY as error:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}
             await asyncio.sleep(_RETRY_RECORD_S)

@@ -3,9 +3,9 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
 import structlog
 
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases.charge import expire_charges
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def keep_expiring_charges(context: "Context", leases: "SlotLeases") -> Non
             if leases.held:
                 slots = sorted(leases.held)
                 expired_count = await expire_charges(context, slots, context.clock.now(), BATCH_MAX)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except DATABASE_AWAY as error:
             _log.warning("expiry waits", reason=type(error).__name__)
         if expired_count < BATCH_MAX:
             await asyncio.sleep(LOOK_AFTER_S)

@@ -5,17 +5,19 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
 import structlog
 
 from pixconnect.domain.sandbox_control import SandboxUnavailable
 from pixconnect.domain.secret_box import SealBroken
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from pixconnect.usecases.context import Context
     from pixconnect.usecases.operator import SigningContext
 
@@ -26,7 +28,7 @@ AGREE_EVERY_S: Final = 30.0
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
-_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, SealBroken, SandboxUnavailable)
+_AWAY = (*DATABASE_AWAY, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
 
 

@@ -16,13 +16,15 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-import asyncpg
 import structlog
 
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import lease as lease_usecases
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from pixconnect.foundation.pool import Connection
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
@@ -31,7 +33,6 @@ CHANNEL = "pixconnect_work"
 """Where processes say that there is something to do."""
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5
-_LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _log = structlog.get_logger(__name__)
 
@@ -113,7 +114,7 @@ class SlotLeases:
         while not self._is_stopping.is_set():
             try:
                 await self._run_session()
-            except _LOST as error:
+            except DATABASE_AWAY as error:
                 _log.warning("leases lost", error=type(error).__name__)
             self._lose()
             await self._pause(_REJOIN_AFTER_S)

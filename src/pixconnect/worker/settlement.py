@@ -6,12 +6,12 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-import asyncpg
 import structlog
 from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases.handover import REFUNDS, TRANSFERS, Kind, OrderT, move_due
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
@@ -40,15 +40,7 @@ PAUSE_S: Final = 0.5
 """After the rail or the database gave no answer."""
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
-_AWAY = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    errors.PixConnectError,
-    RailUnavailable,
-    LeaseLost,
-)
+_AWAY = (*DATABASE_AWAY, errors.PixConnectError, RailUnavailable, LeaseLost)
 
 _log = structlog.get_logger(__name__)
 

@@ -49,7 +49,7 @@ from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.group_commit import GroupCommits
+from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier

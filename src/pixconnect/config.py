@@ -101,7 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     handover_timeout_s: Seconds = 60
     """A transfer or refund that was never handed to the rail by then is given up and its money given back."""
 
-    group_size_max: Positive = 256
+    group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
 
     queue_length_max: Positive = 4096

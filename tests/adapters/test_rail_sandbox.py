@@ -8,6 +8,8 @@ import aiohttp
 import pytest
 from msgspec import structs
 
+from pixconnect.domain.holder import KeyType
+from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.rail import (
     Acknowledgement,
     AlreadyKnown,

@@ -12,7 +12,7 @@ REDELIVER = "/v1/webhook/endpoints/7/redeliver"
 async def test_redelivery_of_all_that_was_not_acknowledged_says_how_many(api: Api, use_cases: UseCases) -> None:
     use_cases.answers["redeliver_unacknowledged"] = lambda *_: 42
     answer = await api.post(REDELIVER, {"initial_date": "2026-11-20T09:00:00.5-03:00"})
-    assert (answer.status, answer.data) == (200, {"redelivered": 42})
+    assert (answer.status, answer.body["data"]) == (200, {"redelivered": 42})
     ((name, (_, _, endpoint_id, since)),) = use_cases.asked
     assert (name, endpoint_id) == ("redeliver_unacknowledged", 7)
     assert since == datetime(2026, 11, 20, 12, 0, 0, 500_000, UTC)

@@ -286,7 +286,6 @@ class Money(RuleBasedStateMachine):
         """Ask once for what has no external id: whether it was done is seen on the other side of the rail."""
         Tally.requests[path.rpartition("/")[2]] += 1
         answer = self.service.ask(self.accounts[side], "POST", path, body)
-        assert answer is None or answer.status != 500, answer
         if answer is not None and answer.status != 200:
             Tally.refusals[answer.code] += 1
         return answer

@@ -34,7 +34,7 @@ from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.group_commit import GroupCommits
+from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.holder import NewHolder
 from support.postgres import Addresses
 

@@ -21,7 +21,7 @@ from pixconnect.foundation.pool import connect
 from pixconnect.store.changes import Changes
 from pixconnect.usecases import webhook
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import GroupCommits
+from pixconnect.usecases.groups import GroupCommits
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
@@ -75,8 +75,8 @@ class Receiver:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
-        self._server = await asyncio.start_server(self._serve, host, 0, ssl=tls)
+    async def start(self, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._serve, host, port, ssl=tls)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://{host}:{port}/hook"
         self.port = port

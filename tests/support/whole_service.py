@@ -152,6 +152,7 @@ class WholeService:
         if response.status_code == 401:
             del self._tokens[account.holder_id]
             return self.ask(account, method, path, body)
+        assert response.status_code != 500, (path, body, self.complaints())
         return Answer(status=response.status_code, body=response.json())
 
     def insist(
@@ -170,11 +171,17 @@ class WholeService:
         while True:
             answer = self.ask(account, method, path, body)
             if answer is not None and answer.status != 504 and not (until_done and answer.status == 503):
-                assert answer.status != 500, answer
                 return answer
             until_done = True  # what was not answered may have been done: later on, nothing being done tells nothing
             assert time.monotonic() < deadline_s, f"{method} {path} {body}: {answer}"
             time.sleep(0.1)
+
+    def complaints(self) -> str:
+        """What the installation said lately of things that must not happen."""
+        time.sleep(0.2)  # until it has been read
+        return "".join(
+            line for line in self.installation.said[-200:] if '"level":"error"' in line or "critical" in line
+        )
 
     def see(self, accounts: Sequence[Account]) -> Seen:
         """Both sides of these holders' money, at one instant."""

@@ -118,7 +118,7 @@ async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_wri
 async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 400)
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 1000)
     async with open_service(database) as service:
         for number in ("1", "2", "3"):
             await open_holder(service, account_number=number)
@@ -132,7 +132,7 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                 # From now on the stalled holder has a lane, and the others do not wait at all.
                 stalled = asyncio.create_task(commit.submit(Word(holder_id=2)))
                 for _ in range(5):
-                    async with asyncio.timeout(0.35):
+                    async with asyncio.timeout(0.9):
                         assert await commit.submit(Word(holder_id=1)) == "good"
                 with pytest.raises(errors.ServiceUnavailable, match="locked"):
                     await first[1]

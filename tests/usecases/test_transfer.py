@@ -290,14 +290,23 @@ async def test_a_book_transfer_is_confirmed_in_the_answer_and_both_see_their_own
 
 
 async def test_a_book_transfer_that_cannot_be_received_ends_in_error_on_both_sides(
-    service: Service, caller: Caller
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    all_found, find_payee = asyncio.Barrier(3), transfer_usecases.find_payee
+
+    async def find_together(*arguments: Any) -> object:
+        payee = await find_payee(*arguments)
+        await all_found.wait()
+        return payee
+
     other = await open_holder(service, account_number="2")
     charge = await charge_usecases.create_charge(
         service.context, other, ChargeRequest(amount_cents=100, key=own_key("2"))
     )
     request = QrCodeTransferRequest(amount_cents=100, br_code=charge.br_code)
-    views = await asyncio.gather(*(start(service, caller, request) for _ in range(3)))
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer_usecases, "find_payee", find_together)
+        views = await asyncio.gather(*(start(service, caller, request) for _ in range(3)))
     assert Counter(view.transfer.status for view in views) == {"CONFIRMED": 1, "ERROR": 2}
     await limit(service, other, may_deposit=False)
     views.append(await start(service, caller, by_key(key=own_key("2"))))

@@ -10,7 +10,7 @@ sum to more than the original.
 """
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,8 @@ Flow = Literal["IN", "OUT"]
 
 WINDOW = timedelta(days=90)
 """From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
+
+_REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
 _EVENT_NAMES: dict[tuple[Flow, RefundStatus], EventName] = {
     ("OUT", "PROCESSING"): "refund.out.processing",
@@ -101,6 +103,14 @@ class Refund(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
+
+
+def read_reason(text: str) -> RefundReason:
+    """The reason of a return that somebody else made; one that the scheme does not have becomes the plain one.
+
+    The money has come back whatever they call it: a report that could not be recorded would come again for ever.
+    """
+    return _REASONS.get(text, "MD06")
 
 
 def settle_refund(refund: Refund, now: datetime) -> Refund:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
     from pixconnect.store.identifiers import IdBlocks
     from pixconnect.usecases.directory import HolderDirectory
-    from pixconnect.usecases.group_commit import GroupCommits
+    from pixconnect.usecases.groups import GroupCommits
 
 
 class Policy(Struct, frozen=True, kw_only=True):

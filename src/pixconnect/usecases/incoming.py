@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
@@ -275,7 +274,7 @@ def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer)
         correlation_id=original.correlation_id,
         amount_cents=report.amount_cents,
         status="PROCESSING",
-        reason=msgspec.convert(report.reason, refund_rules.RefundReason),
+        reason=refund_rules.read_reason(report.reason),
         description=report.description,
         outcome_code=None,
         outcome_reason=None,

@@ -85,9 +85,10 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     Returns:
         Why some could not be recorded; one that cannot be never keeps the others from it.
     """
-    names = [name for name, _ in endings]
-    senders = await transfer_store.find_holders(context.pool, [name for name in names if name[0] == "E"], "OUT")
-    returners = await refund_store.find_holders(context.pool, [name for name in names if name[0] == "D"], "OUT")
+    transfers = [name for name, _ in endings if name.startswith("E")]
+    refunds = [name for name, _ in endings if name.startswith("D")]
+    senders = await transfer_store.find_holders(context.pool, transfers, "OUT") if transfers else {}
+    returners = await refund_store.find_holders(context.pool, refunds, "OUT") if refunds else {}
     ended: list[Ended] = []
     for name, ending in endings:
         if name in senders:

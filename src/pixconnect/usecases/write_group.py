@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
-    from pixconnect.usecases.group_commit import GroupCommits
+    from pixconnect.usecases.groups import GroupCommits
 
 
 class WriteGroup:

@@ -1,0 +1,39 @@
+"""What every process of the service measures: how its requests were written together."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pixconnect.foundation.metrics import Family, Histogram, Measured
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.group_commit import GroupCommits
+
+GROUP_SIZE: Final = Family(
+    name="pixconnect_group_size",
+    kind="histogram",
+    meaning="Requests that were committed together; _count is the commits, _sum the requests.",
+    labels=("write",),
+)
+GROUP_QUEUE: Final = Family(
+    name="pixconnect_group_queue_length",
+    kind="gauge",
+    meaning="Requests that wait for their group.",
+    labels=("write",),
+)
+FAMILIES: Final = (GROUP_SIZE, GROUP_QUEUE)
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def measure_groups(groups: "GroupCommits") -> Sequence[Measured]:
+    """How groups were, and what waits."""
+    found = groups.read_figures()
+    sizes: dict[tuple[str, ...], Histogram] = {}
+    for figures in found:
+        histogram = sizes[figures.name,] = Histogram(_SIZES)
+        for size, count in figures.commits_by_size.items():
+            histogram.observe(size, count)
+    return (
+        Measured(family=GROUP_SIZE, values=sizes),
+        Measured(family=GROUP_QUEUE, values={(figures.name,): figures.queue_length for figures in found}),
+    )

@@ -29,6 +29,7 @@ from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnecti
 from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.api import metrics as api_metrics
 from pixconnect.api.application import make_application
 from pixconnect.api.descriptions import describe
 from pixconnect.api.http_protocol import make_server
@@ -39,6 +40,7 @@ from pixconnect.domain import access
 from pixconnect.domain.rail import Rail
 from pixconnect.foundation import listening, pool
 from pixconnect.foundation.logging import AccessLog, set_up_logging
+from pixconnect.foundation.metrics import tell_metrics
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
@@ -175,7 +177,10 @@ async def serve(
         )
         application = make_application(services, AccessLog(base.context.clock, is_on=settings.log_level == "debug"))
         server = make_server(application)
-        async with _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)):
+        async with (
+            _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
+            tell_metrics(_listen_for_metrics(settings), api_metrics.make_read(base.context, application.answers)),
+        ):
             serving = asyncio.create_task(server.serve(sockets=list(sockets)))
             report_ready()
             await asyncio.wait([serving, asyncio.ensure_future(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
@@ -204,6 +209,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
             ),
             event_retention_days=settings.event_retention_days,
+            tell_metrics=partial(tell_metrics, _listen_for_metrics(settings)),
         )
         await worker_run.work(parts, stop, report_ready)
 
@@ -251,6 +257,16 @@ def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, No
         pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect clock"
     )
     return (follow_clock(base.context, connect),)
+
+
+def _listen_for_metrics(settings: Settings) -> socket.socket | None:
+    """Where this process tells its metrics, if it does."""
+    if not settings.metrics_port:
+        return None
+    (listener,) = listening.open_listening(
+        "127.0.0.1", settings.metrics_port, 1, port_setting="PIXCONNECT_METRICS_PORT"
+    )
+    return listener
 
 
 @asynccontextmanager

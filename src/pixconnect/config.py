@@ -116,6 +116,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     event_retention_days: Positive = 90
     """How long events and their deliveries are kept."""
 
+    metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
+    """Where on 127.0.0.1 a process tells its metrics; 0 is nowhere. Under ``run`` the worker's; API processes have the next."""
+
     log_format: Literal["auto", "console", "json"] = "auto"
     """``auto`` writes for people on a terminal and JSON lines otherwise."""
 

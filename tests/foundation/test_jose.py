@@ -19,7 +19,7 @@ def make_claims(**changes: Any) -> jose.Claims:
         "iss": "https://auth.example",
         "aud": "pix-connect",
         "sub": "client",
-        "holder_id": 7,
+        "holder_id": "7",
         "scope": "charge.read charge.write",
         "iat": 1_800_000_000,
         "exp": 1_800_000_300,

@@ -67,6 +67,11 @@ def test_the_page_about_the_command_line_is_what_its_help_says() -> None:
     assert page == generated_pages.write_cli_page(), "run: python tests/support/generated_pages.py"
 
 
+def test_the_page_about_metrics_is_what_the_processes_measure() -> None:
+    page = (generated_pages.REFERENCE / "metrics.md").read_text(encoding="utf-8")
+    assert page == generated_pages.write_metrics_page(), "run: python tests/support/generated_pages.py"
+
+
 def test_the_readme_and_the_makefile_agree() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:

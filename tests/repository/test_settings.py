@@ -9,7 +9,7 @@ from pixconnect.config import Settings
 from support import generated_pages
 
 UNITS = ("_s", "_ms", "_days", "_max", "_count")
-COUNTED_IN_NOTHING = {"port", "sandbox_port", "sandbox_seed"}
+COUNTED_IN_NOTHING = {"port", "sandbox_port", "sandbox_seed", "metrics_port"}
 
 
 def test_the_page_is_what_the_program_reads() -> None:

@@ -1,4 +1,4 @@
-"""The pages about settings and about the command line, written from the program itself.
+"""The pages about settings, metrics and the command line, written from the program itself.
 
 ``python tests/support/generated_pages.py`` writes them again; a test fails while they differ.
 """
@@ -14,8 +14,11 @@ from msgspec import inspect as types
 from msgspec import structs
 
 from pixconnect import config
+from pixconnect.api import metrics as api_metrics
 from pixconnect.cli.main import app
 from pixconnect.config import Settings
+from pixconnect.foundation.metrics import Family
+from pixconnect.worker import metrics as worker_metrics
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 _HERE = "`python tests/support/generated_pages.py`"
@@ -66,6 +69,31 @@ def write_cli_page() -> str:
             lines += ["", "| Option | Default | |", "|---|---|---|"]
             lines += [f"| `{option.names[0]}` | {_default(option)} | {_help(option)} |" for option in options]
     return "\n".join(lines) + "\n"
+
+
+def write_metrics_page() -> str:
+    """``docs/reference/metrics.md``."""
+    lines = [
+        "# Metrics",
+        "",
+        f"Written by {_HERE} from what the processes measure.",
+        "",
+        "With `PIXCONNECT_METRICS_PORT` set, `serve` and `work` answer `GET /metrics` on that port of 127.0.0.1, in the text",
+        "format of Prometheus, without a token. Under `pixconnect run` the worker has that port and the API processes the ones",
+        "after it. Each process tells of itself and counts from its start: add over processes, except where it says *of all",
+        "workers*. While the database is away those are missing, and the others still there.",
+        "",
+        "What is measured is read when somebody asks. Nothing else is done for it but to count.",
+    ]
+    for title, families in (("An API process", api_metrics.FAMILIES), ("A worker", worker_metrics.FAMILIES)):
+        lines += ["", f"## {title}", "", "| Name | Kind | Labels | Meaning |", "|---|---|---|---|"]
+        lines += [_describe(family) for family in families]
+    return "\n".join(lines) + "\n"
+
+
+def _describe(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"
 
 
 def _walk(parent: App, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], App]]:
@@ -146,9 +174,10 @@ def _unit(name: str) -> str:
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write them all."""
     (REFERENCE / "settings.md").write_text(write_settings_page(), encoding="utf-8")
     (REFERENCE / "cli.md").write_text(write_cli_page(), encoding="utf-8")
+    (REFERENCE / "metrics.md").write_text(write_metrics_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ async def test_right_credentials_give_a_token_that_others_can_verify(
         "iss": "http://127.0.0.1:8080",
         "aud": "pix-connect",
         "sub": client.client_id,
-        "holder_id": client.holder_id,
+        "holder_id": str(client.holder_id),
         "scope": "charge.read charge.write",
         "iat": issued_at,
         "exp": issued_at + 300,

@@ -20,10 +20,12 @@ from pixconnect.domain.sandbox_control import (
     SandboxUnavailable,
 )
 from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.webhook import EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.handover import TRANSFERS, move_due
 from support.postgres import Addresses
 from support.service import Service, outside_party, own_key
@@ -105,6 +107,36 @@ async def test_deadlines_within_a_moment_of_each_other_are_one_stop(
     await clock_usecases.advance_clock(service.context, control, timedelta(days=2))
     assert len(control.stops) == 2
     assert await service.context.pool.fetchval("select count(*) from charge where status = 'EXPIRED'") == 20
+
+
+async def test_many_deadlines_do_not_use_up_the_time_of_a_walk(
+    service: Service, caller: Caller, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock_usecases, "_HURRY_AFTER_S", -1.0)
+    for _ in range(20):
+        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        service.clock.advance(seconds=1)
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=2))
+    assert len(control.stops) == 1 + 20 / 5
+    assert await service.context.pool.fetchval("select count(*) from charge where status = 'EXPIRED'") == 20
+
+
+async def test_an_endpoint_that_never_answers_holds_no_walk_up(
+    service: Service, caller: Caller, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock_usecases, "_SLOW_AFTER_S", 0.1)
+    monkeypatch.setattr(clock_usecases, "WALK_MAX_S", 2.0)
+    await webhook_usecases.create_endpoint(
+        service.context,
+        caller,
+        EndpointRequest(url="https://a.example/", secret="s" * 16, event_types=["qrcode.pending"]),
+    )
+    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    start = service.clock.now()
+    control.deadlines = [start + timedelta(hours=delay) for delay in range(1, 9)]
+    now = await clock_usecases.advance_clock(service.context, control, timedelta(hours=12))
+    assert now == start + timedelta(hours=12)
+    assert control.stops == [start + timedelta(hours=delay) for delay in (*range(1, 9), 12)]
 
 
 async def test_a_charge_expires_at_its_own_instant_however_far_the_clock_is_moved(

@@ -261,7 +261,7 @@ def forge(process: Process, issued: IssuedClient, key: jose.PrivateKey | None = 
         "iss": "http://127.0.0.1:8080",
         "aud": "pix-connect",
         "sub": issued.client.client_id,
-        "holder_id": issued.client.holder_id,
+        "holder_id": str(issued.client.holder_id),
         "scope": "charge.read",
         "iat": now,
         "exp": now + 300,
@@ -284,7 +284,8 @@ async def test_a_token_with_another_claim_is_refused(process: Process, issued: I
         {"sub": "unknown"},
         {"exp": "1800000000"},
         {"exp": int(identity.START.timestamp())},
-        {"holder_id": "1"},
+        {"holder_id": 1},
+        {"holder_id": "one"},
     ]
     for changes in others:
         with pytest.raises(errors.Unauthorized):

@@ -8,6 +8,7 @@ It knows no operation by name: everything is read once from the table, when the 
 what does not change from request to request is prepared there.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ _DATABASE_GONE: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that ends between two messages of one statement
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
@@ -93,6 +95,8 @@ class Application:
         self._monotonic_s = services.context.clock.monotonic_s
         self._request_ids = envelope.RequestIds(services.context.clock, services.context.entropy)
         self._access_log = access_log
+        self.answers: Counter[tuple[str, int]] = Counter()
+        """How many there were, by operation and status; for who watches."""
         self._router = Router((row.method, row.path, _prepare(row)) for row in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,6 +118,7 @@ class Application:
             status = envelope.STATUSES[refusal.code]
             content = envelope.write_error(refusal, progress.request_id, self._now())
             own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
+        self.answers[progress.operation.id if progress.operation else "", status] += 1
         await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
         if self._access_log.is_on:
             self._access_log.append(
@@ -154,7 +159,7 @@ class Application:
         )
 
 
-def make_application(services: Services, access_log: AccessLog) -> ASGIApp:
+def make_application(services: Services, access_log: AccessLog) -> Application:
     """The interface of this mode as one ASGI application.
 
     Args:

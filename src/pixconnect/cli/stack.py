@@ -72,7 +72,12 @@ class Stack:
         self._preparation = ChildProcess("preparation", _command("prepare"), owners)
         self._sandbox = [ChildProcess("sandbox", _command("sandbox"), own)] if self._sandbox_reservation else []
         self._api = [
-            ChildProcess(f"API process {number}", _command("serve"), own, [listening_socket])
+            ChildProcess(
+                f"API process {number}",
+                _command("serve"),
+                own | _metrics_environment(self.settings, number),
+                [listening_socket],
+            )
             for number, listening_socket in enumerate(self._sockets, start=1)
         ]
         self._worker = ChildProcess("worker", _command("work"), owners)
@@ -179,6 +184,12 @@ def _reachable(host: str) -> str:
 
 def _command(part: str) -> list[str]:
     return [sys.executable, "-P", "-m", "pixconnect.cli.part", part]
+
+
+def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
+    """Where an API process tells its metrics: each on a port of its own, above the worker's."""
+    port = settings.metrics_port
+    return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 
 
 def _environment(settings: Settings) -> dict[str, str]:

@@ -1,5 +1,14 @@
 """For programs that use the service: it stands alone, needs the standard library only, and can be copied as it is."""
 
+from pixconnect.client.api import Client, NoAnswer, Refused
 from pixconnect.client.webhook import InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
 
-__all__ = ["InvalidWebhook", "Webhook", "verify_webhook", "verify_webhook_body"]
+__all__ = [
+    "Client",
+    "InvalidWebhook",
+    "NoAnswer",
+    "Refused",
+    "Webhook",
+    "verify_webhook",
+    "verify_webhook_body",
+]

@@ -187,7 +187,9 @@ def is_public(address: Address) -> bool:
 
 
 def _is_loopback(address: Address) -> bool:
-    return _carried(address).is_loopback
+    # An address of 64:ff9b::/96 leads to a gateway, whatever IPv4 address it carries.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _carried(address: Address) -> Address:

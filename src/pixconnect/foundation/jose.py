@@ -8,7 +8,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 from cryptography.hazmat.primitives.serialization import (
@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
@@ -54,7 +54,7 @@ class Claims(Struct, frozen=True, kw_only=True):
         iss: The identity service's address.
         aud: Whom it is for.
         sub: The client_id.
-        holder_id: Whose account.
+        holder_id: Whose account; a text, as identifiers in tokens are.
         scope: Scopes, separated by spaces.
         iat: Issued, in seconds of Unix time.
         exp: Expires, in seconds of Unix time.
@@ -64,7 +64,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     iss: str
     aud: str
     sub: str
-    holder_id: int
+    holder_id: Annotated[str, Meta(pattern="^[1-9][0-9]{0,15}$")]
     scope: str
     iat: int
     exp: int

@@ -155,5 +155,7 @@ async def _answer(head: bytes, read: Read) -> bytes:
 
 def _write_answer(status: str, text: str) -> bytes:
     body = text.encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
     return head.encode() + body

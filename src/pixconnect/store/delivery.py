@@ -4,7 +4,7 @@ Nothing is written to claim work: whoever holds a slot reads what is due in it, 
 from a place in time, so that what was delivered is not walked over again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, LiteralString
 
@@ -207,16 +207,35 @@ async def give_up_orphans(connection: "Connection | Pool", delivery_ids: Sequenc
     await connection.execute(_GIVE_UP, delivery_ids, now)
 
 
-_NEXT_DUE: Final[LiteralString] = f"""
-    select min(candidate.due_at) from delivery as candidate
+_DUE: Final[LiteralString] = f"""
+    from delivery as candidate
     join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
     where candidate.status = 'pending' and candidate.due_at <= $1 and {_NOT_HELD_BACK}
 """
+_NEXT_DUE: Final[LiteralString] = f"select min(candidate.due_at) {_DUE} and candidate.endpoint_id <> all($2::bigint[])"
+_DUE_ENDPOINTS: Final[LiteralString] = f"select distinct candidate.endpoint_id {_DUE}"
 
 
-async def next_due_at(connection: "Connection | Pool", until: datetime) -> datetime | None:
-    """When the earliest delivery that nothing holds back is due, if that is by then."""
-    return await connection.fetchval(_NEXT_DUE, until)
+async def next_due_at(
+    connection: "Connection | Pool", until: datetime, except_endpoint_ids: Collection[int] = ()
+) -> datetime | None:
+    """When the earliest delivery that nothing holds back is due, if that is by then; some endpoints do not count."""
+    return await connection.fetchval(_NEXT_DUE, until, list(except_endpoint_ids))
+
+
+async def find_due_endpoints(connection: "Connection | Pool", until: datetime) -> list[int]:
+    """Ids of the endpoints for which something is due by then that nothing holds back."""
+    return [row[0] for row in await connection.fetch(_DUE_ENDPOINTS, until)]
+
+
+_COUNT_DUE: Final[LiteralString] = """
+    select count(*) from (select from delivery where status = 'pending' and due_at <= $1 limit $2) as due
+"""
+
+
+async def count_due(connection: "Connection | Pool", until: datetime, count_max: int) -> int:
+    """How many deliveries are due by an instant, held back or not; counting ends at ``count_max``."""
+    return await connection.fetchval(_COUNT_DUE, until, count_max)
 
 
 _MOVE_BACK: Final[LiteralString] = """

@@ -175,7 +175,7 @@ def _issue_token(context: "OperatorContext", keyring: "Keyring", client: Client)
         iss=context.policy.auth_url,
         aud=AUDIENCE,
         sub=client.client_id,
-        holder_id=client.holder_id,
+        holder_id=str(client.holder_id),
         scope=" ".join(client.scopes),
         iat=issued_at,
         exp=issued_at + lifetime_s,

@@ -33,6 +33,12 @@ WALK_MAX_S: Final = 24.0
 """Real seconds that a walk may take."""
 WINDOW: Final = timedelta(milliseconds=500)
 """Deadlines this near to each other are one stop: far below the 5 s of the shortest webhook retry."""
+WIDE_WINDOW: Final = timedelta(seconds=4)
+"""The same once a walk has taken long: hundreds of charges made over minutes must not use up its time."""
+
+_HURRY_AFTER_S = 4.0
+_SLOW_AFTER_S = 4.0
+"""An endpoint that keeps a walk waiting for so long is waited for at its end only."""
 
 _STEP_S = 0.005
 _HEARD_AFTER_S = 0.02
@@ -148,35 +154,56 @@ async def _moving_alone(context: "Context") -> AsyncGenerator[None]:
     await asyncio.sleep(_HEARD_AFTER_S)
 
 
+class _Walk:
+    """How long a walk takes at most, and whom it no longer waits for.
+
+    Args:
+        started_at_s: Monotonic time.
+    """
+
+    def __init__(self, started_at_s: float) -> None:
+        self.ends_at_s = started_at_s + WALK_MAX_S
+        self.hurries_at_s = started_at_s + _HURRY_AFTER_S
+        self.patience_s = _SLOW_AFTER_S
+        self.slow_endpoint_ids: set[int] = set()
+
+    def end(self) -> None:
+        """There is no further stop: everybody is waited for while there is time."""
+        self.patience_s = WALK_MAX_S
+        self.slow_endpoint_ids.clear()
+
+
 async def _walk(context: "Context", control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
         raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
-    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
-    is_in_time = await _finish_due(context, control, deadline_s)
+    walk = _Walk(context.clock.monotonic_s())
+    is_in_time = await _finish_due(context, control, walk)
     while is_in_time:
-        stop = await _next_stop(context, control, target)
+        stop = await _next_stop(context, control, target, walk)
         if stop is None:
             break
         await _set_time(context, control, stop)
-        is_in_time = await _finish_due(context, control, deadline_s)
+        is_in_time = await _finish_due(context, control, walk)
     if context.clock.now() < target:
         await _set_time(context, control, target)
-        if is_in_time:
-            await _finish_due(context, control, deadline_s)
+    if is_in_time:
+        walk.end()
+        await _finish_due(context, control, walk)
     return context.clock.now()
 
 
-async def _next_stop(context: "Context", control: SandboxControl, target: datetime) -> datetime | None:
+async def _next_stop(context: "Context", control: SandboxControl, target: datetime, walk: "_Walk") -> datetime | None:
     """The next deadline before the target, with those that are within a moment of it; ``None`` if there is none."""
     candidates = [
         await clock_store.find_first_due(context.pool),
-        await delivery_usecases.next_due_at(context, target),
+        await delivery_usecases.next_due_at(context, target, walk.slow_endpoint_ids),
         (await control.next_due()).next_due_at,
     ]
     first = min((due_at for due_at in candidates if due_at is not None), default=None)
     if first is None or first >= target:
         return None
-    last = await clock_store.find_last_due(context.pool, min(first + WINDOW, target))
+    window = WIDE_WINDOW if context.clock.monotonic_s() > walk.hurries_at_s else WINDOW
+    last = await clock_store.find_last_due(context.pool, min(first + window, target))
     return max(first, last or first)
 
 
@@ -188,17 +215,17 @@ async def _set_time(context: "Context", control: SandboxControl, now: datetime) 
     await control.set_offset(offset)
 
 
-async def _finish_due(context: "Context", control: SandboxControl, deadline_s: float) -> bool:
+async def _finish_due(context: "Context", control: SandboxControl, walk: "_Walk") -> bool:
     """Wait until workers have done all that is due; answers whether they have."""
     context.wake_workers()
-    while context.clock.monotonic_s() < deadline_s:
-        if await _is_all_done(context, control, deadline_s):
+    while context.clock.monotonic_s() < walk.ends_at_s:
+        if await _is_all_done(context, control, walk):
             return True
         await asyncio.sleep(_STEP_S)
     return False
 
 
-async def _is_all_done(context: "Context", control: SandboxControl, deadline_s: float) -> bool:
+async def _is_all_done(context: "Context", control: SandboxControl, walk: "_Walk") -> bool:
     now = context.clock.now()
     await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
     first_due_at = await clock_store.find_first_due(context.pool)
@@ -207,8 +234,11 @@ async def _is_all_done(context: "Context", control: SandboxControl, deadline_s: 
     sandbox = await control.next_due()
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
-    patience_s = max(0.0, deadline_s - context.clock.monotonic_s())
-    return await delivery_usecases.wait_until_sent(context, now, patience_s)
+    patience_s = min(walk.patience_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
+    if not await delivery_usecases.wait_until_sent(context, now, patience_s, walk.slow_endpoint_ids):
+        # What it still owes is sent all the same: one bad endpoint must not cost the others their attempts.
+        walk.slow_endpoint_ids.update(await delivery_usecases.find_due_endpoints(context, now))
+    return True
 
 
 async def _jump_back(context: "Context", control: SandboxControl, offset: timedelta) -> datetime:

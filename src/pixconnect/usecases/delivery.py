@@ -4,7 +4,7 @@ No transaction is open while a receiver is spoken to. Every record is fenced: a 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
 
+DUE_COUNTED_MAX = 100_000
+"""More due deliveries than this are not told apart: whoever counts must not be a burden."""
 _WAIT_STEP_S = 0.02
 
 
@@ -199,25 +201,35 @@ async def _learn(connection: "Connection", conclusions: Sequence[Conclusion]) ->
 # For a sandbox clock that walks from deadline to deadline.
 
 
-async def next_due_at(context: "Context", until: datetime) -> datetime | None:
+async def next_due_at(
+    context: "Context", until: datetime, except_endpoint_ids: Collection[int] = ()
+) -> datetime | None:
     """When the earliest delivery is due that nothing holds back, if that is by then; service time."""
-    return await delivery_store.next_due_at(context.pool, until)
+    return await delivery_store.next_due_at(context.pool, until, except_endpoint_ids)
 
 
-async def wait_until_sent(context: "Context", until: datetime, patience_s: float) -> bool:
+async def find_due_endpoints(context: "Context", until: datetime) -> list[int]:
+    """Ids of the endpoints for which something is due by then that nothing holds back."""
+    return await delivery_store.find_due_endpoints(context.pool, until)
+
+
+async def wait_until_sent(
+    context: "Context", until: datetime, patience_s: float, except_endpoint_ids: Collection[int] = ()
+) -> bool:
     """Wait until workers have tried every delivery that is due by an instant which the clock has reached.
 
     Args:
         context: Of this process.
         until: Not after service time.
         patience_s: Real seconds at most.
+        except_endpoint_ids: Endpoints that are not waited for.
 
     Returns:
         Whether all were tried.
     """
     give_up_s = context.clock.monotonic_s() + patience_s
     context.wake_workers()
-    while await next_due_at(context, until) is not None:
+    while await next_due_at(context, until, except_endpoint_ids) is not None:
         if context.clock.monotonic_s() >= give_up_s:
             return False
         await asyncio.sleep(_WAIT_STEP_S)
@@ -234,6 +246,11 @@ async def read_oldest_due(context: "Context") -> datetime | None:
         if workers_count == 0:
             return await delivery_store.next_due_at(connection, context.clock.now())
     return None if oldest_due_at is None else oldest_due_at + context.clock.offset
+
+
+async def count_due(context: "Context") -> int:
+    """How many deliveries are due, of all workers; counting ends at ``DUE_COUNTED_MAX``."""
+    return await delivery_store.count_due(context.pool, context.clock.now(), DUE_COUNTED_MAX)
 
 
 async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:

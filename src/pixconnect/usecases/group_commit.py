@@ -23,7 +23,7 @@ What can go wrong, and who is touched by it:
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -157,8 +157,12 @@ class GroupCommit(Generic[Request, Answer]):
         self._wake = asyncio.Event()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
-        self.groups_count = 0
-        self.requests_count = 0
+        self.commits_by_size: Counter[int] = Counter()
+
+    @property
+    def queue_length(self) -> int:
+        """Requests that wait for their group."""
+        return len(self._queue)
 
     async def submit(self, request: Request) -> Answer:
         """Have one request written in the next group.
@@ -239,8 +243,6 @@ class GroupCommit(Generic[Request, Answer]):
     async def _write_durably(self, group: list[_Waiting[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
         """Run the group until its outcome is known or patience ends."""
         requests = [waiting.request for waiting in group]
-        self.groups_count += 1
-        self.requests_count += len(requests)
         started_s = self._clock.monotonic_s()
         reruns_count = 0
         while True:
@@ -284,6 +286,7 @@ class GroupCommit(Generic[Request, Answer]):
                 raise
             attempt.is_committing = True
             await transaction.commit()
+            self.commits_by_size[len(requests)] += 1
             self._on_commit(connection)
             return outcomes
 

@@ -1,9 +1,11 @@
 """The group commits of one process: each way of writing has its queue, made when it is first asked for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
@@ -17,6 +19,20 @@ if TYPE_CHECKING:
 Request = TypeVar("Request", bound=Groupable)
 Answer = TypeVar("Answer")
 ContextWrite = Callable[["Context", "Connection", Sequence[Request]], Awaitable[Outcomes[Answer]]]
+
+
+class GroupFigures(Struct, frozen=True, kw_only=True):
+    """One way of writing, for who watches.
+
+    Attributes:
+        name: Of the function that writes.
+        commits_by_size: How many groups of each size were committed.
+        queue_length: Requests that wait for their group.
+    """
+
+    name: str
+    commits_by_size: Mapping[int, int]
+    queue_length: int
 
 
 class GroupCommits:
@@ -75,6 +91,17 @@ class GroupCommits:
         if id(connection) in self._waking:
             self._waking.discard(id(connection))
             self._wake_workers()
+
+    def read_figures(self) -> list[GroupFigures]:
+        """How each way of writing has been used by now."""
+        return [
+            GroupFigures(
+                name=getattr(write, "__name__", "").strip("_"),
+                commits_by_size=commit.commits_by_size,
+                queue_length=commit.queue_length,
+            )
+            for write, commit in self._by_write.items()
+        ]
 
     async def close(self) -> None:
         """Write what waits, and take no more."""

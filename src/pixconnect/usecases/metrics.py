@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pixconnect.foundation.metrics import Family, Histogram, Measured
 
 if TYPE_CHECKING:
-    from pixconnect.usecases.group_commit import GroupCommits
+    from pixconnect.usecases.groups import GroupCommits
 
 GROUP_SIZE: Final = Family(
     name="pixconnect_group_size",

@@ -119,7 +119,7 @@ class TokenVerifier:
         if self._real_now().timestamp() >= claims.exp:
             self._verdicts.pop(authorization, None)
             raise errors.Unauthorized("Authorization: token expired")
-        caller = Caller(client_id=claims.sub, holder_id=claims.holder_id, scopes=frozenset(claims.scope.split()))
+        caller = Caller(client_id=claims.sub, holder_id=int(claims.holder_id), scopes=frozenset(claims.scope.split()))
         await self._look_if_stale()
         revision = await self._check_standing(caller)
         # Asked at another revision than the one we know, the answer may be older than our next look believes.

@@ -20,6 +20,7 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
@@ -42,8 +43,32 @@ _RETRY_RECORD_S = 0.5
 _SLOW_US = 5_000_000
 """An answer that took longer counts as none when it comes to how much an endpoint is given at once."""
 _SIGNATURES_MAX = 8192
+_FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 _log = structlog.get_logger(__name__)
+
+
+class DeliveryFigures:
+    """What a worker has sent since it started, for who watches."""
+
+    def __init__(self) -> None:
+        self.attempts = {"delivered": 0, "refused": 0, "broken": 0}
+        self.given_up_count = 0
+        self.first_attempt_s = Histogram(_FIRST_ATTEMPT_BOUNDS_S)
+
+    def note(self, conclusion: Conclusion) -> None:
+        """Take an attempt in."""
+        delivery, attempt = conclusion.delivery, conclusion.attempt
+        status_code = attempt.status_code
+        if conclusion.status == "delivered":
+            self.attempts["delivered"] += 1
+        else:
+            has_refused = status_code is not None and not 200 <= status_code <= 299
+            self.attempts["refused" if has_refused else "broken"] += 1
+            self.given_up_count += conclusion.status == "failed"
+        if delivery.attempts_count == 0:
+            # The sandbox clock may have been moved meanwhile.
+            self.first_attempt_s.observe(max(0.0, (attempt.started_at - delivery.due_at).total_seconds()))
 
 
 class DeliveryWorker:
@@ -67,7 +92,7 @@ class DeliveryWorker:
         self._has_work = asyncio.Event()
         self._is_stopping = False
         self._read_at: datetime | None = None
-        self.attempts_count = 0
+        self.figures = DeliveryFigures()
         leases.add(self)
 
     async def run(self) -> None:
@@ -167,7 +192,7 @@ class DeliveryWorker:
         has_answered = False
         try:
             conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, jws)
-            self.attempts_count += 1
+            self.figures.note(conclusion)
             attempt = conclusion.attempt
             _log_attempt(conclusion)
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US

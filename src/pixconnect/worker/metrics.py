@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pixconnect.foundation.metrics import Family, Measured, Read, measure
+from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import metrics as usecase_metrics
 
@@ -35,7 +36,7 @@ WAITING: Final = Family(
 ATTEMPTS: Final = Family(
     name="pixconnect_delivery_attempts_total",
     kind="counter",
-    meaning="Attempts: delivered, refused (a whole answer that is no 2xx), or broken (no answer, or none that is whole).",
+    meaning="Attempts: delivered, refused (an answer that is no 2xx), or broken (no answer, or no whole one).",
     labels=("result",),
 )
 GIVEN_UP: Final = Family(
@@ -91,7 +92,7 @@ async def _measure_due(context: "Context") -> Sequence[Measured]:
         now = await delivery_usecases.read_now(context)
         due_count = await delivery_usecases.count_due(context)
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
-    except delivery_usecases.DATABASE_AWAY:
+    except DATABASE_AWAY:
         return ()
     age_s = 0.0 if oldest_due_at is None else max(0.0, (now - oldest_due_at).total_seconds())
     return measure(DUE, due_count), measure(OLDEST_DUE_AGE, age_s)

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pixconnect.foundation.metrics import Read
+from pixconnect.worker import metrics
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import keep_expiring_charges
@@ -31,6 +34,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
         connect_as_owner: Opens a connection that may make and drop partitions.
         limits: Of webhooks under way.
         event_retention_days: How long events are kept.
+        tell_metrics: Lets who watches read what is measured.
     """
 
     context: "Context"
@@ -39,6 +43,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     connect_as_owner: Connect
     limits: QueueLimits
     event_retention_days: int
+    tell_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -60,8 +65,9 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        # None of them ends by itself: one that does has met a defect, and the supervisor starts a new worker.
-        await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
+        async with parts.tell_metrics(metrics.make_read(parts.context, leases, deliveries)):
+            # None of them ends by itself: one that does has met a defect, and the supervisor starts a new worker.
+            await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         deliveries.stop()
         for task in (*tasks, stopping):

@@ -1,0 +1,29 @@
+"""What an API process tells of the requests that it answered."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from pixconnect.api import metrics
+from pixconnect.api.application import make_application
+from pixconnect.api.services import Services
+from pixconnect.foundation.logging import AccessLog
+from support.api import Api
+
+
+async def test_requests_are_counted_by_operation_and_status(services: Services) -> None:
+    application = make_application(services, AccessLog(services.context.clock, is_on=False))
+    api = Api(application)
+    for path in ("/v1/connect/charge/1", "/v1/connect/charge/2", "/v1/connect/charge/x", "/nowhere"):
+        await api.get(path)
+    await api.get("/v1/connect/charge/1", token=None)
+    await api.call("PUT", "/v1/connect/charge/1")
+    context: Any = SimpleNamespace(groups=SimpleNamespace(read_figures=list))
+    measured = await metrics.make_read(context, application.answers)()
+    assert [one.family for one in measured] == list(metrics.FAMILIES)
+    assert measured[0].values == {
+        ("get_charge_by_id", "404"): 2,
+        ("get_charge_by_id", "400"): 1,
+        ("get_charge_by_id", "401"): 1,
+        ("", "404"): 1,
+        ("", "405"): 1,
+    }

@@ -1,0 +1,270 @@
+"""All fifteen event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from socket import create_server
+from typing import Any, cast
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pixconnect.client import Client, InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
+from pixconnect.domain.event import EVENT_NAMES
+from support import postgres
+from support.event_examples import CAUSES, PAGE, make_examples, write_page
+from support.whole_service import Account, WholeService, open_whole_service
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python-client.md"
+AMOUNT_CENTS = 1_234
+PATIENCE_S = 20.0
+
+_CHARGE_FIELDS = {"id", "transaction_identification", "external_id", "status", "create_timestamp"}
+_TRANSFER_FIELDS = {
+    "id", "end_to_end_id", "correlation_id", "amount", "impact_type", "initiation_type", "status", "create_timestamp",
+}  # fmt: skip
+_REFUND_FIELDS = {
+    "id", "return_identification", "original_end_to_end_id", "correlation_id", "amount", "status", "flow", "create_timestamp",
+}  # fmt: skip
+FIELDS = {
+    "qrcode": _CHARGE_FIELDS,
+    "transfer.in": _TRANSFER_FIELDS,
+    "transfer.out": _TRANSFER_FIELDS | {"external_id"},
+    "refund.in": _REFUND_FIELDS,
+    "refund.out": _REFUND_FIELDS | {"external_id"},
+}
+
+
+class Believer:
+    """A receiver that takes what the client package believes, and remembers what it did not."""
+
+    def __init__(self) -> None:
+        self.told: list[Webhook] = []
+        self.refused: list[str] = []
+        told, refused = self.told, self.refused
+
+        class Hook(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                status = 200
+                try:
+                    told.append(verify_webhook(body, dict(self.headers), SECRET))
+                    assert verify_webhook_body(body, dict(self.headers), SECRET) == told[-1]
+                except InvalidWebhook as failure:
+                    refused.append(str(failure))
+                    status = 400
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def handle(self) -> None:
+                with suppress(ConnectionError):
+                    super().handle()
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def wait_for(self, count: int) -> list[Webhook]:
+        """Wait until this many were told, and a little longer for one too many."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while len(self.told) < count and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        time.sleep(0.1)
+        return self.told
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Story:
+    """One holder who causes every fact."""
+
+    def __init__(self, service: WholeService, believer: Believer) -> None:
+        self._service = service
+        self.believer = believer
+        self._names = count(1)
+        self.account: Account = service.open_account(1_000_000)
+        self.base_url = service.installation.base_url
+        self._client = Client(self.base_url, self.account.client_id, self.account.client_secret)
+        hook = {"url": believer.url, "secret": SECRET, "event_types": sorted(EVENT_NAMES)}
+        self.endpoint_id = self.ask("POST", "/v1/webhook/endpoints", hook)["id"]
+        self.caused: dict[str, list[Webhook]] = {}
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        answer = self._service.insist(self.account, method, path, body)
+        assert answer.status == 200, (path, answer)
+        return answer.data
+
+    def cause(self, step: Callable[[], Any], *names: str) -> Any:
+        """Cause a fact: these events and no others, in this order for each resource."""
+        told_count = len(self.believer.told)
+        answer = step()
+        told = sorted(self.believer.wait_for(told_count + len(names))[told_count:], key=lambda event: event.id)
+        assert [event.name for event in told] == list(names), self.believer.refused
+        for event in told:
+            self.caused.setdefault(event.name, []).append(event)
+        return answer
+
+    def charge(self) -> Any:
+        name = self._name()
+        charge = self._client.create_charge(AMOUNT_CENTS, self.account.key, external_id=name)
+        assert self._client.get_charge(name)["id"] == charge["id"]
+        return charge
+
+    def be_paid(self, **how: object) -> Any:
+        return self.ask("POST", "/sandbox/v1/payments", how)
+
+    def send(self, word: str) -> Any:
+        name = self._name()
+        transfer = self._client.send_to_key(AMOUNT_CENTS, f"{word}@sandbox.pix.example", "EMAIL", external_id=name)
+        assert self._client.get_transfer(name)["id"] == transfer["id"]
+        return transfer
+
+    def be_given_back(self, name: str, amount_cents: int) -> Any:
+        return self.ask("POST", "/sandbox/v1/returns", {"end_to_end_id": name, "amount": amount_cents})
+
+    def give_back(self, name: str) -> Any:
+        refund = {"end_to_end_id": name, "amount": AMOUNT_CENTS, "external_id": self._name()}
+        return self.ask("POST", "/v1/connect/refund", refund)
+
+    def _name(self) -> str:
+        return f"order-{next(self._names)}"
+
+    def tell(self) -> None:
+        """Cause everything."""
+        first = self.cause(self.charge, "qrcode.pending")
+        came_in = ("transfer.in.processing", "transfer.in.confirmed")
+        paid = self.cause(lambda: self.be_paid(emv=first["emvqrcps"]), *came_in, "qrcode.approved")
+        second = self.cause(self.charge, "qrcode.pending")
+        self.cause(
+            lambda: self.be_paid(emv=second["emvqrcps"], amount=AMOUNT_CENTS + 1),
+            "transfer.in.processing", "transfer.in.error",
+        )  # fmt: skip
+        self.cause(lambda: self.ask("POST", "/sandbox/v1/clock", {"advance_s": 86_400}), "qrcode.expired")
+        self.cause(lambda: self.be_paid(key=self.account.key, amount=1), *came_in)
+        sent = self.cause(lambda: self.send("settle"), "transfer.out.processing", "transfer.out.confirmed")
+        self.cause(lambda: self.send("reject-ac03"), "transfer.out.processing", "transfer.out.error")
+        name = sent["end_to_end_id"]
+        self.cause(lambda: self.be_given_back(name, AMOUNT_CENTS + 1), "refund.in.processing", "refund.in.error")
+        self.cause(lambda: self.be_given_back(name, AMOUNT_CENTS), "refund.in.processing", "refund.in.returned")
+        rule = {"match": {"operation": "refund"}, "effect": "reject:AC03"}
+        self.ask("PUT", "/sandbox/v1/faults", {"rules": [rule]})
+        received = paid["end_to_end_id"]
+        self.cause(lambda: self.give_back(received), "refund.out.processing", "refund.out.error")
+        self.ask("DELETE", "/sandbox/v1/faults")
+        self.cause(lambda: self.give_back(received), "refund.out.processing", "refund.out.returned")
+
+
+@pytest.fixture(scope="module")
+def metrics_port() -> int:
+    """One that is free, with the next one."""
+    while True:
+        with create_server(("127.0.0.1", 0)) as probe:
+            port = cast(int, probe.getsockname()[1])
+            with suppress(OSError, OverflowError), create_server(("127.0.0.1", port + 1)):
+                return port
+
+
+@pytest.fixture(scope="module")
+def story(metrics_port: int) -> Iterator[Story]:
+    """Told to its end."""
+    believer = Believer()
+    with open_whole_service(metrics_port=str(metrics_port)) as service:
+        told = Story(service, believer)
+        told.tell()
+        yield told
+    believer.close()
+
+
+def test_every_type_has_its_cause_in_the_order_of_the_page() -> None:
+    assert set(CAUSES) == EVENT_NAMES
+    assert len(CAUSES) == 15
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_its_fact_causes_an_event_with_exactly_the_fields_of_its_family(story: Story, name: str) -> None:
+    family, _, state = name.rpartition(".")
+    assert name in story.caused
+    for event in story.caused[name]:
+        payload = event.payload
+        assert set(payload) == FIELDS[family]
+        assert payload["status"] == state.upper()
+        assert payload.get("amount", AMOUNT_CENTS) in {AMOUNT_CENTS, AMOUNT_CENTS + 1, 1}
+        assert payload.get("impact_type", payload.get("flow", "")) in {"", family.rpartition(".")[2].upper()}
+        assert all(value not in {"", None} for value in payload.values())
+        assert event.create_timestamp >= str(payload["create_timestamp"])
+
+
+def test_nothing_was_told_that_could_not_be_believed(story: Story) -> None:
+    assert story.believer.refused == []
+
+
+def test_what_was_told_is_what_is_listed(story: Story) -> None:
+    listed = story.ask("GET", "/v1/webhook/events?page_size=100")
+    told = {event.id: (event.name, event.payload) for event in story.believer.told}
+    items = listed if isinstance(listed, list) else listed["items"]
+    assert {event["id"]: (event["name"], event["payload"]) for event in items} == told
+
+
+def test_what_was_not_acknowledged_is_redelivered_by_one_call(story: Story) -> None:
+    since = {"initial_date": "2020-01-01T00:00:00Z"}
+    assert story.ask("POST", f"/v1/webhook/endpoints/{story.endpoint_id}/redeliver", since) == {"redelivered": 0}
+    with create_server(("127.0.0.1", 0)) as nobody:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
+    hook = {"url": url, "secret": SECRET, "event_types": ["qrcode.pending"]}
+    endpoint_id = story.ask("POST", "/v1/webhook/endpoints", hook)["id"]
+    story.charge()
+    assert story.ask("POST", f"/v1/webhook/endpoints/{endpoint_id}/redeliver", since) == {"redelivered": 1}
+    assert story.ask("DELETE", f"/v1/webhook/endpoints/{endpoint_id}")["id"] == endpoint_id
+
+
+def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    program = program.replace("http://127.0.0.1:8080", story.base_url)
+    program = program.replace("loja@sandbox.pix.example", story.account.key).replace("order-1", "of-the-guide")
+    names: dict[str, Any] = {"client_id": story.account.client_id, "client_secret": story.account.client_secret}
+    exec(program, names)  # noqa: S102  it is our own page
+    assert capsys.readouterr().out.startswith("000201")
+    asked = (AMOUNT_CENTS, "settle@sandbox.pix.example", "EMAIL", "sent-by-the-guide")
+    assert names["send"](*asked)["id"] == names["send"](*asked)["id"]
+
+
+def test_who_watches_is_told_by_the_worker_and_by_the_api_process(story: Story, metrics_port: int) -> None:
+    worker, api = (_read_metrics(port) for port in (metrics_port, metrics_port + 1))
+    told_count = len(story.believer.told)
+    assert worker["pixconnect_delivery_attempts_total", "delivered"] >= told_count
+    assert worker["pixconnect_slots_held", ""] == 256
+    assert api["pixconnect_requests_total", "create_refund,200"] == 2
+    assert api["pixconnect_group_size_sum", "start_refunds"] == 2
+
+
+def _read_metrics(port: int) -> dict[tuple[str, str], float]:
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_the_page_shows_what_the_facts_cause(database: postgres.Addresses) -> None:
+    assert PAGE.read_text(encoding="utf-8") == write_page(await make_examples(database)), (
+        "run: PYTHONPATH=tests python tests/support/event_examples.py"
+    )

@@ -1,0 +1,265 @@
+"""Every event type with the fact that causes it, and a real example of each: what the service writes when the fact is so.
+
+The facts are caused by use cases, on a database of its own, with a clock and chance that are the same each time, so that
+``docs/reference/events.md`` can be held to what comes out. The page says itself how it is written again.
+"""
+
+import asyncio
+import hashlib
+import json
+import string
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import Charge, ChargeRequest
+from pixconnect.domain.event import EventName
+from pixconnect.domain.rail import Rejected, ReturnReport, Settled
+from pixconnect.domain.refund import Refund, RefundRequest
+from pixconnect.domain.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import refund as refund_usecases
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.incoming import receive_credit, receive_return
+from pixconnect.usecases.settlement import Ending, end_orders
+from support import postgres
+from support.service import (
+    OUTSIDE_ISPB,
+    FakeClock,
+    Service,
+    credit_report,
+    open_holder,
+    open_service,
+    outside_party,
+    own_key,
+)
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
+STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+AMOUNT_CENTS = 10_607
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """Why there is an event of a type.
+
+    Attributes:
+        fact: What has happened.
+        in_sandbox: How to make it happen.
+    """
+
+    fact: str
+    in_sandbox: str
+
+
+_CHARGE = "`POST /v1/connect/charge`"
+_PAYMENT = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
+_TRANSFER = "a transfer to `settle@sandbox.pix.example`"
+_REFUND = "`POST /v1/connect/refund` of a payment that you received"
+_RETURN = "`POST /sandbox/v1/returns` of a transfer that has settled"
+
+CAUSES: dict[EventName, Cause] = {
+    "qrcode.pending": Cause(fact="A charge was created.", in_sandbox=_CHARGE),
+    "qrcode.approved": Cause(
+        fact="A charge was paid, in time and in full.", in_sandbox="`POST /sandbox/v1/payments` with its `emv`"
+    ),
+    "qrcode.expired": Cause(
+        fact="A charge was not paid in time.", in_sandbox='`POST /sandbox/v1/clock` with `{"advance_s": 86400}`'
+    ),
+    "transfer.in.processing": Cause(fact="A payment to you has arrived.", in_sandbox=_PAYMENT),
+    "transfer.in.confirmed": Cause(fact="It was taken: the money is in your account.", in_sandbox=_PAYMENT),
+    "transfer.in.error": Cause(
+        fact="It was refused, and no money moved.",
+        in_sandbox="`POST /sandbox/v1/payments` with a charge's `emv` and another `amount`",
+    ),
+    "transfer.out.processing": Cause(
+        fact="You started a transfer: its amount is reserved.", in_sandbox=_TRANSFER
+    ),
+    "transfer.out.confirmed": Cause(fact="It has settled.", in_sandbox=_TRANSFER),
+    "transfer.out.error": Cause(
+        fact="It was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours again.",
+        in_sandbox="a transfer to `reject-ac03@sandbox.pix.example`",
+    ),
+    "refund.in.processing": Cause(fact="The receiver of a transfer of yours gives money back.", in_sandbox=_RETURN),
+    "refund.in.returned": Cause(fact="It was taken: the money is in your account.", in_sandbox=_RETURN),
+    "refund.in.error": Cause(
+        fact="It was refused, and no money moved.", in_sandbox="the same with an `amount` above the transfer's"
+    ),
+    "refund.out.processing": Cause(
+        fact="You started to give a payment back: its amount is reserved.", in_sandbox=_REFUND
+    ),
+    "refund.out.returned": Cause(fact="It has settled.", in_sandbox=_REFUND),
+    "refund.out.error": Cause(
+        fact="It was rejected, or given up before it left: the money is yours again.",
+        in_sandbox='the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
+    ),
+}  # fmt: skip
+"""In the order of the specification."""
+
+
+class CountedEntropy:
+    """Chance that is the same each time."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def octets(self, length: int) -> bytes:
+        return hashlib.shake_256(b"%d" % next(self._numbers)).digest(length)
+
+    def token(self, length: int) -> str:
+        letters = string.ascii_letters + string.digits
+        return "".join(letters[octet % len(letters)] for octet in self.octets(length))
+
+    def uuid4(self) -> UUID:
+        return UUID(bytes=self.octets(16), version=4)
+
+    def uuid7(self) -> UUID:
+        return self.uuid4()
+
+    def fraction(self) -> float:
+        return 0.5
+
+
+class Story:
+    """One holder to whom everything happens, a second apart."""
+
+    def __init__(self, service: Service, caller: Caller) -> None:
+        self._service = service
+        self._context = service.context
+        self._caller = caller
+        self._orders = count(1)
+
+    async def tell(self) -> None:
+        """Let everything happen once."""
+        await self._be_paid(await self._charge())
+        await self._be_paid(await self._charge(), above_cents=1)
+        late = await self._charge()
+        self._service.clock.advance(days=1)
+        await charge_usecases.expire_charges(self._context, range(256), late.expires_at, 1)
+        sent = await self._send(Settled(settled_at=self._service.clock.now()))
+        await self._send(Rejected(code="AC03", reason="the account does not exist"))
+        for amount_cents in (AMOUNT_CENTS + 1, AMOUNT_CENTS):
+            await self._be_given_back(sent, amount_cents)
+        received = await self._be_paid(None)
+        await self._give_back(received, Rejected(code="AC03", reason="the account does not exist"))
+        await self._give_back(received, Settled(settled_at=self._service.clock.now()))
+
+    async def _charge(self) -> Charge:
+        self._service.clock.advance(seconds=1)
+        request = ChargeRequest(amount_cents=AMOUNT_CENTS, key=own_key(), external_id=self._next_name())
+        return await charge_usecases.create_charge(self._context, self._caller, request)
+
+    async def _be_paid(self, charge: Charge | None, above_cents: int = 0) -> str:
+        self._service.clock.advance(seconds=1)
+        report = credit_report(
+            self._service,
+            amount_cents=AMOUNT_CENTS + above_cents,
+            txid=charge and charge.txid,
+            end_to_end_id=self._network_id("E"),
+        )
+        await receive_credit(self._context, report)
+        return report.end_to_end_id
+
+    async def _send(self, ending: Ending) -> Transfer:
+        self._service.clock.advance(seconds=1)
+        request = AccountTransferRequest(
+            amount_cents=AMOUNT_CENTS, credit_party=outside_party(), external_id=self._next_name()
+        )
+        transfer = (await transfer_usecases.start_transfer(self._context, self._caller, request)).transfer
+        await self._end(transfer.end_to_end_id, ending)
+        return transfer
+
+    async def _be_given_back(self, transfer: Transfer, amount_cents: int) -> None:
+        self._service.clock.advance(seconds=1)
+        report = ReturnReport(
+            report_id=f"r{amount_cents}",
+            return_id=self._network_id("D"),
+            original_end_to_end_id=transfer.end_to_end_id,
+            amount_cents=amount_cents,
+            reason="MD06",
+            description=None,
+            reported_at=self._service.clock.now(),
+        )
+        await receive_return(self._context, report)
+
+    async def _give_back(self, end_to_end_id: str, ending: Ending) -> Refund:
+        self._service.clock.advance(seconds=1)
+        request = RefundRequest(end_to_end_id=end_to_end_id, amount_cents=AMOUNT_CENTS, external_id=self._next_name())
+        refund = await refund_usecases.start_refund(self._context, self._caller, request)
+        await self._end(refund.return_id, ending)
+        return refund
+
+    async def _end(self, name: str, ending: Ending) -> None:
+        self._service.clock.advance(seconds=1)
+        await end_orders(self._context, [(name, ending)])
+
+    def _next_name(self) -> str:
+        return f"order-{next(self._orders)}"
+
+    def _network_id(self, letter: str) -> str:
+        now = self._service.clock.now()
+        return f"{letter}{OUTSIDE_ISPB}{now:%Y%m%d%H%M}{self._context.entropy.token(11)}"
+
+
+async def make_examples(database: postgres.Addresses) -> dict[str, str]:
+    """The first event of each type, as it is sent."""
+    async with open_service(database, clock=FakeClock(STARTED_AT)) as opened:
+        service = structs.replace(opened, context=structs.replace(opened.context, entropy=CountedEntropy()))
+        caller = await open_holder(service, funds_cents=1_000_000)
+        await Story(service, caller).tell()
+        rows = await service.context.pool.fetch("select name, body from event order by id desc")
+    return {row["name"]: row["body"] for row in rows}
+
+
+def write_page(examples: dict[str, str]) -> str:
+    """``docs/reference/events.md``."""
+    lines = [
+        "# Events",
+        "",
+        "Written by `PYTHONPATH=tests python tests/support/event_examples.py`: each of these was caused, and is shown as it is",
+        "sent, but for line breaks. How to receive them is a [guide](../guides/webhooks.md); how they are delivered, and in",
+        "which order, is [explained](../explanations/delivery.md).",
+        "",
+        "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
+        "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
+        "start, have no `external_id`. Amounts are cents. `correlation_id` is the same in everything that belongs to one",
+        "transfer, its refunds included. Between two holders of this service each side has events of its own.",
+    ]
+    for name, cause in CAUSES.items():
+        shown = json.dumps(json.loads(examples[name]), indent=2)
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"{cause.fact} In the sandbox: {cause.in_sandbox}.",
+            "",
+            "```json",
+            shown,
+            "```",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+@asynccontextmanager
+async def _open_database() -> AsyncIterator[postgres.Addresses]:
+    server = postgres.Server("18")
+    addresses = await asyncio.to_thread(server.start)
+    try:
+        yield await postgres.make_copy(addresses, "examples")
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+async def _main() -> None:
+    async with _open_database() as database:
+        PAGE.write_text(write_page(await make_examples(database)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main()))

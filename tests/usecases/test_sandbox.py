@@ -1,0 +1,65 @@
+"""What people outside do, for the holder who asks: what is meant where something is left out, and what is refused before."""
+
+from typing import cast
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.rail import ReturnReport, Settled
+from pixconnect.domain.sandbox_control import Arrival, NewKey, OutsidePayer, SandboxControl
+from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.usecases import sandbox as sandbox_usecases
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.incoming import receive_return
+from pixconnect.usecases.settlement import end_orders
+from support.service import STARTED_AT, Service, outside_party, own_key
+
+
+class Returning:
+    """A sandbox in which receivers return what they are asked to; it remembers how much."""
+
+    def __init__(self) -> None:
+        self.amounts: list[int | None] = []
+
+    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
+        self.amounts.append(amount_cents)
+        return Arrival(id="D1", amount_cents=amount_cents or 0, status="CONFIRMED")
+
+
+def with_control(service: Service, control: object) -> Service:
+    """The same service, beside this sandbox."""
+    context = structs.replace(service.context, sandbox_control=cast("SandboxControl", control))
+    return structs.replace(service, context=context)
+
+
+async def test_a_return_without_an_amount_is_of_what_is_left(service: Service, caller: Caller) -> None:
+    control = Returning()
+    context = with_control(service, control).context
+    request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
+    sent = (await transfer_usecases.start_transfer(context, caller, request)).transfer
+    await end_orders(context, [(sent.end_to_end_id, Settled(settled_at=STARTED_AT))])
+    for number, amount_cents in enumerate([400, 600]):
+        await sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06")
+        report = ReturnReport(
+            report_id=f"r{number}",
+            return_id=f"D99999004202601010000abcdefghij{number}",
+            original_end_to_end_id=sent.end_to_end_id,
+            amount_cents=amount_cents,
+            reason="MD06",
+            description=None,
+            reported_at=STARTED_AT,
+        )
+        await receive_return(context, report)
+    await sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06")
+    assert control.amounts == [1000, 600, None], "of nothing left the sandbox asks for all, which is refused"
+
+
+async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -> None:
+    context = with_control(service, Returning()).context
+    payer = OutsidePayer(name="Maria", tax_id="11111111111")
+    with pytest.raises(errors.InvalidTaxId, match=r"payer\.tax_id"):
+        await sandbox_usecases.pay_by_key(context, caller, own_key(), 100, payer)
+    with pytest.raises(errors.InvalidTaxId, match="tax_id"):
+        await sandbox_usecases.add_key(context, NewKey(key_type="EVP", tax_id="11111111111"))

@@ -52,13 +52,50 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[postgres.Address
         server.stop()
 
 
+class _Copies:
+    """The databases of one worker: used ones are emptied and used again where they can be."""
+
+    def __init__(self, server: postgres.Addresses, worker_id: str) -> None:
+        self._server = server
+        self._worker_id = worker_id
+        self._free: list[tuple[str, postgres.Addresses]] = []
+        self._emptied: postgres.Emptied | None = None
+
+    async def take(self, *, is_new: bool) -> tuple[str, postgres.Addresses]:
+        if self._free and not is_new:
+            return self._free.pop()
+        name = f"test_{self._worker_id}_{next(_serial)}"
+        addresses = await postgres.make_copy(self._server, name)
+        if self._emptied is None:
+            self._emptied = await postgres.Emptied.look_at(addresses)
+        return name, addresses
+
+    async def give_back(self, name: str, addresses: postgres.Addresses) -> None:
+        if self._emptied is not None and await self._emptied.restore(addresses):
+            self._free.append((name, addresses))
+        else:
+            await postgres.drop_copy(self._server, name)
+
+
+@pytest.fixture(scope="session")
+def _copies(postgres_server: postgres.Addresses, worker_id: str) -> _Copies:
+    return _Copies(postgres_server, worker_id)
+
+
 @pytest.fixture
-async def database(postgres_server: postgres.Addresses, worker_id: str) -> AsyncIterator[postgres.Addresses]:
-    """A database with all tables and no rows, dropped after the test."""
-    name = f"test_{worker_id}_{next(_serial)}"
-    addresses = await postgres.make_copy(postgres_server, name)
+async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
+    """A database with all tables and no rows."""
+    name, addresses = await _copies.take(is_new=False)
     yield addresses
-    await postgres.drop_copy(postgres_server, name)
+    await _copies.give_back(name, addresses)
+
+
+@pytest.fixture
+async def new_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
+    """The same, never used before: for tests that look at plans, which dead rows and statistics of other tests would change."""
+    name, addresses = await _copies.take(is_new=True)
+    yield addresses
+    await _copies.give_back(name, addresses)
 
 
 @pytest.fixture

@@ -256,8 +256,8 @@ async def open_tables(database: Addresses) -> AsyncIterator[tuple["Connection", 
             await connection.close()
 
 
-async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(database: Addresses) -> None:
-    async with open_tables(database) as (owner, open_one):
+async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(new_database: Addresses) -> None:
+    async with open_tables(new_database) as (owner, open_one):
         early = await open_one()
         for statement in STATEMENTS.values():
             await count_blocks(early, statement, times=6)  # from the sixth time on the plan is kept
@@ -269,8 +269,8 @@ async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_stati
         assert await find_wasteful(await open_one(), times=7) == {}
 
 
-async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(database: Addresses) -> None:
-    async with open_tables(database) as (owner, open_one):
+async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(new_database: Addresses) -> None:
+    async with open_tables(new_database) as (owner, open_one):
         # Autovacuum looks at a table for the first time when it has 50 rows.
         for holder_id in (1, 2, 3):
             await fill(owner, holder_id * 20 - 19, holder_id * 20, holder_id)
@@ -284,8 +284,8 @@ async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(data
 
 
 @pytest.mark.parametrize("page_size", [7, 1000])
-async def test_totals_and_pages_are_the_same_as_counted(database: Addresses, page_size: int) -> None:
-    async with open_tables(database) as (owner, _):
+async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses, page_size: int) -> None:
+    async with open_tables(new_database) as (owner, _):
         await fill(owner, 1, 9_000, HOT)
         for initial_s, final_s in ((0, 99_999), (1_799, 5_401), (3_599, 3_601), (40, 50), (50, 40)):
             initial_at = STARTED_AT + timedelta(seconds=initial_s)

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 import msgspec
@@ -69,6 +69,72 @@ async def make_copy(server: Addresses, name: str) -> Addresses:
     # Copied file by file: through the write-ahead log, as is the default, takes three times as long.
     await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
     return Addresses(owner_url=_in_database(server.owner_url, name), service_url=_in_database(server.service_url, name))
+
+
+_FINGERPRINT = """
+    select md5(string_agg(line, ',' order by line)) from (
+        select format('%s %s', oid, relname) as line from pg_class
+        where relnamespace in (select oid from pg_namespace where nspname in ('pixconnect', 'sandbox', 'public'))
+        union all select format('%s %s %s', tgrelid, tgname, tgenabled) from pg_trigger where not tgisinternal
+        union all select format('%s %s', conrelid, conname) from pg_constraint
+        union all select format('%s %s', oid, prosrc) from pg_proc where pronamespace = 'pixconnect'::regnamespace
+    ) as lines
+"""
+_OTHERS = """
+    select count(*) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+"""
+_TABLES = """
+    select format('%I.%I', schemaname, tablename) as name from pg_tables
+    where schemaname in ('pixconnect', 'sandbox')
+"""
+_RESTART_SEQUENCES = "select setval(seqrelid::regclass, seqstart, false) from pg_sequence"
+
+
+class Emptied:
+    """What a copy looks like when it is new, so that a used one can be made so again in a tenth of the time."""
+
+    def __init__(self, fingerprint: str, statements: str) -> None:
+        self._fingerprint = fingerprint
+        self._statements = statements
+
+    @classmethod
+    async def look_at(cls, addresses: Addresses) -> Self:
+        """Look at a copy that nobody has used yet."""
+        connection = await asyncpg.connect(addresses.owner_url)
+        try:
+            tables = [row["name"] for row in await connection.fetch(_TABLES)]
+            rows = {
+                table: await connection.fetchval(f"select jsonb_agg(row)::text from {table} as row") for table in tables
+            }
+            return cls(
+                await connection.fetchval(_FINGERPRINT),
+                ";".join(
+                    [
+                        "set session_replication_role = replica",
+                        *(f"delete from {table}" for table in tables),
+                        *(
+                            f"insert into {table} select * from jsonb_populate_recordset(null::{table}, $rows${found}$rows$)"
+                            for table, found in rows.items()
+                            if found
+                        ),
+                        _RESTART_SEQUENCES,
+                    ]
+                ),
+            )
+        finally:
+            await connection.close()
+
+    async def restore(self, addresses: Addresses) -> bool:
+        """Make a used copy new again; ``False`` if somebody still uses it or more than rows has changed."""
+        connection = await asyncpg.connect(addresses.owner_url)
+        try:
+            if await connection.fetchval(_OTHERS) or await connection.fetchval(_FINGERPRINT) != self._fingerprint:
+                return False
+            await connection.execute(self._statements)
+            return True
+        finally:
+            await connection.close()
 
 
 async def drop_copy(server: Addresses, name: str) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 RELOAD_INTERVAL_S = 20.0
 """How often a process reads the keys again; three times within ``PUBLISHED_AHEAD``."""
-RELOAD_UNKNOWN_INTERVAL_S = 1.0
+RELOAD_UNKNOWN_INTERVAL_S = 0.2
 """How often at most an unknown ``kid`` or a look at the published keys makes us read them again."""
 READ_TIMEOUT_S = 2.0
 STALE_AFTER_S = 120.0

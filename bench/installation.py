@@ -111,7 +111,11 @@ def descendants(pid: int) -> list[int]:
     """Every process below this one."""
     found: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in path.read_text().split():
+        try:
+            children = path.read_text().split()
+        except OSError:  # it has ended meanwhile
+            continue
+        for child in children:
             found += [int(child), *descendants(int(child))]
     return found
 

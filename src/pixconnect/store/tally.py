@@ -54,11 +54,13 @@ _FOLD: Final[LiteralString] = """
 
 def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     """One row for each holder, kind, status and hour that changed."""
-    sums: Counter[tuple[int, Kind, str, datetime]] = Counter()
+    instants: Counter[tuple[int, Kind, str, datetime]] = Counter()
     for change in changes:
-        hour = change.created_at.replace(minute=0, second=0, microsecond=0)
-        sums[change.holder_id, change.kind, change.status, hour] += change.change
-    return list(zip(*((*key, count) for key, count in sums.items()), strict=True))
+        instants[change.holder_id, change.kind, change.status, change.created_at] += change.change
+    hours: Counter[tuple[int, Kind, str, datetime]] = Counter()
+    for (holder_id, kind, status, created_at), count in instants.items():  # of a group, most are one instant
+        hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
+    return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
 
 
 APPEND: Final = Part[Change](

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
 
 
-class NewCharge(Struct, frozen=True, kw_only=True):
+class NewCharge(Struct, kw_only=True):
     """A charge that may be created, with every id made before the first try.
 
     Attributes:
@@ -38,6 +38,7 @@ class NewCharge(Struct, frozen=True, kw_only=True):
         txid: Its txid.
         key: Normalised.
         br_code: The text of its QR code.
+        may_exist: Whether to look for it first: the client named it, or it was tried before.
     """
 
     holder_id: int
@@ -48,6 +49,7 @@ class NewCharge(Struct, frozen=True, kw_only=True):
     txid: str
     key: str
     br_code: str
+    may_exist: bool
 
 
 async def create_charge(context: "Context", caller: Caller, request: ChargeRequest) -> Charge:
@@ -83,6 +85,7 @@ async def create_charge(context: "Context", caller: Caller, request: ChargeReque
         txid=txid,
         key=key,
         br_code=br_code.format_dynamic_br_code(context.policy.location_prefix + txid, account.party.name, account.city),
+        may_exist=request.external_id is not None,
     )
     return await context.groups.submit(create_charges, context, new)
 
@@ -91,9 +94,11 @@ async def create_charges(
     context: "Context", connection: "Connection", group: Sequence[NewCharge]
 ) -> list[Charge | errors.PixConnectError]:
     """Write a group of charges; one outcome each, in order."""
-    wanted = [(new.external_id, new.holder_id) for new in group]
+    wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
+    for new in group:
+        new.may_exist = True  # whatever becomes of this try, the next one has to look
     writing = await open_write_group(context, connection)
-    known = await charge_store.find_external(connection, wanted)
+    known = await charge_store.find_external(connection, wanted) if wanted else {}
     outcomes: list[Charge | errors.PixConnectError] = []
     lifetime = timedelta(seconds=context.policy.charge_lifetime_s)
     for new in group:

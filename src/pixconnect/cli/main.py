@@ -15,6 +15,7 @@ _VERBS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "The OAuth clients of holders."),
     ("key", "key:app", "The Pix keys of holders."),
+    ("transfer", "transfer:app", "Transfers on their way."),
     ("signing-key", "signing_key:app", "The keys that sign tokens, QR codes and webhooks."),
 )
 

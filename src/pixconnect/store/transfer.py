@@ -298,3 +298,19 @@ async def find_due(
         count_max: At most.
     """
     return [_transfer(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+
+
+_FIND_UNRESOLVED: Final[LiteralString] = f"""
+    select {_COLUMNS} from transfer
+    where due_at is not null and handed_at <= $1 and ($2::bigint is null or holder_id = $2)
+        and ($3::text is null or end_to_end_id = $3)
+    order by handed_at limit $4
+"""
+
+
+async def find_unresolved(
+    pool: "Pool", handed_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
+) -> list[Transfer]:
+    """Outgoing transfers that were handed to the rail and of which nothing final was heard, the longest silent first."""
+    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, end_to_end_id, count_max)
+    return [_transfer(row) for row in rows]

@@ -21,6 +21,12 @@ TICK = timedelta(microseconds=1)
 
 
 @pytest.fixture
+def database(new_database: Addresses) -> Addresses:
+    """Never used before: plans are looked at here."""
+    return new_database
+
+
+@pytest.fixture
 async def pool(database: Addresses) -> "AsyncIterator[Pool]":
     async with await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=2, name="test"

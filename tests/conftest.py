@@ -1,5 +1,6 @@
 """What any test may ask for: ``database`` is a fresh, migrated PostgreSQL database of its own."""
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--postgres-version", choices=("16", "18"), default="18", help="which embedded PostgreSQL the tests run on"
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: the tests that start processes wait for most of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -130,7 +130,7 @@ def return_id(n: int) -> str:
 async def change_all(connection: "Connection") -> None:
     """What a group of settlements does to 64 rows of each kind."""
     changes = Changes()
-    for charge in await charge_store.lock(connection, list(GROUP)):
+    for charge in (await charge_store.lock(connection, list(GROUP))).values():
         changes.move_charge(charge, charge)
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
         changes.move_transfer(transfer, transfer)

@@ -20,10 +20,6 @@ class RailUnavailable(Exception):  # noqa: N818  it is not our error
     """The rail could not be asked, and nothing was sent that could take effect."""
 
 
-class RailOutcomeUnknown(Exception):  # noqa: N818  it is not our error
-    """Something was sent and no answer came: it may or may not have taken effect."""
-
-
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
     """What the directory knows of a key: the account that it leads to.
 
@@ -211,16 +207,6 @@ class Acknowledgement(Struct, frozen=True, kw_only=True):
 
     report_id: str
     refusal_code: str | None = None
-
-
-class LocationPayload(Struct, frozen=True, kw_only=True):
-    """What an outside institution serves at the location of a dynamic QR code, fetched as it is.
-
-    Attributes:
-        jws: The compact JWS, not yet verified.
-    """
-
-    jws: str
 
 
 class Rail(Protocol):

@@ -132,9 +132,10 @@ _LOCK: Final[LiteralString] = f"""
 """
 
 
-async def lock(connection: "Connection", charge_ids: Sequence[int]) -> list[Charge]:
-    """Charges as they are now, held until the transaction ends; in order of id, as every process takes them."""
-    return [_charge(row) for row in await connection.fetch(_LOCK, charge_ids)]
+async def lock(connection: "Connection", charge_ids: Sequence[int]) -> dict[int, Charge]:
+    """Charges as they are now, by id, held until the transaction ends; taken in order of id, as by every process."""
+    found = map(_charge, await connection.fetch(_LOCK, charge_ids)) if charge_ids else ()
+    return {charge.id: charge for charge in found}
 
 
 _LOCK_BY_TXID: Final[LiteralString] = f"""

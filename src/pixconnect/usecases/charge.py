@@ -231,7 +231,7 @@ async def expire_charges(context: "Context", slots: Sequence[int], until: dateti
         async with context.pool.acquire() as connection, connection.transaction():
             charges = await charge_store.lock(connection, expired)
             writing = await open_write_group(context, connection)
-            for charge in charges:
+            for charge in charges.values():
                 if charge.status == "PENDING" and charge.expires_at <= writing.now:
                     after = expire_charge(charge, max(writing.now, charge.modified_at))
                     writing.changes.move_charge(charge, after)

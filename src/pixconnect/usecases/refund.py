@@ -177,11 +177,11 @@ class _Books:
 async def _open_books(connection: "Connection", group: Sequence[NewRefund]) -> _Books:
     names = [new.request.end_to_end_id for new in group]
     charge_ids = await transfer_store.find_charge_ids(connection, names)
-    charges = await charge_store.lock(connection, charge_ids) if charge_ids else []
+    charges = await charge_store.lock(connection, charge_ids)
     wanted = {(new.original_id, new.holder_id) for new in group}
     wanted |= {(new.sent.id, new.sent.holder_id) for new in group if new.sent is not None}
     transfers = await transfer_store.lock_by_id(connection, sorted(wanted))
-    return _Books(transfers, {charge.id: charge for charge in charges})
+    return _Books(transfers, charges)
 
 
 def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:

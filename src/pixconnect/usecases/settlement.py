@@ -139,14 +139,14 @@ async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Book
     originals = [ended.original_end_to_end_id for ended in group if ended.original_end_to_end_id is not None]
     # Charges before transfers, as whoever receives a payment takes them.
     charge_ids = await transfer_store.find_charge_ids(connection, originals) if originals else []
-    charges = await charge_store.lock(connection, charge_ids) if charge_ids else []
+    charges = await charge_store.lock(connection, charge_ids)
     transfers = [ended.id for ended in group if ended.kind == "transfer"]
     refunds = [ended.id for ended in group if ended.kind == "refund"]
     return _Books(
         sent=await transfer_store.lock(connection, transfers, "OUT") if transfers else {},
         received=await transfer_store.lock(connection, originals, "IN") if originals else {},
         refunds=await refund_store.lock(connection, refunds, "OUT") if refunds else {},
-        charges={charge.id: charge for charge in charges},
+        charges=charges,
     )
 
 

@@ -145,8 +145,7 @@ async def start_transfers(
     payee_ids = [new.payee.holder_id for new in group if new.payee.holder_id is not None]
     writing = await open_write_group(context, connection, [*holder_ids, *payee_ids])
     charge_ids = [new.payee.charge.id for new in group if new.payee.charge is not None]
-    locked = await charge_store.lock(connection, charge_ids) if charge_ids else []
-    charges = {charge.id: charge for charge in locked}
+    charges = await charge_store.lock(connection, charge_ids)
     spending = _Spending(writing)
     outcomes: list[Transfer | errors.PixConnectError] = []
     for new in group:

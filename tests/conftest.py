@@ -9,9 +9,21 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pixconnect.foundation.postgres_programs import PostgresVersion
 from support import postgres
+
+# The same examples in every run, and none is refused for the time it took: what fails is the code, never the machine's day.
+# `HYPOTHESIS_PROFILE=search` looks for examples nobody has seen yet.
+settings.register_profile(
+    "tests",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("search", settings.get_profile("tests"), derandomize=False, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
 _serial = count(1)
 _shared_server = pytest.StashKey[postgres.Server]()

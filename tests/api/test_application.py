@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixconnect.api.application import Application
@@ -536,10 +536,9 @@ fields = st.dictionaries(
     anything,
 )
 targets = st.sampled_from([row.path for row in list_operations(is_sandbox=True)])
-HYPOTHESIS = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@HYPOTHESIS
+@settings(max_examples=150)
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
     target=targets,

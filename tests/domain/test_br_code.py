@@ -28,8 +28,6 @@ KEYS = st.sampled_from(
 NAMES = st.text(max_size=60)
 AMOUNTS = st.integers(money.AMOUNT_MIN_CENTS, money.AMOUNT_MAX_CENTS)
 
-patiently = settings(deadline=None)  # a busy machine is no defect
-
 
 def seal(text: str) -> str:
     return f"{text}6304{crc_hqx(f'{text}6304'.encode(), 0xFFFF):04X}"
@@ -400,7 +398,6 @@ def is_well_written(text: str) -> None:
     assert ids[:-1] == sorted(set(ids[:-1]))
 
 
-@patiently
 @given(LOCATIONS, NAMES, NAMES, st.none() | LOCATIONS)
 def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str, recurrence: str | None) -> None:
     text = br_code.format_dynamic_br_code(location, name, city, recurrence)
@@ -415,7 +412,6 @@ def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str, 
     assert (code.amount_cents, code.reference_label) == (None, "***")
 
 
-@patiently
 @given(
     KEYS,
     NAMES,
@@ -449,7 +445,6 @@ def test_a_written_static_code_reads_back(
     assert (code.fixed_amount_cents, code.txid) == (amount_cents, txid)
 
 
-@patiently
 @given(LOCATIONS, NAMES, NAMES)
 def test_a_written_recurrence_reads_back(location: str, name: str, city: str) -> None:
     text = br_code.format_recurrence_br_code(location, name, city)
@@ -458,7 +453,7 @@ def test_a_written_recurrence_reads_back(location: str, name: str, city: str) ->
     assert (code.kind, code.recurrence_location, code.key, code.location) == ("recurrence", location, None, None)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.sampled_from([row["emv"] for row in VALID]), st.integers(0, 600), st.characters())
 @example(VALID[0]["emv"], 600, "é")
 def test_one_changed_character_is_refused_or_reads_as_something_else(text: str, place: int, character: str) -> None:
@@ -484,7 +479,6 @@ def test_every_ascii_character_in_every_place_is_refused() -> None:
                     br_code.parse_br_code(text[:at] + character + text[at + 1 :])
 
 
-@patiently
 @given(st.text() | st.binary(max_size=600).map(lambda octets: octets.decode("latin-1")))
 def test_no_text_raises_anything_else(text: str) -> None:
     with pytest.raises(errors.InvalidQrCode):
@@ -506,7 +500,7 @@ FIELDS = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(FIELDS)
 def test_no_row_of_fields_raises_anything_else(fields: dict[str, str]) -> None:
     changes = {f"f{field_id}": value.encode("utf-8", "replace").decode() for field_id, value in fields.items()}

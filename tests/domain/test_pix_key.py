@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain import errors, pix_key
@@ -106,7 +106,6 @@ def test_a_key_of_another_type_is_refused(key_type: KeyType) -> None:
             is_refused(row["value"], key_type)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=90), st.none() | st.sampled_from(KEY_TYPES))
 def test_any_text_is_a_key_or_refused_and_a_key_stays_what_it_is(text: str, key_type: KeyType | None) -> None:
     try:
@@ -118,7 +117,6 @@ def test_any_text_is_a_key_or_refused_and_a_key_stays_what_it_is(text: str, key_
     assert pix_key.parse_pix_key(key.key) == pix_key.parse_pix_key(key.key, key.key_type) == key
 
 
-@settings(deadline=None)
 @given(st.emails())
 def test_an_email_of_any_kind_is_folded_or_refused(text: str) -> None:
     try:

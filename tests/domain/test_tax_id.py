@@ -3,7 +3,7 @@
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain import errors, tax_id
@@ -55,7 +55,6 @@ def test_what_is_no_tax_id_is_refused_by_the_name_of_its_field(text: str) -> Non
     assert not text or text not in refusal.value.message
 
 
-@settings(deadline=None)
 @given(st.text(string.digits, min_size=9, max_size=9))
 def test_nine_digits_have_one_pair_of_check_digits(text: str) -> None:
     right = with_check_digits(text, 12)
@@ -63,14 +62,12 @@ def test_nine_digits_have_one_pair_of_check_digits(text: str) -> None:
     assert accepted == ([] if len(set(right)) == 1 else [right])
 
 
-@settings(deadline=None)
 @given(st.text(string.digits + string.ascii_uppercase, min_size=12, max_size=12))
 def test_twelve_characters_have_one_pair_of_check_digits(text: str) -> None:
     accepted = [f"{text}{pair:02d}" for pair in range(100) if tax_id.is_cnpj(f"{text}{pair:02d}")]
     assert accepted == ([] if text == "0" * 12 else [with_check_digits(text, 9)])
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_any_text_is_a_tax_id_or_refused(text: str) -> None:
     try:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixconnect.domain import errors
@@ -185,7 +185,7 @@ class Model:
             assert (balance.available_cents, balance.reserved_cents) == (self.available[who], self.reserved[who])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(deeds=st.lists(DEEDS, min_size=25, max_size=50))
 async def test_whatever_is_done_the_books_agree_with_the_model_and_with_themselves(
     service: Service, deeds: list[Deed]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -192,14 +193,22 @@ def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: 
         query = "import asyncio, asyncpg, sys\nasync def main():\n c = await asyncpg.connect(sys.argv[1])\n"
         query += " await c.fetch('select count(*) from generate_series(1, 100000000000)')\nasyncio.run(main())"
         busy = subprocess.Popen([sys.executable, "-c", query, url], stderr=subprocess.DEVNULL)
-        time.sleep(0.5)
-        for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
-            if "SELECT" not in installation.command_line(pid):  # the backend that is busy with the query stays
-                os.kill(pid, signal.SIGKILL)
-        one.kill()
-        with running(home_folder) as again:
-            assert again.is_healthy()
-        busy.wait(timeout=10)
+        try:
+            installation.wait_until(lambda: any(_is_in_query(pid) for pid in installation.descendants(one.process.pid)))
+            for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
+                if not _is_in_query(pid):  # the backend that is busy with the query stays
+                    with suppress(ProcessLookupError):  # some end by themselves when another has gone
+                        os.kill(pid, signal.SIGKILL)
+            one.kill()
+            with running(home_folder) as again:
+                assert again.is_healthy()
+        finally:
+            busy.kill()
+            busy.wait()
+
+
+def _is_in_query(pid: int) -> bool:
+    return "SELECT" in installation.command_line(pid)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

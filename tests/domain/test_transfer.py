@@ -17,20 +17,15 @@ from support.records import NOW, a_transfer
 LATER = NOW + timedelta(seconds=1)
 
 
-def test_settling_dates_it_and_nobody_looks_at_it_again() -> None:
+def test_settling_dates_it() -> None:
     settled = settle_transfer(a_transfer(handed_at=NOW), LATER)
-    assert (settled.status, settled.settled_at, settled.modified_at, settled.due_at) == (
-        "CONFIRMED",
-        LATER,
-        LATER,
-        None,
-    )
+    assert (settled.status, settled.settled_at, settled.modified_at) == ("CONFIRMED", LATER, LATER)
 
 
 def test_failing_says_why() -> None:
     failed = fail_transfer(a_transfer(), "AC03", "no such account", LATER)
     assert (failed.status, failed.outcome_code, failed.outcome_reason) == ("ERROR", "AC03", "no such account")
-    assert (failed.due_at, failed.settled_at) == (None, None)
+    assert failed.settled_at is None
 
 
 def test_only_what_was_never_handed_over_is_cancelled() -> None:

@@ -45,19 +45,20 @@ _FILL: Final = (
     select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
         case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at from {_ROWS}""",
     f"""insert into transfer (id, holder_id, direction, initiation_type, external_id, fingerprint, end_to_end_id,
-        correlation_id, amount_cents, status, counterparty, slot, due_at, handed_at, settled_at, created_at, modified_at,
-        charge_id)
+        correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at, charge_id)
     select n, holder_id, case n % 2 when 0 then 'OUT' else 'IN' end, 'KEY', case n % 2 when 0 then 't' || n end,
         case n % 2 when 0 then ''::bytea end, 'E99999003202607011500' || lpad(n::text, 11, '0'), gen_random_uuid(), 1,
         case when n % 100 = 0 then 'PROCESSING' else 'CONFIRMED' end,
         '{{"account_number":"1","account_type":"CHECKING","branch":"1","ispb":"99999004","name":"A","tax_id":"1"}}', n % 256,
-        case when n % 100 = 0 then at end, case when n % 200 = 0 then at end, case when n % 100 <> 0 then at end, at, at,
-        case n % 2 when 1 then n end from {_ROWS}""",
+        case when n % 100 <> 0 then at end, at, at, case n % 2 when 1 then n end from {_ROWS}""",
     f"""insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id, original_end_to_end_id,
-        correlation_id, amount_cents, status, reason, slot, due_at, handed_at, settled_at, created_at, modified_at)
+        correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at)
     select n, holder_id, n, 'OUT', 'r' || n, '', 'D99999003202607011500' || lpad(n::text, 11, '0'), 'E', gen_random_uuid(), 1,
-        case when n % 100 = 0 then 'PROCESSING' else 'RETURNED' end, 'MD06', n % 256, case when n % 100 = 0 then at end,
-        case when n % 200 = 0 then at end, case when n % 100 <> 0 then at end, at, at from {_ROWS}""",
+        case when n % 100 = 0 then 'PROCESSING' else 'RETURNED' end, 'MD06', n % 256, case when n % 100 <> 0 then at end, at, at
+    from {_ROWS}""",
+    f"""insert into open_order (name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at, handed_at)
+    select 'E99999003202607011500' || lpad(n::text, 11, '0'), holder_id, n, n % 256, at, at, at,
+        case when n % 128 < 64 then at end from {_ROWS}""",
     f"""insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
         created_at)
     select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
@@ -112,7 +113,6 @@ def listing(read: Callable[["Pool", Span], Awaitable[object]], span: Span) -> St
 PAIRS = [(n, HOT) for n in GROUP]
 EVEN = [n for n in GROUP if n % 2 == 0]
 ODD = [n for n in GROUP if n % 2 == 1]
-DUE_IDS = [n for n in range(5_000, 11_400) if n % 100 == 0]
 PAGE = Span(page=1, page_size=64)
 DEEP_PAGE = Span(page=200, page_size=64)
 MIDDLE = STARTED_AT + timedelta(seconds=9_000)
@@ -125,6 +125,9 @@ def end_to_end_id(n: int) -> str:
 
 def return_id(n: int) -> str:
     return f"D99999003202607011500{n:011}"
+
+
+NAMES = [end_to_end_id(n) for n in GROUP]
 
 
 async def change_all(connection: "Connection") -> None:
@@ -165,10 +168,13 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
     "the sent side of a transfer": lambda c: transfer_store.find_sent(a_pool(c), end_to_end_id(5_000)),
-    "transfers due": lambda c: transfer_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
-    "transfers marked": lambda c: order_store.mark_handed(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
-    "transfers postponed": lambda c: order_store.postpone(c, "transfer", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
-    "transfers unmarked": lambda c: order_store.unmark(c, "transfer", DUE_IDS, STARTED_AT, STARTED_AT),
+    "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
+    "orders locked": lambda c: order_store.lock(c, NAMES),
+    "holders of orders": lambda c: order_store.find_holders(a_pool(c), NAMES),
+    "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),
+    "orders postponed": lambda c: order_store.postpone(c, dict.fromkeys(NAMES, STARTED_AT)),
+    "orders unmarked": lambda c: order_store.unmark(c, NAMES, STARTED_AT, STARTED_AT),
+    "transfers by id": lambda c: transfer_store.find_all(c, PAIRS),
     "transfers listed": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), PAGE),
     "transfers listed, far down": listing(
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
@@ -179,9 +185,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
     "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
     "a refund by name": lambda c: refund_store.find_by_return_id(a_pool(c), HOT, return_id(5_000)),
-    "refunds due": lambda c: refund_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
-    "refunds marked": lambda c: order_store.mark_handed(c, "refund", DUE_IDS, STARTED_AT, STARTED_AT),
-    "refunds postponed": lambda c: order_store.postpone(c, "refund", DUE_IDS, [STARTED_AT] * len(DUE_IDS)),
+    "refunds by id": lambda c: refund_store.find_all(c, PAIRS),
     "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),
     "refunds listed, one status": listing(lambda pool, span: refund_store.read_page(pool, HOT, "RETURNED", span), PAGE),
     "refunds listed, far down": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_PAGE),
@@ -199,15 +203,10 @@ WRITTEN_BLOCKS_MAX: Final = 64 * 130
 """Of what writes three tables: each row goes to a new place, and into every index."""
 DUE_BLOCKS_MAX: Final = 256 * 6
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
-DUE: Final = ("charges past their time", "transfers due", "refunds due")
 BLOCKS_MAX_OF: Final = (
     {"everything changed": WRITTEN_BLOCKS_MAX}
-    | dict.fromkeys(DUE, DUE_BLOCKS_MAX)
-    | {
-        f"{kind} {change}": WRITTEN_BLOCKS_MAX // 3
-        for kind in ("transfers", "refunds")
-        for change in ("marked", "postponed", "unmarked")
-    }
+    | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
+    | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
 )
 
 

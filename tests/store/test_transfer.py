@@ -15,10 +15,10 @@ from support.service import Service, credit_report, outside_party, own_key
 
 _COPIED = {
     "transfer": """id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id, correlation_id,
-        txid, charge_id, amount_cents, status, own_key, counterparty, slot, due_at, handed_at, settled_at, created_at,
+        txid, charge_id, amount_cents, status, own_key, counterparty, slot, handed_at, settled_at, created_at,
         modified_at""",
     "refund": """id, holder_id, transfer_id, flow, is_book, external_id, fingerprint, return_id, original_end_to_end_id,
-        correlation_id, amount_cents, status, reason, slot, due_at, settled_at, created_at, modified_at""",
+        correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at""",
 }
 
 
@@ -68,7 +68,7 @@ async def test_names_are_used_once(service: Service, caller: Caller) -> None:
 
 async def test_what_was_handed_over_is_not_cancelled(service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
-    cancel = "update transfer set status = 'CANCELLED', due_at = null where id = $1"
+    cancel = "update transfer set status = 'CANCELLED' where id = $1"
     await service.context.pool.execute("update transfer set handed_at = now() where id = $1", sent_id)
     with pytest.raises(asyncpg.CheckViolationError, match="handed_transfer_is_never_cancelled"):
         await service.context.pool.execute(cancel, sent_id)
@@ -81,9 +81,8 @@ async def test_impossible_states_are_refused(service: Service, caller: Caller) -
     impossible = [
         (sent_id, "status = 'CONFIRMED'"),  # settled without an instant
         (sent_id, "settled_at = now()"),  # an instant and not settled
-        (sent_id, "status = 'ERROR'"),  # final, and still due
         (sent_id, "status = 'LOST'"),
-        (received_id, "due_at = now()"),
+        (received_id, "handed_at = now()"),
         (received_id, "returned_cents = 1001"),
         (received_id, "returned_cents = 600, returning_cents = 600"),
         (received_id, "returned_cents = -1"),
@@ -114,3 +113,28 @@ async def test_a_refund_stands_on_its_original_and_its_names_are_used_once(servi
         await copy(service, "refund", refund.id, id="id + 1", external_id="'b'")
     with pytest.raises(asyncpg.ForeignKeyViolationError):
         await copy(service, "refund", refund.id, id="id + 1", return_id=new_name, external_id="'b'", transfer_id="404")
+
+
+async def test_an_order_ends_with_its_transfer_and_not_before(service: Service, caller: Caller) -> None:
+    sent_id = await send(service, caller)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="ends otherwise than what was ordered"):
+        await service.context.pool.execute("delete from open_order where resource_id = $1", sent_id)
+
+
+async def test_what_was_handed_over_is_not_cancelled_as_if_it_had_not_been(service: Service, caller: Caller) -> None:
+    sent_id = await send(service, caller)
+    await service.context.pool.execute("update open_order set handed_at = now() where resource_id = $1", sent_id)
+    cancel = """
+        with cancelled as (update transfer set status = 'CANCELLED' where id = $1)
+        delete from open_order where resource_id = $1
+    """
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="ends otherwise than what was ordered"):
+        await service.context.pool.execute(cancel, sent_id)
+    await service.context.pool.execute("update open_order set handed_at = null where resource_id = $1", sent_id)
+    await service.context.pool.execute(cancel, sent_id)
+
+
+async def test_nothing_is_asked_about_that_was_not_handed_over(service: Service, caller: Caller) -> None:
+    sent_id = await send(service, caller)
+    with pytest.raises(asyncpg.CheckViolationError, match="only_handed_order_is_asked_about"):
+        await service.context.pool.execute("update open_order set asked_count = 1 where resource_id = $1", sent_id)

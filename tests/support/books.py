@@ -38,6 +38,17 @@ RULES: Final = {
             where refund.holder_id = balance.holder_id and flow = 'OUT' and status = 'PROCESSING'
         )
     """,
+    "whatever is under way over the rail has its order, and nothing else has one": """
+        select name from (
+            select end_to_end_id as name, id, holder_id, slot from transfer
+            where direction = 'OUT' and status = 'PROCESSING' and not is_book
+            union all
+            select return_id, id, holder_id, slot from refund where flow = 'OUT' and status = 'PROCESSING' and not is_book
+        ) as under_way
+        full join open_order using (name)
+        where (under_way.id, under_way.holder_id, under_way.slot)
+            is distinct from (resource_id, open_order.holder_id, open_order.slot)
+    """,
     "settlement is what went over the rail and by book": """
         select holder_id from balance where settlement_cents <> (
             select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0) from transfer

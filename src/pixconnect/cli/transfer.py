@@ -7,6 +7,7 @@ from cyclopts import App, Parameter
 
 from pixconnect.cli import operating
 from pixconnect.cli.operating import Json
+from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases import unresolved as unresolved_usecases
 
@@ -37,17 +38,17 @@ def unresolved(
             context, timedelta(seconds=silent_for_s), holder_id, end_to_end_id
         )
     )
-    operating.show_list("transfers", [_shown(transfer) for transfer in found], as_json=json)
+    operating.show_list("transfers", [_shown(order, transfer) for order, transfer in found], as_json=json)
 
 
-def _shown(transfer: Transfer) -> operating.Shown:
+def _shown(order: OpenOrder, transfer: Transfer) -> operating.Shown:
     return {
         "id": transfer.id,
         "holder_id": transfer.holder_id,
         "end_to_end_id": transfer.end_to_end_id,
         "external_id": transfer.external_id,
         "amount": transfer.amount_cents,
-        "handed_at": transfer.handed_at,
-        "asked_count": transfer.asked_count,
-        "next_asked_at": transfer.due_at,
+        "handed_at": order.handed_at,
+        "asked_count": order.asked_count,
+        "next_asked_at": order.due_at,
     }

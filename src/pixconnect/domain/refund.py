@@ -70,10 +70,7 @@ class Refund(Struct, frozen=True, kw_only=True):
         outcome_code: Why it failed.
         outcome_reason: The same as a sentence.
         slot: The original's.
-        due_at: When a worker looks at an outgoing one again; ``None`` once it is final.
-        give_up_at: When an outgoing one is given up if it has not been handed over; ``None`` for any other.
-        handed_at: Written before the rail first hears of it.
-        asked_count: How often the rail was asked about it.
+        handed_at: When an outgoing one was handed to the rail; while it is under way, its order knows.
         settled_at: When the money moved.
         created_at: Service time.
         modified_at: Service time.
@@ -96,10 +93,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     outcome_code: str | None
     outcome_reason: str | None
     slot: int
-    due_at: datetime | None
-    give_up_at: datetime | None
     handed_at: datetime | None
-    asked_count: int
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
@@ -116,15 +110,13 @@ def read_reason(text: str) -> RefundReason:
 def settle_refund(refund: Refund, now: datetime) -> Refund:
     """The refund, with its money moved."""
     assert refund.status == "PROCESSING", refund.status
-    return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now, due_at=None)
+    return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now)
 
 
 def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:
     """The refund, rejected or never handed over; no money has moved."""
     assert refund.status == "PROCESSING", refund.status
-    return msgspec.structs.replace(
-        refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now, due_at=None
-    )
+    return msgspec.structs.replace(refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
 def announce_refund(refund: Refund, event_id: int) -> Event:

@@ -8,8 +8,8 @@
     IN:   PROCESSING ──receive──► CONFIRMED ──refunds reach the amount──► RETURNED
               └──refuse (by us)──► ERROR
 
-An outgoing transfer reserves its money when accepted. ``handed_at`` is written before the rail first hears of it; from then on
-only the rail's own word ends it, and it can no longer be cancelled.
+An outgoing transfer reserves its money when accepted. While the rail has not ended it there is an order beside it
+(``domain.order``); once it was handed over only the rail's own word ends it, and it can no longer be cancelled.
 """
 
 from datetime import datetime
@@ -91,10 +91,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
         returned_cents: Settled returns or refunds of it.
         returning_cents: Those under way.
         slot: Part of the workers' division of labour; its refunds share it.
-        due_at: When a worker looks at an outgoing one again; ``None`` once it is final.
-        give_up_at: When an outgoing one is given up if it has not been handed over; ``None`` for any other.
-        handed_at: Written before the rail first hears of it.
-        asked_count: How often the rail was asked about it.
+        handed_at: When an outgoing one was handed to the rail; while it is under way, its order knows.
         settled_at: When the money moved.
         created_at: Service time.
         modified_at: Service time.
@@ -120,10 +117,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     returned_cents: int
     returning_cents: int
     slot: int
-    due_at: datetime | None
-    give_up_at: datetime | None
     handed_at: datetime | None
-    asked_count: int
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
@@ -132,15 +126,13 @@ class Transfer(Struct, frozen=True, kw_only=True):
 def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
     """The transfer, with its money moved."""
     assert transfer.status == "PROCESSING", transfer.status
-    return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now, due_at=None)
+    return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now)
 
 
 def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
     """The transfer, rejected by the rail (outgoing) or refused by us (incoming); no money has moved."""
     assert transfer.status == "PROCESSING", transfer.status
-    return msgspec.structs.replace(
-        transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now, due_at=None
-    )
+    return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
@@ -153,7 +145,6 @@ def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
         outcome_code="NOT_HANDED_OVER",
         outcome_reason=reason,
         modified_at=now,
-        due_at=None,
     )
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.event import Event
 from pixconnect.domain.ledger import LedgerEntry
+from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
@@ -37,6 +39,8 @@ class Changes:
         self._moved_transfers: dict[int, Transfer] = {}
         self._refunds: dict[int, Refund] = {}
         self._moved_refunds: dict[int, Refund] = {}
+        self._orders: list[OpenOrder] = []
+        self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
         self._events: list[Event] = []
         self._tallies: list[tally_store.Change] = []
@@ -72,6 +76,14 @@ class Changes:
         into = self._refunds if after.id in self._refunds else self._moved_refunds
         into[after.id] = after
         self._tally(after.holder_id, "refund", after, before.status)
+
+    def add_order(self, order: OpenOrder) -> None:
+        """A transfer or refund that is to go over the rail."""
+        self._orders.append(order)
+
+    def end_order(self, order: OpenOrder) -> None:
+        """The rail has ended it, or it never left."""
+        self._ended_orders.append(order)
 
     def add_entry(self, entry: LedgerEntry) -> None:
         """Money that moved."""
@@ -111,6 +123,8 @@ class Changes:
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
             (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
+            (order_store.INSERT, sorted(self._orders, key=lambda order: order.name)),
+            (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
             (event_store.APPEND, self._events),
             (tally_store.APPEND, self._tallies),

@@ -46,8 +46,7 @@ async def unlock(connection: "Connection") -> None:
 _FIRST_DUE: Final[LiteralString] = """
     select least(
         (select min(expires_at) from charge where status = 'PENDING'),
-        (select min(due_at) from transfer where due_at is not null),
-        (select min(due_at) from refund where due_at is not null)
+        (select min(due_at) from open_order)
     )
 """
 
@@ -60,8 +59,7 @@ async def find_first_due(pool: "Pool") -> datetime | None:
 _LAST_DUE: Final[LiteralString] = """
     select greatest(
         (select max(expires_at) from charge where status = 'PENDING' and expires_at <= $1),
-        (select max(due_at) from transfer where due_at <= $1),
-        (select max(due_at) from refund where due_at <= $1),
+        (select max(due_at) from open_order where due_at <= $1),
         (select max(last.due_at) from generate_series(0, 255) as slots (wanted), lateral (
             select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
             order by due_at desc limit 1
@@ -78,17 +76,10 @@ async def find_last_due(pool: "Pool", until: datetime) -> datetime | None:
 _MOVE_BACK: Final[LiteralString] = """
     with charge_moved as (
         update charge set expires_at = expires_at - $2::interval where status = 'PENDING' and created_at > $1
-    ),
-    transfer_moved as (
-        update transfer set
-            due_at = case when greatest(created_at, handed_at) > $1 then due_at - $2::interval else due_at end,
-            give_up_at = case when created_at > $1 then give_up_at - $2::interval else give_up_at end
-        where due_at is not null and greatest(created_at, handed_at) > $1
     )
-    update refund set
-        due_at = case when greatest(created_at, handed_at) > $1 then due_at - $2::interval else due_at end,
-        give_up_at = case when created_at > $1 then give_up_at - $2::interval else give_up_at end
-    where due_at is not null and greatest(created_at, handed_at) > $1
+    update open_order set due_at = due_at - $2::interval,
+        give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
+    where greatest(ordered_at, handed_at) > $1
 """
 
 

@@ -1,85 +1,152 @@
-"""The part of outgoing transfers and refunds that concerns the rail: handed over or not, and when to look again."""
+"""Orders at rest: a narrow table of what is under way, so that moving it on never rewrites what was agreed."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, LiteralString
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.order import OpenOrder
+from pixconnect.store.part import Part, columns_of
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+    from pixconnect.foundation.pool import Connection, Pool
 
-OrderTable = Literal["transfer", "refund"]
-
-
-def _statements(change: LiteralString, condition: LiteralString) -> dict[OrderTable, LiteralString]:
-    tables: tuple[OrderTable, ...] = ("transfer", "refund")
-    # Rows are locked in order of id, as everywhere; a bare update of many rows would lock them as it finds them.
-    return {
-        table: f"""
-            with wanted as (
-                select id, holder_id, new.due_at from unnest($1::bigint[], $2::timestamptz[]) as new (id, due_at)
-                join {table} using (id)
-                where status = 'PROCESSING' and {condition} order by id for no key update of {table}
-            )
-            update {table} set due_at = wanted.due_at, {change} from wanted
-            where {table}.id = wanted.id and {table}.holder_id = wanted.holder_id
-            returning {table}.id
-        """
-        for table in tables
-    }
+_COLUMNS: Final[LiteralString] = """
+    name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at, handed_at, asked_count
+"""
 
 
-_MARK: Final = _statements("handed_at = $3", "handed_at is null")
+def _order(row: asyncpg.Record) -> OpenOrder:
+    return OpenOrder(**row)
 
 
-async def mark_handed(
-    connection: "Connection", table: OrderTable, ids: Sequence[int], now: datetime, due_at: datetime
-) -> set[int]:
+INSERT: Final = Part[OpenOrder](
+    name="open_order_row",
+    sql="""
+        insert into open_order (name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at)
+        select * from unnest({}::text[], {}::bigint[], {}::bigint[], {}::smallint[], {}::timestamptz[], {}::timestamptz[],
+            {}::timestamptz[])
+    """,
+    columns=columns_of("name", "holder_id", "resource_id", "slot", "ordered_at", "due_at", "give_up_at"),
+)
+
+DELETE: Final = Part[OpenOrder](
+    name="open_order_end",
+    sql="delete from open_order where name = any({}::text[])",
+    columns=lambda orders: [[order.name for order in orders]],
+)
+
+
+_FIND_DUE: Final[LiteralString] = f"""
+    select {_COLUMNS} from open_order where due_at between $2 and $3 and slot = any($1) order by due_at limit $4
+"""
+
+
+async def find_due(
+    pool: "Pool", slots: Sequence[int], since: datetime, until: datetime, count_max: int
+) -> list[OpenOrder]:
+    """Orders that a worker must look at, the longest due first.
+
+    Args:
+        pool: Connections.
+        slots: Those of the worker.
+        since: Nothing before it is looked for: what was done there has left its entries in the index.
+        until: Service time.
+        count_max: At most.
+    """
+    return [_order(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+
+
+_FIND_HOLDERS: Final[LiteralString] = "select name, holder_id from open_order where name = any($1)"
+
+
+async def find_holders(pool: "Pool", names: Sequence[str]) -> dict[str, int]:
+    """Whose orders these are, of those that are still open; before any lock is taken."""
+    return {row["name"]: row["holder_id"] for row in await pool.fetch(_FIND_HOLDERS, names)}
+
+
+# Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
+_LOCK: Final[LiteralString] = f"select {_COLUMNS} from open_order where name = any($1) order by name || '' for update"
+
+
+async def lock(connection: "Connection", names: Sequence[str]) -> dict[str, OpenOrder]:
+    """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
+    found = map(_order, await connection.fetch(_LOCK, names))
+    return {order.name: order for order in found}
+
+
+_MARK: Final[LiteralString] = """
+    update open_order set handed_at = $2, due_at = $3 where name = any($1) and handed_at is null returning name
+"""
+
+
+async def mark_handed(connection: "Connection", names: Sequence[str], now: datetime, due_at: datetime) -> set[str]:
     """Write down that these are about to be handed to the rail. From then on only the rail's word ends them.
 
     Args:
         connection: In a fenced transaction.
-        table: Of the orders.
-        ids: Of those to be handed over.
+        names: Of those to be handed over.
         now: Service time.
         due_at: When to ask, should no answer come.
 
     Returns:
-        The ids that were marked now; any other must not be handed over.
+        The names that were marked now; any other must not be handed over.
     """
-    rows = await connection.fetch(_MARK[table], ids, [due_at] * len(ids), now)
-    return {row["id"] for row in rows}
+    return {row["name"] for row in await connection.fetch(_MARK, sorted(names), now, due_at)}
 
 
 # Only the very mark that was made for this try, and of which nobody has asked since: what was sent once may have arrived.
-_UNMARK: Final = _statements("handed_at = null", "handed_at = $3 and asked_count = 0")
+_UNMARK: Final[LiteralString] = """
+    update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
+"""
 
 
-async def unmark(
-    connection: "Connection", table: OrderTable, ids: Sequence[int], marked_at: datetime, due_at: datetime
-) -> None:
+async def unmark(connection: "Connection", names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
     """Take back the mark of orders that certainly never left.
 
     Args:
         connection: In a transaction.
-        table: Of the orders.
-        ids: Of those that never left.
+        names: Of those that never left.
         marked_at: As they were marked.
         due_at: When to try again.
     """
-    await connection.fetch(_UNMARK[table], ids, [due_at] * len(ids), marked_at)
+    await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
 
 
 # Whoever asks may send again: never without a mark, or it could be given up after that.
-_POSTPONE: Final = _statements("asked_count = asked_count + 1", "handed_at is not null")
+_POSTPONE: Final[LiteralString] = """
+    update open_order set due_at = new.due_at, asked_count = asked_count + 1
+    from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
+    where open_order.name = new.name and handed_at is not null returning open_order.name
+"""
 
 
-async def postpone(
-    connection: "Connection", table: OrderTable, ids: Sequence[int], due_at: Sequence[datetime]
-) -> set[int]:
+async def postpone(connection: "Connection", due_at: dict[str, datetime]) -> set[str]:
     """Look at orders again later; counts how often the rail was asked.
 
+    Args:
+        connection: In a fenced transaction.
+        due_at: When to look again, by name.
+
     Returns:
-        The ids that are still marked and open; of any other the rail must not be asked.
+        The names that are still marked and open; of any other the rail must not be asked.
     """
-    rows = await connection.fetch(_POSTPONE[table], ids, due_at)
-    return {row["id"] for row in rows}
+    names = sorted(due_at)
+    rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
+    return {row["name"] for row in rows}
+
+
+_FIND_UNRESOLVED: Final[LiteralString] = f"""
+    select {_COLUMNS} from open_order
+    where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or name = $3)
+    order by handed_at limit $4
+"""
+
+
+async def find_unresolved(
+    pool: "Pool", handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
+) -> list[OpenOrder]:
+    """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
+    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
+    return [_order(row) for row in rows]

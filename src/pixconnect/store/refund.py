@@ -1,7 +1,6 @@
 """Refunds at rest."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 _COLUMNS: Final[LiteralString] = """
     refund.id, refund.holder_id, refund.transfer_id, refund.flow, refund.is_book, refund.external_id, refund.fingerprint,
     refund.return_id, refund.original_end_to_end_id, refund.correlation_id, refund.amount_cents, refund.status,
-    refund.reason, refund.description, refund.outcome_code, refund.outcome_reason, refund.slot, refund.due_at,
-    refund.give_up_at, refund.handed_at, refund.asked_count, refund.settled_at, refund.created_at, refund.modified_at
+    refund.reason, refund.description, refund.outcome_code, refund.outcome_reason, refund.slot, refund.handed_at,
+    refund.settled_at, refund.created_at, refund.modified_at
 """
 
 
@@ -31,10 +30,10 @@ INSERT: Final = Part[Refund](
     sql="""
         insert into refund (id, holder_id, transfer_id, flow, is_book, external_id, fingerprint, return_id,
             original_end_to_end_id, correlation_id, amount_cents, status, reason, description, outcome_code, outcome_reason,
-            slot, due_at, give_up_at, settled_at, created_at, modified_at)
+            slot, settled_at, created_at, modified_at)
         select * from unnest({}::bigint[], {}::bigint[], {}::bigint[], {}::text[], {}::boolean[], {}::text[], {}::bytea[],
             {}::text[], {}::text[], {}::uuid[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[], {}::text[],
-            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
+            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
     """,
     columns=columns_of(
         "id",
@@ -54,8 +53,6 @@ INSERT: Final = Part[Refund](
         "outcome_code",
         "outcome_reason",
         "slot",
-        "due_at",
-        "give_up_at",
         "settled_at",
         "created_at",
         "modified_at",
@@ -66,13 +63,11 @@ UPDATE: Final = Part[Refund](
     name="refund_change",
     sql="""
         update refund set
-            status = new.status, outcome_code = new.outcome_code, outcome_reason = new.outcome_reason, due_at = new.due_at,
-            handed_at = new.handed_at, asked_count = new.asked_count, settled_at = new.settled_at,
-            modified_at = new.modified_at
+            status = new.status, outcome_code = new.outcome_code, outcome_reason = new.outcome_reason,
+            handed_at = new.handed_at, settled_at = new.settled_at, modified_at = new.modified_at
         from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::timestamptz[], {}::timestamptz[],
-            {}::integer[], {}::timestamptz[], {}::timestamptz[])
-            as new (id, holder_id, status, outcome_code, outcome_reason, due_at, handed_at, asked_count, settled_at,
-                modified_at)
+            {}::timestamptz[])
+            as new (id, holder_id, status, outcome_code, outcome_reason, handed_at, settled_at, modified_at)
         where refund.id = new.id and refund.holder_id = new.holder_id
     """,
     columns=columns_of(
@@ -81,9 +76,7 @@ UPDATE: Final = Part[Refund](
         "status",
         "outcome_code",
         "outcome_reason",
-        "due_at",
         "handed_at",
-        "asked_count",
         "settled_at",
         "modified_at",
     ),
@@ -160,21 +153,12 @@ async def find_holders(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> d
     return {row["return_id"]: (row["holder_id"], row["original_end_to_end_id"]) for row in rows}
 
 
-_FIND_DUE: Final[LiteralString] = f"""
-    select {_COLUMNS} from refund where due_at between $2 and $3 and slot = any($1) order by due_at limit $4
+_FIND_ALL: Final[LiteralString] = f"""
+    select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join refund using (id, holder_id)
 """
 
 
-async def find_due(
-    pool: "Pool", slots: Sequence[int], since: datetime, until: datetime, count_max: int
-) -> list[Refund]:
-    """Outgoing refunds that a worker must look at, the longest due first.
-
-    Args:
-        pool: Connections.
-        slots: Those of the worker.
-        since: Nothing before it is looked for: what was done there has left its entries in the index.
-        until: Service time.
-        count_max: At most.
-    """
-    return [_refund(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+async def find_all(connection: "Connection | Pool", wanted: Sequence[tuple[int, int]]) -> list[Refund]:
+    """Refunds by id and holder, in any order."""
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    return [_refund(row) for row in await connection.fetch(_FIND_ALL, ids, holder_ids)]

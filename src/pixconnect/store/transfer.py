@@ -21,9 +21,8 @@ _COLUMNS: Final[LiteralString] = """
     transfer.id, transfer.holder_id, transfer.direction, transfer.initiation_type, transfer.is_book, transfer.external_id,
     transfer.fingerprint, transfer.end_to_end_id, transfer.correlation_id, transfer.txid, transfer.charge_id,
     transfer.amount_cents, transfer.status, transfer.own_key, transfer.counterparty, transfer.outcome_code,
-    transfer.outcome_reason, transfer.returned_cents, transfer.returning_cents, transfer.slot, transfer.due_at,
-    transfer.give_up_at, transfer.handed_at, transfer.asked_count, transfer.settled_at, transfer.created_at,
-    transfer.modified_at
+    transfer.outcome_reason, transfer.returned_cents, transfer.returning_cents, transfer.slot, transfer.handed_at,
+    transfer.settled_at, transfer.created_at, transfer.modified_at
 """
 
 _encode_party = msgspec.json.Encoder().encode
@@ -52,10 +51,7 @@ def _transfer(row: asyncpg.Record) -> Transfer:
         returned_cents=row["returned_cents"],
         returning_cents=row["returning_cents"],
         slot=row["slot"],
-        due_at=row["due_at"],
-        give_up_at=row["give_up_at"],
         handed_at=row["handed_at"],
-        asked_count=row["asked_count"],
         settled_at=row["settled_at"],
         created_at=row["created_at"],
         modified_at=row["modified_at"],
@@ -80,8 +76,6 @@ _columns = columns_of(
     "outcome_code",
     "outcome_reason",
     "slot",
-    "due_at",
-    "give_up_at",
     "settled_at",
     "created_at",
     "modified_at",
@@ -96,12 +90,11 @@ INSERT: Final = Part[Transfer](
     name="transfer_row",
     sql="""
         insert into transfer (id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id,
-            correlation_id, txid, charge_id, amount_cents, status, own_key, outcome_code, outcome_reason, slot, due_at,
-            give_up_at, settled_at, created_at, modified_at, counterparty)
+            correlation_id, txid, charge_id, amount_cents, status, own_key, outcome_code, outcome_reason, slot,
+            settled_at, created_at, modified_at, counterparty)
         select * from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::boolean[], {}::text[], {}::bytea[],
             {}::text[], {}::uuid[], {}::text[], {}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[],
-            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[],
-            {}::jsonb[])
+            {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::jsonb[])
     """,
     columns=_insert_columns,
 )
@@ -111,13 +104,12 @@ UPDATE: Final = Part[Transfer](
     sql="""
         update transfer set
             status = new.status, outcome_code = new.outcome_code, outcome_reason = new.outcome_reason,
-            returned_cents = new.returned_cents, returning_cents = new.returning_cents, due_at = new.due_at,
-            handed_at = new.handed_at, asked_count = new.asked_count, settled_at = new.settled_at,
-            modified_at = new.modified_at
+            returned_cents = new.returned_cents, returning_cents = new.returning_cents, handed_at = new.handed_at,
+            settled_at = new.settled_at, modified_at = new.modified_at
         from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::bigint[], {}::bigint[],
-            {}::timestamptz[], {}::timestamptz[], {}::integer[], {}::timestamptz[], {}::timestamptz[])
-            as new (id, holder_id, status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, handed_at,
-                asked_count, settled_at, modified_at)
+            {}::timestamptz[], {}::timestamptz[], {}::timestamptz[])
+            as new (id, holder_id, status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at,
+                settled_at, modified_at)
         where transfer.id = new.id and transfer.holder_id = new.holder_id
     """,
     columns=columns_of(
@@ -128,9 +120,7 @@ UPDATE: Final = Part[Transfer](
         "outcome_reason",
         "returned_cents",
         "returning_cents",
-        "due_at",
         "handed_at",
-        "asked_count",
         "settled_at",
         "modified_at",
     ),
@@ -280,37 +270,12 @@ async def read_spent(
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
-_FIND_DUE: Final[LiteralString] = f"""
-    select {_COLUMNS} from transfer where due_at between $2 and $3 and slot = any($1) order by due_at limit $4
+_FIND_ALL: Final[LiteralString] = f"""
+    select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join transfer using (id, holder_id)
 """
 
 
-async def find_due(
-    pool: "Pool", slots: Sequence[int], since: datetime, until: datetime, count_max: int
-) -> list[Transfer]:
-    """Outgoing transfers that a worker must look at, the longest due first.
-
-    Args:
-        pool: Connections.
-        slots: Those of the worker.
-        since: Nothing before it is looked for: what was done there has left its entries in the index.
-        until: Service time.
-        count_max: At most.
-    """
-    return [_transfer(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
-
-
-_FIND_UNRESOLVED: Final[LiteralString] = f"""
-    select {_COLUMNS} from transfer
-    where due_at is not null and handed_at <= $1 and ($2::bigint is null or holder_id = $2)
-        and ($3::text is null or end_to_end_id = $3)
-    order by handed_at limit $4
-"""
-
-
-async def find_unresolved(
-    pool: "Pool", handed_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
-) -> list[Transfer]:
-    """Outgoing transfers that were handed to the rail and of which nothing final was heard, the longest silent first."""
-    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, end_to_end_id, count_max)
-    return [_transfer(row) for row in rows]
+async def find_all(connection: "Connection | Pool", wanted: Sequence[tuple[int, int]]) -> list[Transfer]:
+    """Transfers by id and holder, in any order."""
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    return [_transfer(row) for row in await connection.fetch(_FIND_ALL, ids, holder_ids)]

@@ -216,7 +216,7 @@ def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
     returning = books.transfers[original.id] = transfer_rules.begin_return(original, refund.amount_cents)
     writing.changes.add_refund(refund)
     writing.changes.move_transfer(original, returning)
-    writing.leave_to_workers()
+    writing.order(refund.return_id, refund, new.patience)
     return refund
 
 
@@ -276,10 +276,7 @@ def _open_refund(writing: WriteGroup, new: NewRefund, original: Transfer) -> Ref
         outcome_code=None,
         outcome_reason=None,
         slot=original.slot,
-        due_at=None if original.is_book else writing.now,
-        give_up_at=None if original.is_book else writing.now + new.patience,
         handed_at=None,
-        asked_count=0,
         settled_at=None,
         created_at=writing.now,
         modified_at=writing.now,

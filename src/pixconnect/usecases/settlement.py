@@ -12,9 +12,10 @@ if the rail has never seen it. A rejection is final only of the original order: 
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -24,12 +25,14 @@ from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.rail import Rejected, Settled
 from pixconnect.store import charge as charge_store
+from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.write_group import WriteGroup, open_write_group
 
 if TYPE_CHECKING:
     from pixconnect.domain.charge import Charge
+    from pixconnect.domain.order import OpenOrder
     from pixconnect.domain.refund import Refund
     from pixconnect.domain.transfer import Transfer
     from pixconnect.foundation.pool import Connection
@@ -87,7 +90,7 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     """
     transfers = [name for name, _ in endings if name.startswith("E")]
     refunds = [name for name, _ in endings if name.startswith("D")]
-    senders = await transfer_store.find_holders(context.pool, transfers, "OUT") if transfers else {}
+    senders = await _find_senders(context, transfers) if transfers else {}
     returners = await refund_store.find_holders(context.pool, refunds, "OUT") if refunds else {}
     ended: list[Ended] = []
     for name, ending in endings:
@@ -104,6 +107,13 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
         for order, outcome in zip(ended, outcomes, strict=True)
         if isinstance(outcome, errors.PixConnectError)
     }
+
+
+async def _find_senders(context: "Context", names: Sequence[str]) -> dict[str, int]:
+    """Whose transfers these are; what is no longer open is looked for among all that ever went out."""
+    senders = await order_store.find_holders(context.pool, names)
+    others = [name for name in names if name not in senders]
+    return {**senders, **await transfer_store.find_holders(context.pool, others, "OUT")} if others else senders
 
 
 async def write_endings(context: "Context", connection: "Connection", group: Sequence[Ended]) -> list[None]:
@@ -124,11 +134,13 @@ class _Books:
 
     def __init__(
         self,
+        orders: "dict[str, OpenOrder]",
         sent: "dict[str, Transfer]",
         received: "dict[str, Transfer]",
         refunds: "dict[str, Refund]",
         charges: "dict[int, Charge]",
     ) -> None:
+        self.orders = orders
         self.sent = sent
         self.received = received
         self.refunds = refunds
@@ -143,6 +155,7 @@ async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Book
     transfers = [ended.id for ended in group if ended.kind == "transfer"]
     refunds = [ended.id for ended in group if ended.kind == "refund"]
     return _Books(
+        orders=await order_store.lock(connection, [ended.id for ended in group]),
         sent=await transfer_store.lock(connection, transfers, "OUT") if transfers else {},
         received=await transfer_store.lock(connection, originals, "IN") if originals else {},
         refunds=await refund_store.lock(connection, refunds, "OUT") if refunds else {},
@@ -150,10 +163,32 @@ async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Book
     )
 
 
+def _take_order(writing: WriteGroup, books: _Books, ended: Ended, status: str) -> "OpenOrder | None":
+    """The order that ends; ``None`` where there is nothing to record: it has ended before, or it was handed over after all."""
+    order = books.orders.get(ended.id)
+    if order is None:
+        _compare(ended, status)
+        return None
+    if isinstance(ended.ending, GivenUp) and order.handed_at is not None:
+        return None
+    del books.orders[ended.id]
+    writing.changes.end_order(order)
+    return order
+
+
+def _compare(ended: Ended, status: str) -> None:
+    """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
+    said = type(ended.ending).__name__
+    if said != "GivenUp" and (said == "Settled") != (status in {"CONFIRMED", "RETURNED"}):
+        _log.critical("the rail contradicts itself", order=ended.id, recorded=status, said=said)
+
+
 def _end_transfer(writing: WriteGroup, books: _Books, ended: Ended) -> None:
     before = books.sent[ended.id]
-    if _is_over(before.status, before.handed_at, ended):
+    order = _take_order(writing, books, ended, before.status)
+    if order is None:
         return
+    before = msgspec.structs.replace(before, handed_at=order.handed_at)
     match ended.ending:
         case Settled():
             writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
@@ -171,8 +206,10 @@ def _end_transfer(writing: WriteGroup, books: _Books, ended: Ended) -> None:
 
 def _end_refund(writing: WriteGroup, books: _Books, ended: Ended) -> None:
     before = books.refunds[ended.id]
-    if _is_over(before.status, before.handed_at, ended):
+    order = _take_order(writing, books, ended, before.status)
+    if order is None:
         return
+    before = msgspec.structs.replace(before, handed_at=order.handed_at)
     original = books.received[before.original_end_to_end_id]
     money = {"transfer_id": original.id, "refund_id": before.id}
     match ended.ending:
@@ -204,20 +241,6 @@ def return_paid_charge(writing: WriteGroup, charges: "dict[int, Charge]", charge
     before = charges[charge_id]
     after = charges[charge_id] = charge_rules.return_charge(before, writing.now)
     writing.changes.move_charge(before, after)
-
-
-def _is_over(status: str, handed_at: datetime | None, ended: Ended) -> bool:
-    """Whether there is nothing to record: it has ended before, or it was handed over after all."""
-    if isinstance(ended.ending, GivenUp) and handed_at is not None:
-        return True
-    if status == "PROCESSING":
-        return False
-    said = type(ended.ending).__name__
-    agrees = (said == "Settled") == (status in {"CONFIRMED", "RETURNED"})
-    if not agrees:
-        # Never mended by guessing: an operator has to see it.
-        _log.critical("the rail contradicts itself", order=ended.id, recorded=status, said=said)
-    return True
 
 
 ASK_AFTER = timedelta(seconds=2)

@@ -269,7 +269,7 @@ def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[int, Charge]) -
         return _settle_by_book(writing, new, new.payee.holder_id, transfer, charges)
     writing.post(new.holder_id, "available", "reserved", new.amount_cents, transfer_id=transfer.id)
     writing.changes.add_transfer(transfer)
-    writing.leave_to_workers()
+    writing.order(transfer.end_to_end_id, transfer, new.patience)
     return transfer
 
 
@@ -328,10 +328,7 @@ def _open_transfer(writing: WriteGroup, new: NewTransfer) -> Transfer:
         returned_cents=0,
         returning_cents=0,
         slot=new.transfer_id % SLOTS_COUNT,
-        due_at=writing.now if new.payee.holder_id is None else None,
-        give_up_at=writing.now + new.patience if new.payee.holder_id is None else None,
         handed_at=None,
-        asked_count=0,
         settled_at=None,
         created_at=writing.now,
         modified_at=writing.now,

@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from pixconnect.store import clock as clock_store
+from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
 
 if TYPE_CHECKING:
+    from pixconnect.domain.order import OpenOrder
     from pixconnect.domain.transfer import Transfer
     from pixconnect.usecases.operator import OperatorContext
 
@@ -15,7 +17,7 @@ LISTED_MAX: Final = 1000
 
 async def list_unresolved(
     context: "OperatorContext", silent_for: timedelta, holder_id: int | None, end_to_end_id: str | None
-) -> "list[Transfer]":
+) -> "list[tuple[OpenOrder, Transfer]]":
     """Outgoing transfers that were handed over and not heard of since, the longest silent first.
 
     Args:
@@ -26,4 +28,8 @@ async def list_unresolved(
     """
     context.clock.set_offset(await clock_store.read_offset(context.pool))
     handed_before = context.clock.now() - silent_for
-    return await transfer_store.find_unresolved(context.pool, handed_before, holder_id, end_to_end_id, LISTED_MAX)
+    orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, end_to_end_id, LISTED_MAX)
+    orders = [order for order in orders if order.kind == "transfer"]
+    found = await transfer_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
+    transfers = {transfer.id: transfer for transfer in found}
+    return [(order, transfers[order.resource_id]) for order in orders]

@@ -12,6 +12,7 @@ from pixconnect.domain import ledger as ledger_rules
 from pixconnect.domain.charge import Charge, announce_charge
 from pixconnect.domain.event import EventName
 from pixconnect.domain.ledger import Account, Balance, LedgerEntry
+from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
 from pixconnect.store import ledger as ledger_store
@@ -97,8 +98,15 @@ class WriteGroup:
         """Tell the state that a refund has just reached."""
         self.changes.add_event(announce_refund(refund, self._take_event_id()))
 
-    def leave_to_workers(self) -> None:
-        """Something of this group is due at once: a worker must hear of it when it is durable."""
+    def order(self, name: str, thing: Transfer | Refund, patience: timedelta) -> None:
+        """Leave a transfer or refund to the workers, who hear of it when it is durable.
+
+        Args:
+            name: On the network.
+            thing: To go over the rail.
+            patience: How long it may wait to be handed over.
+        """
+        self.changes.add_order(open_order(name, thing.holder_id, thing.id, thing.slot, self.now, patience))
         self._has_work = True
 
     async def write(self) -> None:

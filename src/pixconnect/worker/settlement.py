@@ -12,7 +12,7 @@ from msgspec import Struct
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
 from pixconnect.foundation.pool import DATABASE_AWAY
-from pixconnect.usecases.handover import REFUNDS, TRANSFERS, Kind, OrderT, move_due
+from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
 
@@ -46,7 +46,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Place(Struct, frozen=True, kw_only=True):
-    """How far the due orders of one kind have been read.
+    """How far the due orders have been read.
 
     Attributes:
         since: Orders due before it have been dealt with, but for those that were committed late.
@@ -73,7 +73,7 @@ class OrderMover:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
-        self._places: dict[str, _Place] = {}
+        self._place: _Place | None = None
         leases.add(self)
 
     async def run(self) -> None:
@@ -91,20 +91,17 @@ class OrderMover:
                 await self._wait_for_news()
 
     async def move_due(self, until: datetime) -> int:
-        """Do the next step of a batch of orders that are due up to an instant; answers the size of the larger batch."""
-        return max(await self._move_due(TRANSFERS, until), await self._move_due(REFUNDS, until))
-
-    async def _move_due(self, kind: Kind[OrderT], until: datetime) -> int:
+        """Do the next step of a batch of orders that are due up to an instant; answers how many they were."""
         slots = tuple(sorted(self._leases.held))
         if not slots:
             return 0
         now_s = self._context.clock.monotonic_s()
-        place = self._places.get(kind.table)
+        place = self._place
         if place is None or until < place.until or slots != place.slots or now_s - place.swept_s > SWEEP_EVERY_S:
             place = _Place(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
-        due = await move_due(self._context, kind, self._leases.fence, slots, place.since, until, BATCH_MAX)
+        due = await move_due(self._context, self._leases.fence, slots, place.since, until, BATCH_MAX)
         since = max(place.since, due[-1] - COMMITTED_LATE) if due else place.since
-        self._places[kind.table] = _Place(since=since, until=until, slots=slots, swept_s=place.swept_s)
+        self._place = _Place(since=since, until=until, slots=slots, swept_s=place.swept_s)
         return len(due)
 
     def busy_slots(self) -> AbstractSet[int]:

@@ -51,10 +51,7 @@ create table transfer (
     returned_cents bigint not null default 0,
     returning_cents bigint not null default 0,
     slot smallint not null check (slot between 0 and 255),
-    due_at timestamptz,
-    give_up_at timestamptz,
     handed_at timestamptz,
-    asked_count integer not null default 0,
     settled_at timestamptz,
     created_at timestamptz not null,
     modified_at timestamptz not null,
@@ -64,7 +61,7 @@ create table transfer (
     check ((direction = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
     check (charge_id is null or direction = 'IN'),
     check ((settled_at is not null) = (status in ('CONFIRMED', 'RETURNED'))),
-    check (due_at is null or (direction = 'OUT' and status = 'PROCESSING')),
+    check (handed_at is null or direction = 'OUT'),
     constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
     constraint returns_stay_within_transfer check (
         returned_cents >= 0 and returning_cents >= 0 and returned_cents + returning_cents <= amount_cents
@@ -75,10 +72,9 @@ create table transfer (
 -- A charge is paid at most once.
 create unique index charge_is_paid_once on transfer (charge_id, holder_id) where charge_id is not null and settled_at is not null;
 create index transfer_list on transfer ((holder_id + 0), status, created_at, id);
-create index transfer_due on transfer (due_at, slot) where due_at is not null;
 grant select, insert on transfer to pixconnect_service;
-grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, due_at, give_up_at, handed_at, asked_count, settled_at,
-    modified_at) on transfer to pixconnect_service;
+grant update (status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at, settled_at, modified_at)
+    on transfer to pixconnect_service;
 
 create table refund (
     id bigint not null check (id between 1 and 9007199254740991),
@@ -98,10 +94,7 @@ create table refund (
     outcome_code text,
     outcome_reason text,
     slot smallint not null check (slot between 0 and 255),
-    due_at timestamptz,
-    give_up_at timestamptz,
     handed_at timestamptz,
-    asked_count integer not null default 0,
     settled_at timestamptz,
     created_at timestamptz not null,
     modified_at timestamptz not null,
@@ -111,15 +104,52 @@ create table refund (
     foreign key (transfer_id, holder_id) references transfer (id, holder_id),
     check ((flow = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
     check ((settled_at is not null) = (status = 'RETURNED')),
-    check (due_at is null or (flow = 'OUT' and status = 'PROCESSING'))
+    check (handed_at is null or flow = 'OUT')
 );
 create index refund_of_transfer on refund (transfer_id, holder_id);
 create index refund_list on refund ((holder_id + 0), created_at, id);
 create index refund_list_by_status on refund ((holder_id + 0), status, created_at, id);
-create index refund_due on refund (due_at, slot) where due_at is not null;
 grant select, insert on refund to pixconnect_service;
-grant update (status, outcome_code, outcome_reason, due_at, give_up_at, handed_at, asked_count, settled_at, modified_at)
-    on refund to pixconnect_service;
+grant update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at) on refund to pixconnect_service;
+
+-- Outgoing transfers and refunds that the rail has not ended yet: whether they were handed over, and when to look again. A row is
+-- added with its transfer or refund and removed with its end; what changes in between is written here, where a row is short, and
+-- not there, where each change would go into every index.
+create table open_order (
+    name text collate "C" primary key check (length(name) = 32 and left(name, 1) in ('E', 'D')),
+    holder_id bigint not null,
+    resource_id bigint not null,
+    slot smallint not null check (slot between 0 and 255),
+    ordered_at timestamptz not null,
+    due_at timestamptz not null,
+    give_up_at timestamptz not null,
+    handed_at timestamptz,
+    asked_count integer not null default 0,
+    constraint only_handed_order_is_asked_about check (asked_count = 0 or handed_at is not null)
+) with (fillfactor = 70);
+create index open_order_due on open_order (due_at, slot);
+grant select, insert, delete on open_order to pixconnect_service;
+-- An order ends with its transfer or refund, and what was handed over is never cancelled.
+create function check_ended_orders() returns trigger language plpgsql as $$
+declare
+    misfit text;
+begin
+    select ended_order.name into misfit from ended_order
+    left join pixconnect.transfer on left(name, 1) = 'E' and transfer.id = resource_id
+        and transfer.holder_id = ended_order.holder_id
+    left join pixconnect.refund on left(name, 1) = 'D' and refund.id = resource_id and refund.holder_id = ended_order.holder_id
+    where coalesce(transfer.status, refund.status, 'PROCESSING') = 'PROCESSING'
+        or coalesce(transfer.handed_at, refund.handed_at) is distinct from ended_order.handed_at
+    limit 1;
+    if found then
+        raise exception 'the order % ends otherwise than what was ordered', misfit
+            using errcode = 'integrity_constraint_violation', constraint = 'order_ends_with_what_was_ordered';
+    end if;
+    return null;
+end $$;
+create trigger check_ended after delete on open_order
+    referencing old table as ended_order for each statement execute function check_ended_orders();
+grant update (due_at, give_up_at, handed_at, asked_count) on open_order to pixconnect_service;
 
 -- How many charges, transfers and refunds of a status a holder has, by the hour in which they were created. Write groups only
 -- add rows to tally_change, so that two of them never wait for each other; housekeeping folds these into tally. A list's total

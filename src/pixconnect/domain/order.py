@@ -1,0 +1,56 @@
+"""An order: an outgoing transfer or refund that the rail has not ended yet.
+
+It lives beside its transfer or refund from acceptance to the end, and holds only what its way over the rail changes: what was
+agreed does not move while it is under way.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+OrderKind = Literal["transfer", "refund"]
+
+
+class OpenOrder(Struct, frozen=True, kw_only=True):
+    """What a worker must know to move it on.
+
+    Attributes:
+        name: On the network: the ``end_to_end_id`` of a transfer, the ``return_id`` of a refund.
+        holder_id: Whose it is.
+        resource_id: Of the transfer or refund.
+        slot: Part of the workers' division of labour; that of its transfer or refund.
+        ordered_at: Service time.
+        due_at: When a worker looks at it again.
+        give_up_at: When it is given up if it has not been handed over.
+        handed_at: Written before the rail first hears of it. From then on only the rail's own word ends it.
+        asked_count: How often the rail was asked about it.
+    """
+
+    name: str
+    holder_id: int
+    resource_id: int
+    slot: int
+    ordered_at: datetime
+    due_at: datetime
+    give_up_at: datetime
+    handed_at: datetime | None = None
+    asked_count: int = 0
+
+    @property
+    def kind(self) -> OrderKind:
+        """Names of transfers begin with E, those of refunds with D."""
+        return "transfer" if self.name.startswith("E") else "refund"
+
+
+def open_order(name: str, holder_id: int, resource_id: int, slot: int, now: datetime, patience: timedelta) -> OpenOrder:
+    """A new order, due at once."""
+    return OpenOrder(
+        name=name,
+        holder_id=holder_id,
+        resource_id=resource_id,
+        slot=slot,
+        ordered_at=now,
+        due_at=now,
+        give_up_at=now + patience,
+    )

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import group_commit, stalled_lanes
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.group_commit import GroupCommit
+from pixconnect.usecases.group_commit import Group, GroupCommit
+from pixconnect.usecases.groups import GroupFigures
 from support import postgres
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
@@ -45,17 +46,21 @@ class Words:
     """Writes words, as a use case would; ``locked`` holders are waited for."""
 
     def __init__(self) -> None:
+        self.admits = False
         self.groups: list[list[str]] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def write(self, connection: "Connection", group: Sequence[Word]) -> list[str | errors.PixConnectError]:
+    async def write(self, connection: "Connection", group: Group[Word]) -> list[str | errors.PixConnectError]:
         self.groups.append([word.text for word in group])
         await self.may_go_on.wait()
         holder_ids = sorted({word.holder_id for word in group})
         await connection.fetch(
             "select holder_id from balance where holder_id = any($1) order by holder_id for no key update", holder_ids
         )
+        if self.admits:
+            group.admit(lambda word: word.holder_id in holder_ids)
+            self.groups[-1] = [word.text for word in group]
         if any(word.text == "defect" for word in group):
             raise KeyError("a defect of ours")
         await connection.executemany(
@@ -63,6 +68,12 @@ class Words:
             [(word.holder_id, word.text) for word in group],
         )
         return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in group]
+
+    async def first_group(self) -> None:
+        """Wait until a group is being written."""
+        async with asyncio.timeout(60):
+            while not self.groups:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
 
     async def written(self, service: Service) -> list[str]:
         return [
@@ -100,6 +111,69 @@ async def test_what_waits_together_is_written_together_and_a_refusal_is_one_requ
     assert len(words.groups) == 1
 
 
+async def test_what_comes_while_a_group_waits_for_its_locks_goes_with_it(service: Service) -> None:
+    for number in ("1", "2"):
+        await open_holder(service, account_number=number)
+    async with open_words(service, size_max=4) as (words, commit):
+        words.admits = True
+        words.may_go_on.clear()
+        first = asyncio.create_task(commit.submit(Word(text="a")))
+        await words.first_group()
+        late = [Word(text="b"), Word(text="other", holder_id=2), Word(text="c"), Word(text="d"), Word(text="too many")]
+        waiting = [asyncio.create_task(commit.submit(word)) for word in late]
+        gone = asyncio.create_task(commit.submit(Word(text="gone")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        words.may_go_on.set()
+        assert await asyncio.gather(first, *waiting) == ["a", "b", "other", "c", "d", "too many"]
+        assert words.groups == [["a", "b", "c", "d"], ["other", "too many"]]
+        assert commit.commits_by_size == {4: 1, 2: 1}
+
+
+async def test_a_poisoned_latecomer_stands_alone_in_the_end(service: Service) -> None:
+    await open_holder(service)
+    async with open_words(service) as (words, commit):
+        words.admits = True
+        words.may_go_on.clear()
+        first = asyncio.create_task(commit.submit(Word(text="a")))
+        await words.first_group()
+        late = asyncio.create_task(outcomes_of(commit, [Word(text="b"), Word(text="defect"), Word(text="c")]))
+        await asyncio.sleep(0)
+        words.may_go_on.set()
+        assert await first == "a"
+        b, defect, c = await late
+        assert (b, type(defect), c) == ("b", errors.InternalError, "c")
+        assert await words.written(service) == ["a", "b", "c"]
+
+
+async def test_transfers_that_come_while_the_balance_is_taken_share_one_commit(
+    service: Service, caller: Caller
+) -> None:
+    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+
+    def start() -> "asyncio.Task[TransferView]":
+        return asyncio.create_task(transfer_usecases.start_transfer(service.context, caller, request))
+
+    async def figures(queue_length: int) -> GroupFigures:
+        async with asyncio.timeout(60):
+            while True:
+                for each in service.context.groups.read_figures():
+                    if each.name == "start_transfers" and each.queue_length == queue_length:
+                        return each
+                await asyncio.sleep(0.01)
+
+    async with service.context.pool.acquire() as somebody, somebody.transaction():
+        await somebody.execute("select from balance for update")
+        started = [start()]
+        await figures(queue_length=0)
+        started += [start() for _ in range(9)]
+        await figures(queue_length=9)
+    await asyncio.gather(*started)
+    assert (await figures(queue_length=0)).commits_by_size == {10: 1}
+    await check_books(service)
+
+
 @pytest.mark.parametrize("poison", ["x" * 9 + "\x00", "defect"], ids=["data that PostgreSQL refuses", "our own defect"])
 async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_written(
     service: Service, poison: str
@@ -118,7 +192,8 @@ async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_wri
 async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 1000)
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 4000)
+    monkeypatch.setattr(connection_pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
     async with open_service(database) as service:
         for number in ("1", "2", "3"):
             await open_holder(service, account_number=number)
@@ -132,13 +207,13 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
                 # From now on the stalled holder has a lane, and the others do not wait at all.
                 stalled = asyncio.create_task(commit.submit(Word(holder_id=2)))
                 for _ in range(5):
-                    async with asyncio.timeout(0.9):
+                    async with asyncio.timeout(3.5):
                         assert await commit.submit(Word(holder_id=1)) == "good"
                 with pytest.raises(errors.ServiceUnavailable, match="locked"):
                     await first[1]
                 # What came for it meanwhile waits in the lane.
                 assert not stalled.done()
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(60):
                 assert await commit.submit(Word(holder_id=2)) == "good"
                 assert await stalled == "good"
 
@@ -146,7 +221,8 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
 async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
+    monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 3000)
+    monkeypatch.setattr(connection_pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
     async with open_service(database) as service:
         await open_holder(service)
         async with open_words(service) as (words, commit), service.context.pool.acquire() as somebody:
@@ -165,7 +241,7 @@ async def test_a_client_that_goes_before_its_group_starts_is_dropped_and_after_t
     async with open_words(service) as (words, commit):
         words.may_go_on.clear()
         started = asyncio.create_task(commit.submit(Word(text="started")))
-        await asyncio.sleep(0.05)
+        await words.first_group()
         waiting = [asyncio.create_task(commit.submit(Word(text=text))) for text in ("gone", "stays")]
         await asyncio.sleep(0)
         started.cancel()
@@ -182,7 +258,7 @@ async def test_a_full_queue_is_answered_at_once_and_groups_are_bounded(service: 
     async with open_words(service, size_max=3, queue_length_max=5) as (words, commit):
         words.may_go_on.clear()
         first = asyncio.create_task(commit.submit(Word()))
-        await asyncio.sleep(0.05)
+        await words.first_group()
         rest = [asyncio.create_task(commit.submit(Word())) for _ in range(6)]
         await asyncio.wait([rest[5]])
         with pytest.raises(errors.ServiceUnavailable, match="queue is full"):
@@ -265,19 +341,20 @@ async def test_a_group_that_was_cut_twice_gives_everybody_their_own_answer(datab
 async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_done(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.6)
-    monkeypatch.setattr(group_commit, "UNREACHABLE_PATIENCE_S", 0.2)
     async with open_cut_service(database) as (service, caller, wire):
         await service.context.ids.transfer_id()
-        wire.cuts, wire.is_away_after_cut = ["after"], True
-        request = a_transfer(None)
-        with pytest.raises(errors.OutcomeUnknown) as caught:
-            await transfer_usecases.start_transfer(service.context, caller, request)
-        assert "repeat" in caught.value.message
-        # What was never sent may well be told so.
-        new = ledger_usecases.NewDeposit(holder_id=caller.holder_id, amount_cents=1, entry_id=1)
-        with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-            await service.context.groups.submit(ledger_usecases.deposit_all, service.context, new)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.6)
+            impatient.setattr(group_commit, "UNREACHABLE_PATIENCE_S", 0.2)
+            wire.cuts, wire.is_away_after_cut = ["after"], True
+            request = a_transfer(None)
+            with pytest.raises(errors.OutcomeUnknown) as caught:
+                await transfer_usecases.start_transfer(service.context, caller, request)
+            assert "repeat" in caught.value.message
+            # What was never sent may well be told so.
+            new = ledger_usecases.NewDeposit(holder_id=caller.holder_id, amount_cents=1, entry_id=1)
+            with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+                await service.context.groups.submit(ledger_usecases.deposit_all, service.context, new)
         wire.is_away = False
         (row,) = await service.context.pool.fetch("select external_id from transfer")
         assert f'external_id "{row["external_id"]}"' in caught.value.message
@@ -292,7 +369,7 @@ async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
 ) -> None:
     monkeypatch.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.3)
     monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
-    monkeypatch.setattr(Wire, "LATE_S", 2.0)
+    monkeypatch.setattr(Wire, "LATE_S", 300.0)
     async with open_cut_service(database) as (service, caller, wire):
         wire.cuts = ["late"]
         with pytest.raises(errors.OutcomeUnknown):
@@ -361,11 +438,15 @@ async def test_what_a_killed_process_had_answered_is_there_once_and_whole(
         sys.executable, "-c", _CHILD, database.service_url, str(caller.holder_id),
         env=os.environ | {"PYTHONPATH": str(Path(postgres.__file__).parents[1])}, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert child.stdout is not None
-    answered = [await child.stdout.readline() for _ in range(150)]
-    child.send_signal(signal.SIGKILL)
-    answered += (await child.stdout.read()).splitlines()
-    await child.wait()
+    try:
+        assert child.stdout is not None
+        answered = [await child.stdout.readline() for _ in range(150)]
+    finally:
+        with suppress(ProcessLookupError):
+            child.send_signal(signal.SIGKILL)
+        rest = await child.stdout.read() if child.stdout is not None else b""
+        await child.wait()
+    answered += rest.splitlines()
     names = sorted(line.decode().strip() for line in answered if line.strip())
     assert len(names) >= 150
     for table in ("charge", "transfer"):

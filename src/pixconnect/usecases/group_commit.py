@@ -3,11 +3,13 @@
 ::
 
     submit ─┐
-    submit ─┼─► queue ──► group ──► BEGIN, write(connection, requests), COMMIT ──► each request its own answer
-    submit ─┘             (what arrived while the last group was committing; no timer)
+    submit ─┼─► queue ──► group ──► BEGIN, write(connection, group), COMMIT ──► each request its own answer
+    submit ─┘    └─ admit ─┘        (what arrived while the last group was committing; no timer)
 
-One account is one balance row: a commit per request would make that row, and the disk, the limit. A refusal is an outcome of
-one request and never touches its group. One request alone is a group of one: there is no second path.
+One account is one balance row: a commit per request would make that row, and the disk, the limit. Groups of several processes
+take turns at it, and what arrives while a group waits for its turn still goes with it: once its rows are locked it admits
+whatever else concerns them. A refusal is an outcome of one request and never touches its group. One request alone is a group
+of one: there is no second path.
 
 What can go wrong, and who is touched by it:
 
@@ -24,7 +26,8 @@ What can go wrong, and who is touched by it:
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import asyncpg
@@ -55,7 +58,6 @@ class Groupable(Protocol):
 Request = TypeVar("Request", bound=Groupable)
 Answer = TypeVar("Answer")
 Outcomes = Sequence[Answer | errors.PixConnectError]
-Write = Callable[["Connection", Sequence[Request]], Awaitable[Outcomes[Answer]]]
 
 UNKNOWN_OUTCOME_PATIENCE_S = 10.0
 """How long we try to find out what a lost COMMIT did."""
@@ -118,12 +120,34 @@ class _Waiting(Generic[Request, Answer]):
             self.answer.set_exception(outcome)
 
 
+class Group(list[Request]):
+    """The requests that are written together.
+
+    Args:
+        requests: Those it begins with.
+        find_latecomers: Takes out of the queue what fits, in order.
+    """
+
+    def __init__(
+        self, requests: Iterable[Request], find_latecomers: Callable[[Callable[[Request], bool]], Iterable[Request]]
+    ) -> None:
+        super().__init__(requests)
+        self._find_latecomers = find_latecomers
+
+    def admit(self, fits: Callable[[Request], bool]) -> None:
+        """Take in what has arrived meanwhile and needs no lock that is not held."""
+        self.extend(self._find_latecomers(fits))
+
+
+Write = Callable[["Connection", Group[Request]], Awaitable[Outcomes[Answer]]]
+
+
 class GroupCommit(Generic[Request, Answer]):
     """Writes requests of one kind in groups.
 
     Args:
-        write: Writes a group in the transaction it is given: one outcome a request, in order. It may be called again with the
-            same requests, and must then find what it wrote.
+        write: Writes a group in the transaction it is given: one outcome a request, in order, those included that it has
+            admitted. It may be called again with the same requests, and must then find what it wrote.
         pool: Connections.
         clock: For patience; its time cannot be moved by the sandbox.
         size_max: Requests in a group at most.
@@ -241,14 +265,13 @@ class GroupCommit(Generic[Request, Answer]):
                 waiting.resolve(outcome)
 
     async def _write_durably(self, group: list[_Waiting[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
-        """Run the group until its outcome is known or patience ends."""
-        requests = [waiting.request for waiting in group]
+        """Run the group until its outcome is known or patience ends; it grows by what is admitted to it."""
         started_s = self._clock.monotonic_s()
         reruns_count = 0
         while True:
             attempt = _Attempt(is_brief=is_brief)
             try:
-                return await self._write_once(requests, attempt)
+                return await self._write_once(group, attempt)
             except _START_OVER:
                 reruns_count += 1
                 if reruns_count > RERUNS_MAX:
@@ -271,7 +294,8 @@ class GroupCommit(Generic[Request, Answer]):
         lost_at_s = min((waiting.lost_at_s for waiting in group if waiting.lost_at_s is not None), default=None)
         return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_PATIENCE_S
 
-    async def _write_once(self, requests: Sequence[Request], attempt: "_Attempt") -> Outcomes[Answer]:
+    async def _write_once(self, group: list[_Waiting[Request, Answer]], attempt: "_Attempt") -> Outcomes[Answer]:
+        requests = Group((waiting.request for waiting in group), partial(self._find_latecomers, group))
         async with self._pool.acquire(timeout=UNREACHABLE_PATIENCE_S) as connection:
             transaction = connection.transaction()
             await transaction.start()
@@ -289,6 +313,24 @@ class GroupCommit(Generic[Request, Answer]):
             self.commits_by_size[len(requests)] += 1
             self._on_commit(connection)
             return outcomes
+
+    def _find_latecomers(
+        self, group: list[_Waiting[Request, Answer]], fits: Callable[[Request], bool]
+    ) -> Iterator[Request]:
+        """What waits now and fits, moved into the group; the others keep their order."""
+        for _ in range(len(self._queue)):
+            waiting = self._queue.popleft()
+            if waiting.is_over:
+                continue
+            if (
+                len(group) < self._size_max
+                and self._lanes.find(waiting.request.holder_id) is None
+                and fits(waiting.request)
+            ):
+                group.append(waiting)
+                yield waiting.request
+            else:
+                self._queue.append(waiting)
 
     async def _refuse_stalled(self, group: list[_Waiting[Request, Answer]]) -> None:
         """Part a stalled group by holder; of one holder alone, refuse it, and try what comes next of it beside."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.usecases import stalled_lanes
-from pixconnect.usecases.group_commit import Groupable, GroupCommit, Outcomes
+from pixconnect.usecases.group_commit import Group, Groupable, GroupCommit, Outcomes
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Request = TypeVar("Request", bound=Groupable)
 Answer = TypeVar("Answer")
-ContextWrite = Callable[["Context", "Connection", Sequence[Request]], Awaitable[Outcomes[Answer]]]
+ContextWrite = Callable[["Context", "Connection", Group[Request]], Awaitable[Outcomes[Answer]]]
 
 
 class GroupFigures(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ A report may come twice, and late. What it says is recorded once, and the answer
 first. The rail is answered only after everything is durable.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -23,7 +22,8 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.write_group import WriteGroup, open_write_group
+from pixconnect.usecases.group_commit import Group
+from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -76,18 +76,12 @@ async def receive_credit(context: "Context", report: CreditReport) -> Acknowledg
     return await context.groups.submit(receive_credits, context, credit)
 
 
-async def receive_credits(
-    context: "Context", connection: "Connection", group: Sequence[Credit]
-) -> list[Acknowledgement]:
-    """Write a group of incoming payments; one answer each, in order.
-
-    What was recorded before is looked for before the balances are locked: should another worker record it meanwhile, the
-    unique key refuses this group, which then starts over.
-    """
+async def receive_credits(context: "Context", connection: "Connection", group: Group[Credit]) -> list[Acknowledgement]:
+    """Write a group of incoming payments; one answer each, in order."""
+    writing = await lock_write_group(context, connection, group)
     known = await transfer_store.find_received(
         connection, [(credit.report.end_to_end_id, credit.holder_id) for credit in group]
     )
-    writing = await open_write_group(context, connection, (credit.holder_id for credit in group))
     txids = [credit.report.txid for credit in group if credit.report.txid is not None]
     charges = await charge_store.lock_by_txid(connection, txids) if txids else {}
     answers: list[Acknowledgement] = []
@@ -197,10 +191,10 @@ async def receive_return(context: "Context", report: ReturnReport) -> Acknowledg
 
 
 async def receive_returns(
-    context: "Context", connection: "Connection", group: Sequence[GivenBack]
+    context: "Context", connection: "Connection", group: Group[GivenBack]
 ) -> list[Acknowledgement | None]:
     """Write a group of incoming returns; one answer each, in order."""
-    writing = await open_write_group(context, connection, (given_back.holder_id for given_back in group))
+    writing = await lock_write_group(context, connection, group)
     originals = await transfer_store.lock(connection, [item.report.original_end_to_end_id for item in group], "OUT")
     known = await refund_store.lock(connection, [item.report.return_id for item in group], "IN")
     answers: list[Acknowledgement | None] = []

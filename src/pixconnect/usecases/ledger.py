@@ -1,6 +1,5 @@
 """The holder's money: balance, transactions, deposits."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,8 @@ from pixconnect.domain.ledger import Balance, Transaction
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
-from pixconnect.usecases.write_group import open_write_group
+from pixconnect.usecases.group_commit import Group
+from pixconnect.usecases.write_group import lock_write_group
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -77,10 +77,10 @@ async def deposit(context: "Context", holder_id: int, amount_cents: int) -> Depo
 
 
 async def deposit_all(
-    context: "Context", connection: "Connection", group: Sequence[NewDeposit]
+    context: "Context", connection: "Connection", group: Group[NewDeposit]
 ) -> list[Deposit | errors.PixConnectError]:
     """Write a group of deposits; one outcome each, in order."""
-    writing = await open_write_group(context, connection, (new.holder_id for new in group))
+    writing = await lock_write_group(context, connection, group)
     known = await ledger_store.find_entries(connection, [(new.entry_id, new.holder_id) for new in group])
     outcomes: list[Deposit | errors.PixConnectError] = []
     for new in group:

@@ -24,9 +24,10 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.settlement import return_paid_charge
 from pixconnect.usecases.transfer import check_funds
-from pixconnect.usecases.write_group import WriteGroup, open_write_group
+from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -107,11 +108,10 @@ async def start_refund(context: "Context", caller: Caller, request: RefundReques
 
 
 async def start_refunds(
-    context: "Context", connection: "Connection", group: Sequence[NewRefund]
+    context: "Context", connection: "Connection", group: Group[NewRefund]
 ) -> list[Refund | errors.PixConnectError]:
     """Write a group of refunds; one outcome each, in order."""
-    senders = [new.sent.holder_id for new in group if new.sent is not None]
-    writing = await open_write_group(context, connection, [*(new.holder_id for new in group), *senders])
+    writing = await lock_write_group(context, connection, group, _holders_of)
     books = await _open_books(connection, group)
     known = await refund_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
     outcomes: list[Refund | errors.PixConnectError] = []
@@ -130,6 +130,10 @@ async def start_refunds(
         outcomes.append(refund)
     await writing.write()
     return outcomes
+
+
+def _holders_of(new: NewRefund) -> tuple[int, ...]:
+    return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
 
 async def read_refund_by_id(context: "Context", caller: Caller, refund_id: int) -> Refund:

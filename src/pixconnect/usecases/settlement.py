@@ -28,7 +28,8 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.write_group import WriteGroup, open_write_group
+from pixconnect.usecases.group_commit import Group
+from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
     from pixconnect.domain.charge import Charge
@@ -116,9 +117,9 @@ async def _find_senders(context: "Context", names: Sequence[str]) -> dict[str, i
     return {**senders, **await transfer_store.find_holders(context.pool, others, "OUT")} if others else senders
 
 
-async def write_endings(context: "Context", connection: "Connection", group: Sequence[Ended]) -> list[None]:
+async def write_endings(context: "Context", connection: "Connection", group: Group[Ended]) -> list[None]:
     """Write a group of endings."""
-    writing = await open_write_group(context, connection, (ended.holder_id for ended in group))
+    writing = await lock_write_group(context, connection, group)
     books = await _open_books(connection, group)
     for ended in group:
         if ended.kind == "transfer":

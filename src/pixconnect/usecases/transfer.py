@@ -38,8 +38,9 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.directory import with_key
+from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.payee import Payee, find_payee
-from pixconnect.usecases.write_group import WriteGroup, open_write_group
+from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -52,7 +53,7 @@ _INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
 }
 
 
-class NewTransfer(Struct, frozen=True, kw_only=True):
+class NewTransfer(Struct, kw_only=True):
     """A transfer that may be accepted, with every id made before the first try.
 
     Attributes:
@@ -68,6 +69,7 @@ class NewTransfer(Struct, frozen=True, kw_only=True):
         correlation_id: Joins everything of this payment.
         payer: The holder's account, as a payee of ours sees it.
         patience: How long it may wait to be handed over.
+        may_exist: Whether to look for it first: the client named it, or it was tried before.
     """
 
     holder_id: int
@@ -82,6 +84,7 @@ class NewTransfer(Struct, frozen=True, kw_only=True):
     received_id: int
     end_to_end_id: str
     correlation_id: UUID
+    may_exist: bool
 
 
 async def start_transfer(context: "Context", caller: Caller, request: TransferRequest) -> TransferView:
@@ -126,24 +129,18 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
         end_to_end_id=end_to_end_id,
         correlation_id=context.entropy.uuid4(),
+        may_exist=request.external_id is not None,
     )
     transfer = await context.groups.submit(start_transfers, context, new)
     return await _view(context, transfer)
 
 
 async def start_transfers(
-    context: "Context", connection: "Connection", group: Sequence[NewTransfer]
+    context: "Context", connection: "Connection", group: Group[NewTransfer]
 ) -> list[Transfer | errors.PixConnectError]:
-    """Write a group of transfers; one outcome each, in order.
-
-    Replays are looked for before the balances are locked: whoever inserts the same name meanwhile makes the unique key refuse
-    this group, which then starts over. Only a refusal has to look again, because what it rests on may be the very request that
-    it repeats.
-    """
-    known = await transfer_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
-    holder_ids = [new.holder_id for new in group]
-    payee_ids = [new.payee.holder_id for new in group if new.payee.holder_id is not None]
-    writing = await open_write_group(context, connection, [*holder_ids, *payee_ids])
+    """Write a group of transfers; one outcome each, in order."""
+    writing = await lock_write_group(context, connection, group, _holders_of)
+    known = await _find_known(connection, group)
     charge_ids = [new.payee.charge.id for new in group if new.payee.charge is not None]
     charges = await charge_store.lock(connection, charge_ids)
     spending = _Spending(writing)
@@ -163,21 +160,19 @@ async def start_transfers(
         spending.count(transfer)
         outcomes.append(transfer)
     await writing.write()
-    refused = [new for new, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, errors.RuleBroken)]
-    return await _replay_refused(connection, group, outcomes) if refused else outcomes
+    return outcomes
 
 
-async def _replay_refused(
-    connection: "Connection", group: Sequence[NewTransfer], outcomes: list[Transfer | errors.PixConnectError]
-) -> list[Transfer | errors.PixConnectError]:
-    """The outcomes, with each refusal of what was accepted meanwhile replaced by that."""
-    known = await transfer_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
-    return [
-        _replay(known[name], new.fingerprint)
-        if isinstance(outcome, errors.RuleBroken) and (name := (new.holder_id, new.external_id)) in known
-        else outcome
-        for new, outcome in zip(group, outcomes, strict=True)
-    ]
+def _holders_of(new: NewTransfer) -> tuple[int, ...]:
+    return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
+
+
+async def _find_known(connection: "Connection", group: Sequence[NewTransfer]) -> dict[tuple[int, str], Transfer]:
+    """Those that were made before: named by their clients, or tried before."""
+    wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
+    for new in group:
+        new.may_exist = True  # whatever becomes of this try, the next one has to look
+    return await transfer_store.find_external(connection, wanted) if wanted else {}
 
 
 async def read_transfer_by_id(context: "Context", caller: Caller, transfer_id: int) -> TransferView:

@@ -18,9 +18,10 @@ from pixconnect.domain.transfer import Transfer, announce_transfer
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
 from pixconnect.store.changes import Changes
+from pixconnect.usecases.group_commit import Group, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
@@ -126,21 +127,34 @@ class WriteGroup:
         return self._next_event_id - 1
 
 
-async def open_write_group(
-    context: "Context", connection: "Connection", holder_ids: "Iterable[int]" = ()
+async def open_write_group(context: "Context", connection: "Connection") -> WriteGroup:
+    """Begin a group that moves no money: read the clock and take ids.
+
+    Args:
+        context: Of this process; its clock takes over the offset.
+        connection: With the group's transaction open, and everything locked that the group changes.
+    """
+    offset_us, first_id = await write_group_store.open_group(connection)
+    context.clock.set_offset(timedelta(microseconds=offset_us))
+    return WriteGroup(context.groups, connection, context.clock.now(), first_id, {})
+
+
+async def lock_write_group(
+    context: "Context",
+    connection: "Connection",
+    group: Group[Request],
+    holders_of: "Callable[[Request], Iterable[int]]" = lambda request: (request.holder_id,),
 ) -> WriteGroup:
-    """Begin a group: lock balances in ascending order, then read the clock and take ids.
+    """Begin a group that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
 
     Args:
         context: Of this process; its clock takes over the offset.
         connection: With the group's transaction open.
-        holder_ids: Whose balances the group may change.
+        group: Grows by what else concerns only the balances that are now locked.
+        holders_of: Whose balances a request may change.
     """
-    wanted = sorted(set(holder_ids))
-    if wanted:
-        balances, offset_us, first_id = await ledger_store.lock_balances(connection, wanted)
-    else:
-        balances = {}
-        offset_us, first_id = await write_group_store.open_group(connection)
+    wanted = {holder_id for request in group for holder_id in holders_of(request)}
+    balances, offset_us, first_id = await ledger_store.lock_balances(connection, sorted(wanted))
     context.clock.set_offset(timedelta(microseconds=offset_us))
+    group.admit(lambda request: wanted.issuperset(holders_of(request)))
     return WriteGroup(context.groups, connection, context.clock.now(), first_id, balances)

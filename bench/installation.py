@@ -1,5 +1,6 @@
 """A service of its own to measure: durable, in a home of its own, stopped at the end."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,12 +10,56 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.cli import operating
+from pixconnect.domain.access import SCOPES, IssuedClient
+from pixconnect.usecases import access as access_usecases
+from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases.holder import NewHolder
+
+if TYPE_CHECKING:
+    from pixconnect.usecases.operator import OperatorContext
 
 STARTUP_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+QUIET_TIMEOUT_S = 600
+DEPOSIT_CENTS = 1_000_000_00
+_ONBOARDED_AT_ONCE = 8
+
+
+class Account(Struct, frozen=True, kw_only=True):
+    """A holder to act as.
+
+    Attributes:
+        holder_id: Of the holder.
+        token: An access token with all scopes.
+    """
+
+    holder_id: int
+    token: str
+
+
+class Backlog(Struct, frozen=True, kw_only=True):
+    """What a service has accepted and not finished.
+
+    Attributes:
+        orders_count: Transfers that the rail has not settled.
+        deliveries_count: Webhooks that their receivers have not confirmed.
+    """
+
+    orders_count: int
+    deliveries_count: int
+
+
+NOTHING_LEFT = Backlog(orders_count=0, deliveries_count=0)
 
 
 class Installation:
@@ -32,17 +77,96 @@ class Installation:
         """Where the API answers."""
         return self.sandbox["base_url"]
 
-    def log_in(self) -> str:
-        """An access token of the demonstration's client."""
-        form = urllib.parse.urlencode(
-            {
-                "grant_type": "client_credentials",
-                "client_id": self.sandbox["client_id"],
-                "client_secret": self.sandbox["client_secret"],
-            }
-        ).encode()
-        with urllib.request.urlopen(self.sandbox["auth_url"] + "/v1/iam/users/login", form) as answer:  # noqa: S310
-            return json.load(answer)["data"]["access_token"]
+    def demonstration(self) -> Account:
+        """The holder that is there from the beginning."""
+        token = self._log_in(self.sandbox["client_id"], self.sandbox["client_secret"])
+        return Account(holder_id=int(self.sandbox["holder_id"]), token=token)
+
+    def onboard(self, count: int) -> list[Account]:
+        """New holders, each with money and with a client of its own."""
+        os.environ["PIXCONNECT_HOME"] = str(self.home)  # as for the operator's verbs, whose use cases these are
+        clients = operating.run(lambda context: _make_clients(context, count))
+
+        def open_account(issued: IssuedClient) -> Account:
+            token = self._log_in(issued.client.client_id, issued.client_secret)
+            self.post("/sandbox/v1/deposits", {"amount": DEPOSIT_CENTS}, token)
+            return Account(holder_id=issued.client.holder_id, token=token)
+
+        with ThreadPoolExecutor(_ONBOARDED_AT_ONCE) as threads:
+            return list(threads.map(open_account, clients))
+
+    def add_endpoint(self, account: Account, url: str, *event_types: str) -> int:
+        """A webhook endpoint of a holder's; its id."""
+        body = {"url": url, "secret": "a secret of the benchmark", "event_types": event_types or ["qrcode.pending"]}
+        return int(self.post("/v1/webhook/endpoints", body, account.token)["id"])
+
+    def post(self, path: str, body: object, token: str) -> dict[str, Any]:
+        """``data`` of a success."""
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        return _open(urllib.request.Request(self.base_url + path, json.dumps(body).encode(), headers))  # noqa: S310
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        """One more worker; whoever asks for it ends it."""
+        environment = {**os.environ, "PIXCONNECT_HOME": str(self.home), "PIXCONNECT_LOG_LEVEL": "error"}
+        return subprocess.Popen([sys.executable, "-m", "pixconnect", "work"], env=environment)
+
+    async def connect(self) -> "asyncpg.Connection[asyncpg.Record]":
+        """A connection as the tables' owner, without the limits that the service gives itself."""
+        return await asyncpg.connect(
+            self.running["owner_database_url"], server_settings={"search_path": "pixconnect", "enable_seqscan": "off"}
+        )
+
+    def wait_until_quiet(self) -> float:
+        """Until all that was accepted is done; how long that took, in seconds."""
+        return asyncio.run(self.until_quiet())
+
+    async def until_quiet(self) -> float:
+        """The same, for who waits on a loop."""
+        started_s = time.monotonic()
+        connection = await self.connect()
+        try:
+            async with asyncio.timeout(QUIET_TIMEOUT_S):
+                while await read_backlog(connection) != NOTHING_LEFT:  # noqa: ASYNC110  it is in the database
+                    await asyncio.sleep(0.2)
+        finally:
+            await connection.close()
+        return time.monotonic() - started_s
+
+    def _log_in(self, client_id: str, client_secret: str) -> str:
+        form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+        url = self.sandbox["auth_url"] + "/v1/iam/users/login"
+        return _open(urllib.request.Request(url, urllib.parse.urlencode(form).encode()))["access_token"]  # noqa: S310
+
+
+async def read_backlog(connection: "asyncpg.Connection[asyncpg.Record]") -> Backlog:
+    """What is not finished at this moment."""
+    row = await connection.fetchrow(
+        """select (select count(*) from open_order) as orders_count,
+                  (select count(*) from delivery where status = 'pending') as deliveries_count"""
+    )
+    assert row is not None
+    return Backlog(orders_count=row["orders_count"], deliveries_count=row["deliveries_count"])
+
+
+async def _make_clients(context: "OperatorContext", count: int) -> list[IssuedClient]:
+    issued: list[IssuedClient] = []
+    for number in range(count):
+        new = NewHolder(
+            name=f"Holder {number}",
+            tax_id="52998224725",
+            branch="0001",
+            account_number=f"7{number:06}",
+            city="Sao Paulo",
+            account_type="TRANSACTIONAL",
+        )
+        holder = await holder_usecases.create_holder(context, new)
+        issued.append(await access_usecases.create_client(context, holder.id, "bench", SCOPES))
+    return issued
+
+
+def _open(request: urllib.request.Request) -> dict[str, Any]:
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        return json.load(answer)["data"]
 
 
 @contextmanager
@@ -53,7 +177,7 @@ def installed(home: Path | None = None, **settings: str) -> Iterator[Installatio
         home: An existing home; by default a new one.
         settings: As in the environment.
     """
-    with tempfile.TemporaryDirectory(prefix="pixconnect-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         where = home or Path(folder) / "home"
         environment = {
@@ -61,6 +185,7 @@ def installed(home: Path | None = None, **settings: str) -> Iterator[Installatio
             "PIXCONNECT_HOME": str(where),
             "PORT": "0",
             "PIXCONNECT_LOG_LEVEL": "warning",
+            "PIXCONNECT_TOKEN_LIFETIME_S": "86400",
             **settings,
         }
         started_s = time.monotonic()
@@ -76,59 +201,4 @@ def installed(home: Path | None = None, **settings: str) -> Iterator[Installatio
             yield Installation(where, process, time.monotonic() - started_s)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(10)
-
-
-def cpu_seconds(pid: int) -> dict[str, float]:
-    """CPU seconds of a service's processes so far, by what they are; ended children of theirs included."""
-    found: dict[str, float] = {}
-    for child in descendants(pid):
-        try:
-            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        seconds = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-        kind = kind_of(child)
-        found[kind] = found.get(kind, 0) + seconds
-    return found
-
-
-def resident_mib(pid: int) -> dict[str, float]:
-    """Resident memory of a service's processes; PostgreSQL's shared memory is counted once a process that touched it."""
-    found: dict[str, float] = {}
-    for child in [pid, *descendants(pid)]:
-        try:
-            pss = Path(f"/proc/{child}/smaps_rollup").read_text()
-        except OSError:
-            continue
-        kib = next(int(line.split()[1]) for line in pss.splitlines() if line.startswith("Pss:"))
-        kind = "supervisor" if child == pid else kind_of(child)
-        found[kind] = found.get(kind, 0) + kib / 1024
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process below this one."""
-    found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = path.read_text().split()
-        except OSError:  # it has ended meanwhile
-            continue
-        for child in children:
-            found += [int(child), *descendants(int(child))]
-    return found
-
-
-def kind_of(pid: int) -> str:
-    """Which part of the service a process is."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    for word, kind in {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", "postgres": "postgres"}.items():
-        if word in command:
-            return kind
-    return "other"
-
-
-def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What was used between two readings."""
-    return {name: value - before.get(name, 0.0) for name, value in after.items()}
+            process.wait(STOP_TIMEOUT_S)

@@ -1,62 +1,62 @@
-"""Whole lives, end to end: asked for, settled over the rail, told by webhook and confirmed."""
+"""Whole lives, end to end: asked for, settled over the rail, told by webhook and confirmed.
+
+- ``transfer_life``, ``charge_life``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
+  over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, its approval delivered and
+  confirmed. ``orders_open`` and ``deliveries_due`` are the backlog, looked at every five seconds: where it does not grow, the
+  rate was sustained. ``left_after_s`` is how long the service took to finish all, once the last life had ended.
+- ``confirmed``: transfers at 100 a second at a pace that nothing slows down; milliseconds from the instant at which one was to
+  be posted to the arrival of the webhook that says ``transfer.out.confirmed``, and to the answer to the post (``accepted``).
+  The simulated network takes ``sandbox_latency_ms`` of it.
+
+The generator and the receiver are one process; its CPU by life stands beside the service's.
+"""
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-import aiohttp
-from msgspec import Struct
+import uvloop
+from accepting import CHARGE, TRANSFER, TRANSFER_BODY
+from cpu import CpuMeter
+from figures import Row, percentile, spread_ms
+from http_client import HttpClient
+from installation import Backlog, Installation, installed, read_backlog
+from receiving import HttpReceiver, answer
+
+from pixconnect.config import Settings
 
 if TYPE_CHECKING:
-    from installation import Installation
+    from collections.abc import AsyncIterator
 
-LAST_TOLD_TIMEOUT_S = 30
-
-
-class Seen(Struct, frozen=True, kw_only=True):
-    """What came of a run.
-
-    Attributes:
-        count: Lives that ended with their last webhook.
-        seconds: From the first request to the last webhook.
-        p50_ms: From the first request of a life to its last webhook.
-        p99_ms: The same.
-        webhooks_count: Received in all.
-    """
-
-    count: int
-    seconds: float
-    p50_ms: float
-    p99_ms: float
-    webhooks_count: int
+CONFIRMED_PER_SECOND = 100
+_TOLD = ("qrcode.approved", "transfer.out.processing", "transfer.out.confirmed")
+_TOLD_TIMEOUT_S = 60
+_LOOK_EVERY_S = 5.0
+_WARM_S = 2.0
 
 
 class Run:
-    """One run: a session, a receiver, and who waits for what."""
+    """A caller, a receiver, and who waits for what."""
 
-    def __init__(self, service: "Installation", session: aiohttp.ClientSession) -> None:
-        self.service = service
-        self.session = session
-        self.webhooks_count = 0
+    def __init__(self, service: Installation, client: HttpClient) -> None:
+        self.pix_key = service.sandbox["pix_keys"][0]
+        self.client = client
         self._told: dict[tuple[str, int], asyncio.Future[None]] = {}
-
-    async def post(self, path: str, body: object) -> dict[str, Any]:
-        """``data`` of a success."""
-        async with self.session.post(self.service.base_url + path, json=body) as answer:
-            content = await answer.json()
-            assert content["success"], content
-            return content["data"]
 
     async def told(self, name: str, resource_id: int) -> None:
         """Until an event of this name has come for this resource."""
-        await asyncio.wait_for(self._future(name, resource_id), LAST_TOLD_TIMEOUT_S)
+        async with asyncio.timeout(_TOLD_TIMEOUT_S):
+            await self._future(name, resource_id)
+        del self._told[name, resource_id]
 
-    def hear(self, body: bytes) -> None:
+    def hear(self, _: bytes, body: bytes, transport: asyncio.Transport) -> None:
         """A webhook."""
+        answer(transport)
         event = json.loads(body)
-        self.webhooks_count += 1
         future = self._future(event["name"], event["payload"]["id"])
         if not future.done():
             future.set_result(None)
@@ -70,86 +70,119 @@ Life = Callable[[Run], Awaitable[None]]
 
 async def charge_life(run: Run) -> None:
     """A charge is created, paid from outside, and its approval told."""
-    key = run.service.sandbox["pix_keys"][0]
-    charge = await run.post("/v1/connect/charge", {"amount": 100, "key": key})
-    await run.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
+    charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
+    await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
     await run.told("qrcode.approved", charge["id"])
 
 
 async def transfer_life(run: Run) -> None:
     """A transfer is accepted, handed over, settled, and both its events told."""
-    party = {
-        "account_number": "1001",
-        "account_type": "CHECKING",
-        "branch": "0001",
-        "ispb": "99999004",
-        "name": "Maria Silva",
-        "tax_id": "52998224725",
-    }
-    transfer = await run.post("/v1/connect/transfer/manual", {"amount": 1, "credit_party": party})
+    transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
     await run.told("transfer.out.processing", transfer["id"])
     await run.told("transfer.out.confirmed", transfer["id"])
 
 
-async def drive(service: "Installation", life: Life, seconds: float, workers_count: int) -> Seen:
-    """Live one life after the other, in several at once, for some seconds."""
-    headers = {"Authorization": f"Bearer {service.log_in()}"}
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
-        run = Run(service, session)
-        server = await asyncio.get_running_loop().create_server(lambda: Receiver(run.hear), "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        endpoint = await run.post(
-            "/v1/webhook/endpoints",
-            {
-                "url": f"http://127.0.0.1:{port}/",
-                "secret": "a secret of the benchmark",
-                "event_types": ["qrcode.approved", "transfer.out.processing", "transfer.out.confirmed"],
-            },
-        )
-        took_ms: list[float] = []
+def measure_lives(name: str, life: Life, seconds: float, in_flight: int) -> Iterator[Row]:
+    """As many as possible, one after the other in each of several places."""
+    with installed() as service:
+        yield {"name": name, "in_flight": in_flight, **uvloop.run(_live(service, life, seconds, in_flight))}
+
+
+async def _live(service: Installation, life: Life, seconds: float, in_flight: int) -> Row:
+    took_s: list[float] = []
+    async with _running(service) as run:
+        meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
-        async def live() -> None:
-            while time.monotonic() - started_s < seconds:
-                begun_s = time.monotonic()
+        async def live_on() -> None:
+            while (begun_s := time.monotonic()) - started_s < seconds:
                 await life(run)
-                took_ms.append(1000 * (time.monotonic() - begun_s))
+                took_s.append(time.monotonic() - begun_s)
 
-        await asyncio.gather(*(live() for _ in range(workers_count)))
-        ended_s = time.monotonic()
-        async with session.delete(f"{service.base_url}/v1/webhook/endpoints/{endpoint['id']}"):
-            pass
+        looking = asyncio.create_task(_look(service, seconds))
+        await asyncio.gather(*(live_on() for _ in range(in_flight)))
+        lived_s = time.monotonic() - started_s
+        cost = meter.cost(len(took_s))
+        left_after_s = await service.until_quiet()
+        backlogs = await looking
+    return {
+        "seconds": lived_s,
+        "lives": len(took_s),
+        "per_second": len(took_s) / lived_s,
+        **spread_ms(took_s),
+        "orders_open": [backlog.orders_count for backlog in backlogs],
+        "deliveries_due": [backlog.deliveries_count for backlog in backlogs],
+        "left_after_s": left_after_s,
+        **cost,
+    }
+
+
+async def _look(service: Installation, seconds: float) -> list[Backlog]:
+    """The backlog from time to time."""
+    found: list[Backlog] = []
+    connection = await service.connect()
+    started_s = time.monotonic()
+    while (left_s := started_s + seconds - time.monotonic()) > 0:
+        await asyncio.sleep(min(_LOOK_EVERY_S, left_s))
+        found.append(await read_backlog(connection))
+    await connection.close()
+    return found
+
+
+def measure_confirmed(seconds: float) -> Iterator[Row]:
+    """From post to confirmed."""
+    with installed() as service:
+        yield {"name": "confirmed", **uvloop.run(_confirm(service, seconds))}
+
+
+async def _confirm(service: Installation, seconds: float) -> Row:
+    accepted_s: list[float] = []
+    confirmed_s: list[float] = []
+    async with _running(service) as run:
+        meter = CpuMeter(service.process.pid, generator=os.getpid())
+        started_s = time.monotonic()
+
+        async def confirm(number: int) -> None:
+            wanted_s = started_s + number / CONFIRMED_PER_SECOND
+            await asyncio.sleep(wanted_s - time.monotonic())
+            transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
+            answered_s = time.monotonic()
+            await run.told("transfer.out.confirmed", transfer["id"])
+            if wanted_s >= started_s + _WARM_S:
+                accepted_s.append(answered_s - wanted_s)
+                confirmed_s.append(time.monotonic() - wanted_s)
+
+        count = round((_WARM_S + seconds) * CONFIRMED_PER_SECOND)
+        await asyncio.gather(*(confirm(number) for number in range(count)))
+        cost = meter.cost(count)
+        await service.until_quiet()
+    return {
+        "seconds": seconds,
+        "per_second": CONFIRMED_PER_SECOND,
+        "transfers": len(confirmed_s),
+        "seen_by": "webhook",
+        "sandbox_latency_ms": Settings().sandbox_latency_ms,
+        **spread_ms(confirmed_s),
+        "accepted_p50_ms": 1000 * percentile(accepted_s, 0.5),
+        "accepted_p99_ms": 1000 * percentile(accepted_s, 0.99),
+        **cost,
+    }
+
+
+@asynccontextmanager
+async def _running(service: Installation) -> "AsyncIterator[Run]":
+    account = service.demonstration()
+    client = HttpClient(service.base_url, account.token)
+    run = Run(service, client)
+    server = await asyncio.get_running_loop().create_server(lambda: HttpReceiver(run.hear), "127.0.0.1", 0)
+    endpoint = {
+        "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/",
+        "secret": "a secret of the benchmark",
+        "event_types": _TOLD,
+    }
+    await client.post("/v1/webhook/endpoints", endpoint)
+    try:
+        yield run
+    finally:
+        client.close()
         server.close()
-    took_ms.sort()
-    return Seen(
-        count=len(took_ms),
-        seconds=ended_s - started_s,
-        p50_ms=took_ms[len(took_ms) // 2],
-        p99_ms=took_ms[int(len(took_ms) * 0.99)],
-        webhooks_count=run.webhooks_count,
-    )
-
-
-class Receiver(asyncio.Protocol):
-    """Answers every POST with 200; as little of HTTP as a benchmark's receiver needs."""
-
-    def __init__(self, hear: Callable[[bytes], None]) -> None:
-        self._hear = hear
-        self._read = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A sender is there."""
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """A part of a request, or of several."""
-        self._read += data
-        while (end := self._read.find(b"\r\n\r\n")) >= 0:
-            head = self._read[:end].lower()
-            length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-            if len(self._read) < end + 4 + length:
-                return
-            self._hear(self._read[end + 4 : end + 4 + length])
-            self._read = self._read[end + 4 + length :]
-            self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")  # type: ignore[attr-defined]

@@ -1,11 +1,14 @@
 """Native load: wrk for HTTP, pgbench for what PostgreSQL can do on the same machine at the same time of day."""
 
+import json
 import os
 import re
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,21 +38,20 @@ class Load(Struct, frozen=True, kw_only=True):
     cpu_part: float
 
 
-def wrk(base_url: str, script: str, *, connections: int, seconds: float, **environment: str) -> Load:
-    """Drive the API; every request is the same."""
+def wrk(base_url: str, path: str, body: object, tokens: Sequence[str], *, connections: int, seconds: float) -> Load:
+    """Post the same body again and again, each time as the next of the callers with these access tokens."""
     program = shutil.which("wrk")
     if program is None:
         raise SystemExit("bench: install wrk first (Debian: apt-get install wrk)")
-    command = [
-        program,
-        "-t1",
-        f"-c{connections}",
-        f"-d{round(seconds)}s",
-        "--latency",
-        "-s",
-        str(HERE / script),
-        base_url,
-    ]
+    script = str(HERE / "post.lua")
+    command = [program, "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", script, base_url]
+    with tempfile.NamedTemporaryFile("w", prefix="pixconnect-tokens-") as file:
+        file.write("\n".join(tokens) + "\n")
+        file.flush()
+        return _run_wrk(command, {"TARGET": path, "BODY": json.dumps(body), "TOKENS": file.name}, seconds)
+
+
+def _run_wrk(command: list[str], environment: dict[str, str], seconds: float) -> Load:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

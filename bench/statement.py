@@ -1,13 +1,13 @@
 """How long a statement takes, and how much memory: one of a million lines, in each format.
 
-    .venv/bin/python bench/statement.py [--lines 1000000] [--formats json csv ofx camt053] [--durable]
+``statement_<format>``: ``seconds`` until its last octet, ``peak_mib`` of the process that writes it and ``grown_mib`` since
+before the first, CPU seconds, and the longest time for which it kept other requests waiting (``longest_part_cpu_ms``).
 
-Makes an embedded PostgreSQL of its own in a folder that it removes, and fills one holder's account: transfers in and out, every
-tenth line a refund, numbers and running balances as the service would write them (the schema's triggers check each group). Each
-format is then read in a process of its own through the application, as an HTTP server would, by a reader that throws it away.
+An embedded PostgreSQL with durable settings; one holder's account is filled: transfers in and out, every tenth line a refund,
+numbers and running balances as the service would write them (the schema's triggers check each group). Each format is then read
+in a process of its own through the application, as an HTTP server would, by a reader that throws it away.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -16,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import asyncpg
+from figures import Row
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api import statement as statement_api
@@ -98,7 +100,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
     await connection.close()
 
 
-async def read(login_url: str, form: str, lines_count: int) -> dict[str, Any]:
+async def read(login_url: str, form: str, lines_count: int) -> Row:
     """Read the statement once, as the application answers it."""
     pool = await open_pool(
         login_url, role="pixconnect_service", schema="pixconnect", connections_max=2, name="bench of statements"
@@ -153,7 +155,6 @@ async def read(login_url: str, form: str, lines_count: int) -> dict[str, Any]:
     await pool.close()
     assert lines_found - (form == "csv") == lines_count, lines_found
     return {
-        "format": form,
         "lines": lines_count,
         "seconds": round(time.perf_counter() - started_s, 1),
         "cpu_seconds": round(time.process_time() - started_cpu_s, 1),
@@ -164,43 +165,22 @@ async def read(login_url: str, form: str, lines_count: int) -> dict[str, Any]:
     }
 
 
-async def main() -> None:
-    """Fill, then read in each format."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--formats", nargs="+", default=["json", "csv", "ofx", "camt053"])
-    parser.add_argument(
-        "--durable", action="store_true", help="with the settings of a real service; filling takes longer"
-    )
-    parser.add_argument("--read", nargs=2, metavar=("URL", "FORMAT"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.read:
-        print(json.dumps(await read(*arguments.read, arguments.lines)))
-        return
+def measure_statements(lines_count: int, formats: Sequence[str] = ("json", "csv", "ofx", "camt053")) -> Iterator[Row]:
+    """Fill, then read in each format, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
-        postgres = EmbeddedPostgres(Path(folder), version="18", connections_max=20, durable=arguments.durable)
-        await postgres.start()
-        try:
-            started_s = time.perf_counter()
-            await fill(postgres.owner_url, arguments.lines)
-            print(f"filled in {time.perf_counter() - started_s:.0f} s", flush=True)
-            for form in arguments.formats:
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--lines",
-                    str(arguments.lines),
-                    "--read",
-                    postgres.login_url,
-                    form,
-                ]
-                process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-                answer, _ = await process.communicate()
-                print(answer.decode().strip(), flush=True)
-        finally:
-            await postgres.stop()
+        postgres = EmbeddedPostgres(Path(folder), version="18", connections_max=20)
+        with asyncio.Runner() as runner:
+            runner.run(postgres.start())
+            try:
+                runner.run(fill(postgres.owner_url, lines_count))
+                for form in formats:
+                    command = [sys.executable, __file__, postgres.login_url, form, str(lines_count)]
+                    read_row = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+                    yield {"name": f"statement_{form}", **json.loads(read_row)}
+            finally:
+                runner.run(postgres.stop())
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    print(json.dumps(asyncio.run(read(sys.argv[1], sys.argv[2], int(sys.argv[3])))))

@@ -1,160 +1,81 @@
-"""Kills webhook workers (kill -9) while events are written, and counts what was lost, out of order, and duplicated.
+"""What becomes of webhooks when workers are killed.
 
-Usage::
-
-    python bench/webhook_kills.py --kills 20 --events 10000
-
-An embedded, durable PostgreSQL, two worker processes, one process that receives. Each resource has five events; one of the
-workers is killed again and again, and another is started in its place.
+``kills``: events are written at an even pace, five of each resource, while three workers deliver them to a receiver that takes
+up to 100 ms. Again and again one of two of them is killed (``kill -9``) and another started in its place; the third is the
+service's own. Told are events that were lost, resources whose events came out of order, deliveries that came twice,
+``sent_again_after_max_s`` between those two, and ``delivered_after_max_s`` from the commit of an event to its first arrival.
 """
 
-import argparse
 import asyncio
-import multiprocessing
 import random
-import sys
-import tempfile
-import time
 from collections import defaultdict
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from pathlib import Path
+from collections.abc import Iterator
 
-import uvloop
+from events import Writer, writing
+from figures import Row
+from installation import Account, Installation, installed
+from receiving import Arrivals, receiving
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
-from pixconnect.foundation import migrations
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.pool import connect
-from support import postgres
-from support.webhooks import Received, answer, open_receiver, open_world, start_worker
-
-_EVENTS_OF_RESOURCE = 5
+EVENTS_OF_RESOURCE = 5
+_PAUSES_S = (2.5, 4.5)
+_START_S = 3.0
 
 
-def _receive(pipe: Connection) -> None:
-    """Remembers what came, in order, and takes its time to answer."""
-    arrived: list[tuple[float, int, int]] = []
-
-    async def behave(request: Received, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        event = request.event
-        arrived.append((time.time(), event["payload"]["id"], event["id"]))
-        await asyncio.sleep(random.random() * 0.01)
-        writer.write(answer())
-
-    async def serve() -> None:
-        async with open_receiver(behave) as receiver:
-            pipe.send(receiver.url)
-            while not pipe.poll():  # noqa: ASYNC110  a pipe has no event
-                await asyncio.sleep(0.1)
-            pipe.send(arrived)
-
-    uvloop.run(serve())
+def measure_kills(kills_count: int, events_count: int) -> Iterator[Row]:
+    """Kill while events are written; then wait until all are told."""
+    with receiving() as receivers, installed() as service:
+        account = service.demonstration()
+        service.add_endpoint(account, f"{receivers.urls[0]}/slow")
+        writer = asyncio.run(_write_and_kill(service, account, kills_count, events_count))
+        drained_s = service.wait_until_quiet()
+        yield {
+            "name": "kills",
+            "kills": kills_count,
+            **_judge(writer, receivers.arrivals()),
+            "drained_after_s": drained_s,
+        }
 
 
-def _work(addresses: postgres.Addresses, account_number: str) -> None:
-    set_up_logging("json", "error")
-
-    async def work() -> None:
-        async with open_world(addresses, account_number=account_number) as world:
-            start_worker(world)
-            await asyncio.sleep(3600)
-
-    uvloop.run(work())
-
-
-async def _measure(arguments: argparse.Namespace, home: Path) -> None:
-    server = EmbeddedPostgres(home, version="18", connections_max=100, durable=True)
-    await server.start()
-    connection = await connect(server.owner_url, role=None, schema="pixconnect", name="bench")
-    for schema, package in postgres.SCHEMAS.items():
-        await migrations.migrate(connection, schema, migrations.read_migrations(package))
-    await connection.close()
-    addresses = postgres.Addresses(owner_url=server.owner_url, service_url=server.login_url)
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    receiver = spawn.Process(target=_receive, args=(there,))
-    receiver.start()
-    url = here.recv()
-    accounts = iter(range(2, 10_000))
-
-    def start() -> BaseProcess:
-        process = spawn.Process(target=_work, args=(addresses, str(next(accounts))))
-        process.start()
-        return process
-
-    async with open_world(addresses) as world:
-        await world.add_endpoint(url)
-        workers = [start(), start()]
-        writing = asyncio.create_task(_write(world, arguments.events))
-        killed_at: list[float] = []
-        for _ in range(arguments.kills):
-            await asyncio.sleep(random.uniform(2.5, 4.5))
-            victim = workers.pop(random.randrange(2))
-            victim.kill()
-            killed_at.append(time.time())
-            workers.append(start())
-        made = await writing
-        while (await world.statuses()).get("pending"):  # noqa: ASYNC110  what changes is in the database
-            await asyncio.sleep(0.05)
-        took_s = time.time() - killed_at[-1]
-        rows = await world.fetch("select event_id, started_at from delivery_attempt join delivery on id = delivery_id")
-    for process in workers:
-        process.kill()
-    here.send("stop")
-    _tell(here.recv(), made, killed_at, took_s, len(rows))
-    receiver.join()
-    await server.stop()
+async def _write_and_kill(service: Installation, account: Account, kills_count: int, events_count: int) -> Writer:
+    workers = [service.start_worker(), service.start_worker()]
+    try:
+        await asyncio.sleep(_START_S)
+        async with writing(service) as writer:
+            resources = range(1, events_count // EVENTS_OF_RESOURCE + 1)
+            per_second = events_count / (kills_count * sum(_PAUSES_S) / 2)
+            events = [resource_id for _ in range(EVENTS_OF_RESOURCE) for resource_id in resources]
+            steady = asyncio.create_task(writer.write_steadily([account.holder_id], events, per_second))
+            for _ in range(kills_count):
+                await asyncio.sleep(random.uniform(*_PAUSES_S))
+                victim = workers.pop(random.randrange(len(workers)))
+                victim.kill()
+                victim.wait()
+                workers.append(service.start_worker())
+            await steady
+            return writer
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
 
 
-async def _write(world: object, events_count: int) -> dict[int, float]:
-    """Five events of each resource, spread over the run."""
-    made: dict[int, float] = {}
-    resources = events_count // _EVENTS_OF_RESOURCE
-    for _ in range(_EVENTS_OF_RESOURCE):
-        for start in range(1, resources + 1, 20):
-            for event in await world.announce(list(range(start, min(start + 20, resources + 1)))):
-                made[event.id] = time.time()
-            await asyncio.sleep(0.1)
-    return made
-
-
-def _tell(
-    arrived: list[tuple[float, int, int]],
-    made: dict[int, float],
-    killed_at: list[float],
-    drained_s: float,
-    records: int,
-) -> None:
-    first: dict[int, list[int]] = defaultdict(list)
-    seen: dict[int, float] = {}
-    again_after_s = 0.0
-    for at, resource_id, event_id in arrived:
-        if event_id in seen:
-            again_after_s = max(again_after_s, at - seen[event_id])
+def _judge(writer: Writer, arrivals: Arrivals) -> Row:
+    first_at_s: dict[int, float] = {}
+    last_at_s: dict[int, float] = {}
+    order: dict[int, list[int]] = defaultdict(list)
+    again_after_s = [0.0]
+    for event_id, at_s in zip(arrivals.event_ids, arrivals.at_s, strict=True):
+        if event_id in first_at_s:
+            again_after_s.append(at_s - last_at_s[event_id])
         else:
-            seen[event_id] = at
-            first[resource_id].append(event_id)
-    slowest_s = max(at - made[event_id] for event_id, at in seen.items())
-    print(
-        f"{len(made)} events, {len(killed_at)} kills: lost {len(made.keys() - seen.keys())},"
-        f" out of order {sum(ids != sorted(ids) for ids in first.values())},"
-        f" duplicated {len(arrived) - len(seen)}, sent again after at most {again_after_s:.1f} s,"
-        f" slowest first delivery {slowest_s:.1f} s, records {records}, drained {drained_s:.1f} s after the last kill"
-    )
-
-
-def main() -> None:
-    """Parse arguments and measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--events", type=int, default=10_000)
-    with tempfile.TemporaryDirectory(prefix="pixconnect-kills-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o711)
-        asyncio.run(_measure(parser.parse_args(), Path(folder)))
-
-
-if __name__ == "__main__":
-    main()
+            first_at_s[event_id] = at_s
+            order[writer.resource_ids[event_id]].append(event_id)
+        last_at_s[event_id] = at_s
+    return {
+        "events": len(writer.committed_at_s),
+        "lost": len(writer.committed_at_s.keys() - first_at_s.keys()),
+        "out_of_order": sum(event_ids != sorted(event_ids) for event_ids in order.values()),
+        "duplicated": len(arrivals.event_ids) - len(first_at_s),
+        "sent_again_after_max_s": max(again_after_s),
+        "delivered_after_max_s": max(at_s - writer.committed_at_s[event_id] for event_id, at_s in first_at_s.items()),
+    }

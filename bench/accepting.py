@@ -1,0 +1,124 @@
+"""How many requests a second are accepted, beside what ``pgbench -N`` does on the service's PostgreSQL in the same minutes.
+
+- ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
+- ``create_charge_one_a_group``: the same with groups of one, to show what groups are for;
+- ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections;
+- ``transfer_spread``: the same over many holders, each with a client of its own, 256 connections.
+
+``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
+takes more than 80 % of a core, judge by the CPU a request costs and not by the ratio. ``finished_after_s`` is how long the
+service took after a round to settle and tell what it had accepted; only then the next round begins.
+"""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cpu import CpuMeter
+from figures import Row
+from installation import Account, Installation, installed
+from load import Load, Pgbench, wrk
+
+CHARGE = "/v1/connect/charge"
+TRANSFER = "/v1/connect/transfer/manual"
+TRANSFER_BODY = {
+    "amount": 1,
+    "credit_party": {
+        "account_number": "1001",
+        "account_type": "CHECKING",
+        "branch": "0001",
+        "ispb": "99999004",
+        "name": "Maria Silva",
+        "tax_id": "52998224725",
+    },
+}
+
+
+class Rounds:
+    """``pgbench`` and the service in turn, because shared machines change their speed from minute to minute."""
+
+    def __init__(self, service: Installation, seconds: float, count: int) -> None:
+        self._service = service
+        self._pgbench = Pgbench(service.running["owner_database_url"])
+        self._seconds = seconds
+        self._count = count
+
+    def measure(self, name: str, path: str, body: object, accounts: Sequence[Account], connections: int) -> Row:
+        """Medians of all rounds."""
+        baselines: list[float] = []
+        loads: list[Load] = []
+        costs: list[Row] = []
+        finished_after_s: list[float] = []
+        tokens = [account.token for account in accounts]
+        for _ in range(self._count):
+            baselines.append(self._pgbench.measure(self._seconds))
+            meter = CpuMeter(self._service.process.pid)
+            load = wrk(self._service.base_url, path, body, tokens, connections=connections, seconds=self._seconds)
+            costs.append(meter.cost(max(1, round(load.per_second * self._seconds))))
+            loads.append(load)
+            finished_after_s.append(self._service.wait_until_quiet())
+        ratios = [load.per_second / baseline for load, baseline in zip(loads, baselines, strict=True)]
+        return {
+            "name": name,
+            "seconds": self._seconds,
+            "connections": connections,
+            "holders": len(accounts),
+            "per_second": statistics.median(load.per_second for load in loads),
+            "p50_ms": statistics.median(load.p50_ms for load in loads),
+            "p99_ms": statistics.median(load.p99_ms for load in loads),
+            "errors": sum(load.errors_count for load in loads),
+            "pgbench_per_second": statistics.median(baselines),
+            "ratio": statistics.median(ratios),
+            "ratios": ratios,
+            "cpu_us_each": {
+                kind: statistics.median(cost["cpu_us_each"].get(kind, 0.0) for cost in costs)
+                for kind in costs[0]["cpu_us_each"]
+            },
+            "cpu_us_each_in_all": statistics.median(cost["cpu_us_each_in_all"] for cost in costs),
+            "generator_cpu_of_a_core": statistics.median(load.cpu_part for load in loads),
+            "finished_after_s": statistics.median(finished_after_s),
+        }
+
+
+def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
+    """Charges, among many and alone."""
+    with installed() as service:
+        account, body = service.demonstration(), _charge_body(service)
+        yield Rounds(service, seconds, rounds).measure("create_charge", CHARGE, body, [account], 64)
+        load = wrk(service.base_url, CHARGE, body, [account.token], connections=1, seconds=seconds)
+        yield {
+            "name": "create_charge_alone",
+            "seconds": seconds,
+            "per_second": load.per_second,
+            "p50_ms": load.p50_ms,
+            "p99_ms": load.p99_ms,
+        }
+
+
+def measure_charges_one_a_group(seconds: float, rounds: int) -> Iterator[Row]:
+    """Charges, each in a transaction of its own."""
+    with installed(PIXCONNECT_GROUP_SIZE_MAX="1") as service:
+        yield Rounds(service, seconds, rounds).measure(
+            "create_charge_one_a_group", CHARGE, _charge_body(service), [service.demonstration()], 64
+        )
+
+
+def measure_hot_transfers(seconds: float, rounds: int) -> Iterator[Row]:
+    """Transfers of one holder."""
+    with installed() as service:
+        alternating = Rounds(service, seconds, rounds)
+        for connections in (16, 64, 256):
+            yield alternating.measure(
+                f"transfer_{connections}", TRANSFER, TRANSFER_BODY, [service.demonstration()], connections
+            )
+
+
+def measure_spread_transfers(seconds: float, rounds: int, holders_count: int) -> Iterator[Row]:
+    """Transfers of many holders."""
+    with installed() as service:
+        accounts = service.onboard(holders_count)
+        yield Rounds(service, seconds, rounds).measure("transfer_spread", TRANSFER, TRANSFER_BODY, accounts, 256)
+
+
+def _charge_body(service: Installation) -> dict[str, Any]:
+    return {"amount": 1234, "key": service.sandbox["pix_keys"][0]}

@@ -1,0 +1,91 @@
+"""CPU and memory of a service's processes, by what they are, and of the processes that measure it."""
+
+import os
+from pathlib import Path
+
+from figures import Row
+
+_KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", "postgres": "postgres"}
+
+
+class CpuMeter:
+    """Counts CPU from when it is made.
+
+    Args:
+        service_pid: The supervisor: everything below it is the service's.
+        others: Processes that are no part of it, by what they are called.
+    """
+
+    def __init__(self, service_pid: int, **others: int) -> None:
+        self._service_pid = service_pid
+        self._others = others
+        self._service_s, self._others_s = self._read()
+
+    def used_s(self) -> dict[str, float]:
+        """CPU seconds of the service so far, by kind of process."""
+        service_s, _ = self._read()
+        return {kind: value - self._service_s.get(kind, 0.0) for kind, value in service_s.items()}
+
+    def cost(self, count: int) -> Row:
+        """What each of so many things cost until now, in CPU microseconds; those of others are no part of the sum."""
+        used_s = self.used_s()
+        _, others_s = self._read()
+        row: Row = {
+            "cpu_us_each": {kind: 1e6 * value / count for kind, value in used_s.items()},
+            "cpu_us_each_in_all": 1e6 * sum(used_s.values()) / count,
+        }
+        if others_s:
+            row["others_cpu_us_each"] = {
+                name: 1e6 * (value - self._others_s[name]) / count for name, value in others_s.items()
+            }
+        return row
+
+    def _read(self) -> tuple[dict[str, float], dict[str, float]]:
+        others_s = {name: _cpu_seconds(pid) for name, pid in self._others.items()}
+        service_s: dict[str, float] = {}
+        for child in descendants(self._service_pid):
+            try:
+                kind, used_s = kind_of(child), _cpu_seconds(child)
+            except OSError:  # it has ended meanwhile
+                continue
+            service_s[kind] = service_s.get(kind, 0.0) + used_s
+        return service_s, others_s
+
+
+def _cpu_seconds(pid: int) -> float:
+    """So far, those of its ended children included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> dict[str, float]:
+    """Resident memory of a service's processes; what several of them share is divided among them."""
+    found: dict[str, float] = {}
+    for child in [pid, *descendants(pid)]:
+        try:
+            shares = Path(f"/proc/{child}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        kib = next(int(line.split()[1]) for line in shares.splitlines() if line.startswith("Pss:"))
+        kind = "supervisor" if child == pid else kind_of(child)
+        found[kind] = found.get(kind, 0) + kib / 1024
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below this one."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = path.read_text().split()
+        except OSError:  # it has ended meanwhile
+            continue
+        for child in children:
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+def kind_of(pid: int) -> str:
+    """Which part of the service a process is."""
+    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return next((kind for word, kind in _KINDS.items() if word in command), "other")

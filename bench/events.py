@@ -1,0 +1,81 @@
+"""Events as use cases write them, without the charges that would cause them: so that only their delivery is measured."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+from pixconnect.foundation.notifier import Notifier
+from pixconnect.foundation.pool import open_pool
+from pixconnect.store.changes import Changes
+from support.webhooks import make_event
+
+if TYPE_CHECKING:
+    from installation import Installation
+
+    from pixconnect.foundation.pool import Pool
+
+_TICK_S = 0.01
+
+
+class Writer:
+    """Writes events, each with a delivery for every endpoint of its holder.
+
+    Attributes:
+        committed_at_s: When each was committed, by id, on the machine's monotonic clock.
+        resource_ids: What each is about, by id.
+    """
+
+    def __init__(self, pool: "Pool") -> None:
+        self.committed_at_s: dict[int, float] = {}
+        self.resource_ids: dict[int, int] = {}
+        self._pool = pool
+        self._notifier = Notifier(pool)
+
+    async def write(self, holder_id: int, resource_ids: Sequence[int], due_in_s: float = 0.0) -> None:
+        """Write one event for each of these resources in one transaction, and tell the workers."""
+        changes = Changes()
+        async with self._pool.acquire() as connection, connection.transaction():
+            first_id = await connection.fetchval("select nextval('write_group_id')")
+            due_at = datetime.now(UTC) + timedelta(seconds=due_in_s)
+            for event_id, resource_id in enumerate(resource_ids, start=first_id):
+                changes.add_event(make_event(event_id, holder_id, resource_id, "qrcode.pending", due_at))
+                self.resource_ids[event_id] = resource_id
+            await changes.write(connection)
+        now_s = time.monotonic()
+        self.committed_at_s.update(dict.fromkeys(range(first_id, first_id + len(resource_ids)), now_s))
+        self._notifier.notify()
+
+    async def write_steadily(
+        self, holder_ids: Sequence[int], resource_ids: Iterable[int], events_per_second: float
+    ) -> None:
+        """Write one event for each of these resources, at a pace that nothing slows down: what came late comes together."""
+        started_s, written_count = time.monotonic(), 0
+        waiting = iter(resource_ids)
+        for holder_id in cycle(holder_ids):
+            while (wanted := int((time.monotonic() - started_s) * events_per_second) - written_count) <= 0:  # noqa: ASYNC110
+                await asyncio.sleep(_TICK_S)
+            group = list(islice(waiting, wanted))
+            if not group:
+                return
+            await self.write(holder_id, group)
+            written_count += len(group)
+
+
+@asynccontextmanager
+async def writing(service: "Installation") -> AsyncIterator[Writer]:
+    """Write into a service's database, with the rights that the service has."""
+    pool = await open_pool(
+        service.running["database_url"],
+        role="pixconnect_service",
+        schema="pixconnect",
+        connections_max=4,
+        name="bench of webhooks",
+    )
+    try:
+        yield Writer(pool)
+    finally:
+        await pool.close()

@@ -1,0 +1,66 @@
+"""Rows of figures: how they are summed up, shown, and kept in ``bench/results.json``.
+
+A row has a name. Measuring it again replaces it there and leaves the others; each says on which commit it was measured.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results.json"
+
+Row = dict[str, Any]
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The value that this part of all is not above."""
+    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+
+
+def spread_ms(seconds: Sequence[float]) -> Row:
+    """Half, 99 of 100, and all of these took no longer."""
+    parts = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
+    return {name: 1000 * percentile(seconds, part) for name, part in parts.items()}
+
+
+def show(row: Row) -> None:
+    """Print a row."""
+    print("  ".join(f"{name}={_show(value)}" for name, value in row.items()), flush=True)
+
+
+def keep(row: Row) -> None:
+    """Keep a row, in place of an earlier one of its name."""
+    kept: list[Row] = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    row = {**row, "commit": _commit()}
+    names = [other["name"] for other in kept]
+    if row["name"] in names:
+        kept[names.index(row["name"])] = row
+    else:
+        kept.append(row)
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
+    RESULTS.write_text(json.dumps({"machine": machine, "rows": kept}, indent=1) + "\n")
+
+
+def _commit() -> str:
+    """The commit that was measured, with a plus sign where its program was changed."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=RESULTS.parents[1], capture_output=True, text=True, check=False
+        ).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", "src") else "")
+
+
+def _show(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+    if isinstance(value, dict):
+        return "{" + " ".join(f"{name}:{_show(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + " ".join(map(_show, value)) + "]"
+    return str(value)

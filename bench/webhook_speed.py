@@ -1,0 +1,114 @@
+"""How fast webhooks go out, by one worker: to receivers that do nothing but answer.
+
+- ``deliveries_<receivers>_<plain or tls>``: deliveries a second to one receiver and to 200 (ten holders with twenty endpoints
+  each), over kept connections; all are due at the same instant, and more than can be delivered in the time. CPU microseconds by
+  delivery, of the service by process, and of the receivers beside it.
+- ``first_octet``: milliseconds from an event's commit to its arrival, at 500 events a second at a pace that nothing slows down.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from cpu import CpuMeter
+from events import Writer, writing
+from figures import Row, spread_ms
+from installation import installed
+from receiving import Receivers, receiving
+
+EVENTS_PER_SECOND = 500
+ENDPOINTS_OF_HOLDER = 20
+DELIVERIES_PER_SECOND_MAX = 5000
+_GROUP = 500
+_WRITTEN_PER_SECOND_MIN = 3000
+_WARM_S = 2.0
+
+
+def measure_deliveries(seconds: float) -> Iterator[Row]:
+    """To one receiver and to 200, plain and over TLS."""
+    for receivers_count in (1, 200):
+        for is_tls in (False, True):
+            with tempfile.TemporaryDirectory(prefix="pixconnect-tls-") as folder:
+                Path(folder).chmod(0o711)
+                tls_folder = Path(folder) if is_tls else None
+                with receiving(receivers_count, tls_folder) as receivers:
+                    yield _measure_deliveries(receivers, seconds, tls_folder)
+
+
+def _measure_deliveries(receivers: Receivers, seconds: float, tls_folder: Path | None) -> Row:
+    trusted = {"SSL_CERT_FILE": str(tls_folder / "ca.pem")} if tls_folder else {}
+    with installed(None, **trusted) as service:
+        per_holder = min(ENDPOINTS_OF_HOLDER, len(receivers.urls))
+        accounts = service.onboard(len(receivers.urls) // per_holder)
+        for number, url in enumerate(receivers.urls):
+            service.add_endpoint(accounts[number // per_holder], f"{url}/count")
+        events_count = round(seconds * DELIVERIES_PER_SECOND_MAX / per_holder / len(accounts))
+        due_in_s = 3 + events_count * len(accounts) * per_holder**0.5 / _WRITTEN_PER_SECOND_MIN
+        due_at_s = time.monotonic() + due_in_s
+
+        async def write() -> None:
+            async with writing(service) as writer:
+                for account in accounts:
+                    for first in range(1, events_count + 1, _GROUP):
+                        resource_ids = range(first, min(first + _GROUP, events_count + 1))
+                        await writer.write(account.holder_id, resource_ids, due_at_s - time.monotonic())
+            connection = await service.connect()  # what writing so much left to be done is not to be done meanwhile
+            await connection.execute("vacuum (analyze) event, delivery")
+            await connection.execute("checkpoint")
+            await connection.close()
+
+        asyncio.run(write())
+        deliveries_count = events_count * len(accounts) * per_holder
+        time.sleep(max(0.0, due_at_s - time.monotonic()))
+        meter = CpuMeter(service.process.pid, receivers=receivers.pid)
+        early_count, started_s = receivers.count(), time.monotonic()
+        while time.monotonic() - started_s < seconds and receivers.count() < deliveries_count:
+            time.sleep(0.1)
+        took_s, count = time.monotonic() - started_s, receivers.count() - early_count
+        return {
+            "name": f"deliveries_{len(receivers.urls)}_{'tls' if tls_folder else 'plain'}",
+            "seconds": took_s,
+            "deliveries": count,
+            "per_second": count / took_s,
+            **meter.cost(count),
+        }
+
+
+def measure_first_octet(seconds: float) -> Iterator[Row]:
+    """From commit to arrival."""
+    with receiving() as receivers, installed() as service:
+        account = service.demonstration()
+        service.add_endpoint(account, f"{receivers.urls[0]}/count")
+        meter = CpuMeter(service.process.pid, receivers=receivers.pid)
+
+        async def write() -> Writer:
+            async with writing(service) as writer:
+                resource_ids = range(1, round((seconds + _WARM_S) * EVENTS_PER_SECOND) + 1)
+                await writer.write_steadily([account.holder_id], resource_ids, EVENTS_PER_SECOND)
+                return writer
+
+        writer = asyncio.run(write())
+        service.wait_until_quiet()
+        cost = meter.cost(len(writer.committed_at_s))
+        lags_s = lags_since_commit_s(writer, receivers)
+        assert len(lags_s) == len(writer.committed_at_s)
+        yield {
+            "name": "first_octet",
+            "seconds": seconds,
+            "events_per_second": EVENTS_PER_SECOND,
+            "events": len(lags_s),
+            **spread_ms(lags_s[round(_WARM_S * EVENTS_PER_SECOND) :]),
+            **cost,
+        }
+
+
+def lags_since_commit_s(writer: Writer, receivers: Receivers) -> list[float]:
+    """How long each delivery took from its event's commit, in the order of arrival."""
+    arrivals = receivers.arrivals()
+    return [
+        at_s - writer.committed_at_s[event_id]
+        for event_id, at_s in zip(arrivals.event_ids, arrivals.at_s, strict=True)
+        if event_id in writer.committed_at_s
+    ]

@@ -130,6 +130,18 @@ RULES: Final = {
         )
         select holder_id, kind, status, hour from counted group by 1, 2, 3, 4 having sum(change) <> 0
     """,
+    "totals of events and deliveries are what a count says": """
+        with counted as (
+            select 'event' as kind, holder_id as owner_id, 'made' as status, date_trunc('hour', created_at, 'UTC') as hour,
+                1 as change from event
+            union all select 'delivery', endpoint_id, 'made', date_trunc('hour', created_at, 'UTC'), 1 from delivery
+            union all select 'delivery', endpoint_id, status, date_trunc('hour', created_at, 'UTC'), 1 from delivery
+            where status <> 'pending'
+            union all select kind, owner_id, status, hour, -count from webhook_tally
+            union all select kind, owner_id, status, hour, -change from webhook_tally_change
+        )
+        select kind, owner_id, status, hour from counted group by 1, 2, 3, 4 having sum(change) <> 0
+    """,
 }
 
 

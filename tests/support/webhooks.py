@@ -23,6 +23,7 @@ from pixconnect.usecases import webhook
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.groups import GroupCommits
 from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
 from support import identity, postgres
@@ -88,7 +89,7 @@ class Receiver:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def wait_for(self, count: int, seconds: float = 10) -> list[Received]:
+    async def wait_for(self, count: int, seconds: float = 60) -> list[Received]:
         """Wait until this many requests have come."""
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(lambda: len(self.received) >= count)
@@ -178,6 +179,13 @@ class World(Struct, kw_only=True):
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.context.pool.fetch(query, *arguments)
 
+    async def execute_as_owner(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.addresses.owner_url, server_settings={"search_path": "pixconnect"})
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
     async def statuses(self) -> dict[str, int]:
         """How many deliveries there are of each status."""
         rows = await self.fetch("select status, count(*) from delivery group by status")
@@ -217,7 +225,9 @@ async def open_world(
     async with AsyncExitStack() as stack:
         real = clock or SystemClock()
         context = await stack.enter_async_context(identity.open_context(database.service_url, real))
-        http = await stack.enter_async_context(open_http(lookup, **limits))
+        # Patient: a machine that stands still for a while makes no attempt fail, and none come twice.
+        patient = {"connect_s": 60.0, "exchange_s": 60.0} | limits
+        http = await stack.enter_async_context(open_http(lookup, **patient))
         wakers: list[Callable[[], None]] = []
 
         def wake_workers() -> None:
@@ -262,7 +272,9 @@ class RunningWorker(Struct, kw_only=True):
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-def start_worker(world: World, limits: QueueLimits | None = None) -> RunningWorker:
+def start_worker(
+    world: World, limits: QueueLimits | None = None, attempt_log: AttemptLog | None = None
+) -> RunningWorker:
     context = world.context
 
     async def open_connection() -> "asyncpg.Connection[asyncpg.Record]":
@@ -271,7 +283,9 @@ def start_worker(world: World, limits: QueueLimits | None = None) -> RunningWork
         )
 
     leases = SlotLeases(open_connection, context.clock)
-    delivery = DeliveryWorker(context, leases, limits or QueueLimits())
+    delivery = DeliveryWorker(
+        context, leases, limits or QueueLimits(), attempt_log or AttemptLog(context.clock, is_on=False)
+    )
     world.wakers.append(delivery.wake)
     tasks = [asyncio.create_task(delivery.run()), asyncio.create_task(leases.run())]
     return RunningWorker(leases=leases, delivery=delivery, tasks=tasks)
@@ -286,7 +300,7 @@ async def running_worker(world: World, limits: QueueLimits | None = None) -> Asy
         await worker.stop()
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     """Wait until something has become so."""
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110  what changes is in the database

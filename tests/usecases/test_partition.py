@@ -6,8 +6,11 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from pixconnect.domain.listing import Span
+from pixconnect.foundation import pool
 from pixconnect.store import partition as partition_store
 from pixconnect.store.partition import DELIVERY, DELIVERY_ATTEMPT, EVENT, PartitionedTable
+from pixconnect.usecases import housekeeping, webhook
 from pixconnect.usecases.partition import keep_partitions
 from support import postgres
 from support.webhooks import World, open_receiver, open_world, running_worker
@@ -16,7 +19,9 @@ RETENTION = timedelta(days=90)
 
 
 @pytest.fixture
-async def world(database: postgres.Addresses) -> AsyncIterator[World]:
+async def world(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    # Some of these tests keep a transaction open while they do something else.
+    monkeypatch.setattr(pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
     async with open_world(database) as opened:
         yield opened
 
@@ -25,14 +30,6 @@ async def keep(world: World, days_later: float = 0) -> None:
     connection = await asyncpg.connect(world.addresses.owner_url, server_settings={"search_path": "pixconnect"})
     try:
         await keep_partitions(connection, RETENTION, world.context.clock.real_now() + timedelta(days=days_later))
-    finally:
-        await connection.close()
-
-
-async def execute_as_owner(world: World, statement: str) -> None:
-    connection = await asyncpg.connect(world.addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
-        await connection.execute(statement)
     finally:
         await connection.close()
 
@@ -61,7 +58,7 @@ async def test_two_empty_partitions_are_kept_ahead(world: World) -> None:
 
 async def test_a_new_partition_has_the_indexes_and_serves_the_service(world: World) -> None:
     await keep(world)
-    await execute_as_owner(world, f"select setval('delivery_id', {DELIVERY.span + 5})")
+    await world.execute_as_owner(f"select setval('delivery_id', {DELIVERY.span + 5})")
     async with open_receiver() as receiver, running_worker(world):
         await world.add_endpoint(receiver.url)
         await world.announce([1])
@@ -101,7 +98,7 @@ async def test_a_partition_whose_last_row_is_old_is_dropped(world: World) -> Non
     await world.add_endpoint("http://127.0.0.1:9/")
     await world.announce([1])
     await keep(world, days_later=10)
-    await execute_as_owner(world, "update delivery set created_at = created_at - interval '100 days'")
+    await world.execute_as_owner("update delivery set created_at = created_at - interval '100 days'")
     await world.announce([2])
     await keep(world)
     rows = await world.fetch("select id from delivery")
@@ -131,9 +128,55 @@ async def test_a_detachment_that_was_cut_off_is_finished(world: World, database:
     owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
     async with world.context.pool.acquire() as connection, connection.transaction():
         await connection.fetch("select from delivery")
-        await owner.execute("set statement_timeout = 200")
+        await owner.execute("set statement_timeout = 3000")
         with pytest.raises(asyncpg.QueryCanceledError):
             await owner.execute("alter table delivery detach partition delivery_1 concurrently")
     await owner.close()
     await keep(world)
     assert (1, DELIVERY.span) not in await bounds(world, DELIVERY)
+
+
+async def test_what_is_dropped_is_counted_no_more(world: World) -> None:
+    endpoint = await world.add_endpoint("http://127.0.0.1:9/")
+    await world.announce([1, 2, 3])
+    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id = 1")
+    await keep(world, days_later=10)
+    await housekeeping.fold_tallies(world.context)
+    await world.execute_as_owner("update delivery set created_at = created_at - interval '100 days'")
+    await world.announce([4])
+    await keep(world)
+    totals = {
+        status: (await webhook.list_deliveries(world.context, world.caller, endpoint.id, status, Span())).total_count
+        for status in (None, "pending", "failed")
+    }
+    assert totals == {None: 1, "pending": 1, "failed": 0}
+    assert (await webhook.list_events(world.context, world.caller, Span())).total_count == 4
+    await keep(world, days_later=91)
+    await housekeeping.fold_tallies(world.context)
+    await world.announce([5])
+    await keep(world)
+    assert (await webhook.list_events(world.context, world.caller, Span())).total_count == 1
+
+
+async def test_a_partition_that_was_detached_and_not_dropped_is_dropped_and_counted_no_more(world: World) -> None:
+    await world.add_endpoint("http://127.0.0.1:9/")
+    await world.announce([1])
+    await keep(world)
+    await world.execute_as_owner("alter table event detach partition event_1 concurrently")
+    await keep(world)
+    assert await world.fetch("select from pg_class where relname = 'event_1'") == []
+    assert (await webhook.list_events(world.context, world.caller, Span())).total_count == 0
+
+
+async def test_an_installation_where_nothing_happened_for_longer_than_events_are_kept_can_be_written_to(
+    world: World,
+) -> None:
+    await world.add_endpoint("http://127.0.0.1:9/")
+    for table in (EVENT, DELIVERY):  # near the end of the first partition, from where ids are not skipped
+        await world.execute_as_owner(f"select setval('{table.sequence}', {table.span - 1_000_000})")
+    await world.announce([1])
+    for days_later in (91, 200, 400):
+        await keep(world, days_later)
+    await world.announce([2])
+    rows = await world.fetch("select resource_id from event join delivery using (resource_id)")
+    assert [row["resource_id"] for row in rows] == [1, 2]

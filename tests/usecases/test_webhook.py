@@ -1,8 +1,9 @@
 """What the owner of endpoints can do with them, with their deliveries, and with the events."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 import pytest
 from msgspec import structs
@@ -10,7 +11,8 @@ from msgspec import structs
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.listing import Span
-from pixconnect.domain.webhook import EndpointChange, EndpointRequest
+from pixconnect.domain.webhook import RETRY_WAITS, Endpoint, EndpointChange, EndpointRequest
+from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import delivery, webhook
 from support import identity, postgres
 from support.webhooks import SECRET, World, answering, eventually, open_receiver, open_world, running_worker
@@ -190,17 +192,17 @@ async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(world:
     assert [attempt.number for attempt in found.attempts] == [1, 2]
     assert found.endpoint_id == endpoint.id
     assert found.due_at is not None
-    assert found.due_at - found.attempts[1].started_at < timedelta(seconds=7)
+    assert found.due_at - found.attempts[1].started_at < RETRY_WAITS[1]
 
 
 async def test_redelivery_of_a_pending_one_tries_now(world: World) -> None:
-    async with open_receiver(answering(500)) as receiver, running_worker(world):
+    async with open_receiver(answering(503, b"", Retry_After="900")) as receiver, running_worker(world):
         await world.add_endpoint(receiver.url)
         await world.announce([1])
         await eventually(lambda: _attempts(world, 1))
         (row,) = await world.fetch("select id from delivery")
         await webhook.redeliver(world.context, world.caller, row["id"])
-        await receiver.wait_for(2, seconds=3)
+        await receiver.wait_for(2)
 
 
 async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_call(world: World) -> None:
@@ -241,6 +243,51 @@ async def test_replay_to_an_endpoint_that_is_not_active_waits(world: World) -> N
         await receiver.wait_for(1)
 
 
+async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_much_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "_BATCH_MAX", 3)
+    endpoint = await world.add_endpoint(URL)
+    await world.announce([1, 1, 2, 3, 3, 3, 4, 5, 6, 7])
+    await world.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
+    await world.context.pool.execute("update delivery set due_at = due_at + interval '2 days' where resource_id = 7")
+    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where resource_id = 6")
+    await _change(world, endpoint.id, "inactive")
+    resumed = await _change(world, endpoint.id, "active")
+    assert await _dated_before(world, resumed.modified_at) == 5  # one batch is done at once
+    assert await webhook.finish_resuming(world.context) == 2
+    assert await _dated_before(world, resumed.modified_at) == 0
+    assert await world.fetch("select due_at from delivery where due_at > $1", world.context.clock.now())
+    assert await webhook.finish_resuming(world.context) == 0
+    (row,) = await world.fetch("select status, failures_count, due_at from delivery where resource_id = 6")
+    assert tuple(row) == ("failed", 0, None)
+
+
+async def test_resuming_is_finished_by_whoever_keeps_house_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody began and died; two others go on at once."""
+    monkeypatch.setattr(webhook, "_BATCH_MAX", 2)
+    endpoints = [await world.add_endpoint(URL) for _ in range(2)]
+    await world.announce(list(range(1, 8)))
+    await world.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
+    for endpoint in endpoints:
+        await _change(world, endpoint.id, "inactive")
+        resumed = await _change(world, endpoint.id, "active")
+    died = webhook_store.find_resumed(world.context.pool, 9)
+    assert [endpoint_id for endpoint_id, _ in await died] == [endpoint.id for endpoint in endpoints]
+    await asyncio.gather(*(webhook.finish_resuming(world.context) for _ in range(2)))
+    assert await _dated_before(world, resumed.modified_at - timedelta(hours=1)) == 0
+    assert await webhook_store.find_resumed(world.context.pool, 9) == []
+
+
+async def test_what_was_resumed_twice_is_forgotten_only_for_the_second_time(world: World) -> None:
+    endpoint = await world.add_endpoint(URL)
+    first, second = world.context.clock.now(), world.context.clock.now() + timedelta(seconds=1)
+    async with world.context.pool.acquire() as connection:
+        await webhook_store.set_resumed(connection, endpoint.id, second)
+        await webhook_store.forget_resumed(connection, endpoint.id, first)
+        assert await webhook_store.find_resumed(connection, 9) == [(endpoint.id, second)]
+
+
 async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(world: World) -> None:
     await world.add_endpoint(URL)
     await world.announce([1])
@@ -252,6 +299,15 @@ async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(world: Worl
         await delivery.move_back(connection, now, day)
     rows = await world.fetch("select due_at <= $1 as is_due from delivery", now)
     assert [row["is_due"] for row in rows] == [True, True]
+
+
+async def _change(world: World, endpoint_id: int, status: Literal["active", "inactive"]) -> Endpoint:
+    return await webhook.change_endpoint(world.context, world.caller, endpoint_id, EndpointChange(status=status))
+
+
+async def _dated_before(world: World, instant: datetime) -> int:
+    """How many deliveries wait since before an instant."""
+    return len(await world.fetch("select from delivery where status = 'pending' and due_at < $1", instant))
 
 
 async def _are(world: World, **expected: int) -> bool:

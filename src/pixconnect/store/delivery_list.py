@@ -9,6 +9,9 @@ import asyncpg
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.webhook import Attempt, Delivery, DeliveryStatus, Endpoint
+from pixconnect.store import listing as listing_store
+from pixconnect.store import webhook_tally
+from pixconnect.store.listing import Source
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
@@ -61,30 +64,25 @@ async def find(connection: "Connection | Pool", holder_id: int, delivery_id: int
     return found[0] if found else None
 
 
-_FROM: Final[LiteralString] = """
-    from delivery where endpoint_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
-        and created_at <= coalesce($3, 'infinity'::timestamptz)
-"""
-_STATUSES: Final[dict[DeliveryStatus | None, LiteralString]] = {
-    None: "",
-    "pending": "and status = 'pending'",
-    "delivered": "and status = 'delivered'",
-    "failed": "and status = 'failed'",
-}
+def _list_of(status: DeliveryStatus | None) -> Source:
+    # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
+    in_status: LiteralString = "" if status is None else f"and status = '{status}'"
+    where: LiteralString = f"from delivery where endpoint_id = $1 and created_at between $2 and $3 {in_status}"
+    return Source(
+        hours=webhook_tally.read_hours("delivery", status or "made"),
+        page=f"select {_COLUMNS} {where} order by created_at desc, id desc offset $4 limit $5",
+        count=f"select count(*) {where}",
+    )
+
+
+_STATUSES: Final[tuple[DeliveryStatus | None, ...]] = (None, "pending", "delivered", "failed")
+_LISTS: Final = {status: _list_of(status) for status in _STATUSES}
 
 
 async def read_page(pool: "Pool", endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
-    """One page of an endpoint's deliveries, and how many there are."""
-    source: LiteralString = f"{_FROM} {_STATUSES[status]}"
-    bounds = (endpoint_id, span.initial_at, span.final_at)
+    """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        total_count = await connection.fetchval(f"select count(*) {source}", *bounds)
-        rows = await connection.fetch(
-            f"select {_COLUMNS} {source} order by created_at desc, id desc offset $4 limit $5",
-            *bounds,
-            (span.page - 1) * span.page_size,
-            span.page_size,
-        )
+        rows, total_count = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
         return Page(items=await _with_attempts(connection, rows), total_count=total_count)
 
 
@@ -132,16 +130,49 @@ async def redeliver_unacknowledged(
 
 
 _RESUME: Final[LiteralString] = """
-    update delivery set due_at = $2, modified_at = $2 where (id, holder_id) in (
-        select id, holder_id from delivery where endpoint_id = $1 and status = 'pending' and due_at <= $2
-        order by id limit $3 for no key update
+    with chosen as (
+        select id, holder_id, resource_id, event_id from delivery
+        where endpoint_id = $1 and status = 'pending' and due_at < $2 and (resource_id, event_id, id) > ($4, $5, $6)
+        order by resource_id, event_id, id limit $7
+    ),
+    locked as (
+        select delivery.id, delivery.holder_id from delivery join chosen using (id, holder_id)
+        where delivery.status = 'pending' order by delivery.id for no key update of delivery
+    ),
+    dated as (
+        update delivery set due_at = $3, modified_at = $3 from locked
+        where delivery.id = locked.id and delivery.holder_id = locked.holder_id
     )
+    select resource_id, event_id, id from chosen order by resource_id, event_id, id offset $7::integer - 1
 """
 
+BacklogPlace = tuple[int, int, int]
+"""How far what is pending for an endpoint was walked through: a resource's, an event's and a delivery's id."""
 
-async def resume(connection: "Connection", endpoint_id: int, now: datetime, count_max: int) -> None:
-    """Date what waited for an endpoint to now, so that workers find it in front of them rather than behind."""
-    await connection.execute(_RESUME, endpoint_id, now, count_max)
+
+async def resume(
+    connection: "Connection | Pool",
+    endpoint_id: int,
+    resumed_at: datetime,
+    now: datetime,
+    after: BacklogPlace,
+    count_max: int,
+) -> BacklogPlace | None:
+    """Date what waited for an endpoint to now, some at a time, so that workers find it in front of them rather than behind.
+
+    Args:
+        connection: Connections, or one of them.
+        endpoint_id: Which one.
+        resumed_at: What was due before then waited.
+        now: Service time.
+        after: Where the last batch ended.
+        count_max: How many at most.
+
+    Returns:
+        Where to go on; ``None`` at the end.
+    """
+    row = await connection.fetchrow(_RESUME, endpoint_id, resumed_at, now, *after, count_max)
+    return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 
 
 _REPLAY: Final[LiteralString] = """
@@ -182,24 +213,20 @@ async def replay(
     return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)
 
 
-_EVENTS: Final[LiteralString] = """
-    from event where holder_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
-        and created_at <= coalesce($3, 'infinity'::timestamptz)
-"""
+_EVENTS: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"
+_LIST_OF_EVENTS: Final = Source(
+    hours=webhook_tally.read_hours("event", "made"),
+    page=f"""
+        select id, holder_id, name, resource, resource_id, slot, body, created_at {_EVENTS}
+        order by created_at desc, id desc offset $4 limit $5
+    """,
+    count=f"select count(*) {_EVENTS}",
+)
 
 
 async def read_events(pool: "Pool", holder_id: int, span: Span) -> Page[Event]:
     """One page of a holder's events, and how many there are."""
-    bounds = (holder_id, span.initial_at, span.final_at)
-    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        total_count = await connection.fetchval(f"select count(*) {_EVENTS}", *bounds)
-        rows = await connection.fetch(
-            f"select id, holder_id, name, resource, resource_id, slot, body, created_at {_EVENTS}"
-            " order by created_at desc, id desc offset $4 limit $5",
-            *bounds,
-            (span.page - 1) * span.page_size,
-            span.page_size,
-        )
+    rows, total_count = await listing_store.read_page(pool, _LIST_OF_EVENTS, holder_id, None, span)
     return Page(items=[_event(row) for row in rows], total_count=total_count)
 
 

@@ -4,7 +4,6 @@ All of it needs the tables' owner, and none of it keeps anybody waiting: a parti
 detached concurrently before it is dropped. For the latter no transaction may be open, and one that was cut off is finished.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
@@ -21,20 +20,30 @@ class PartitionedTable(Struct, frozen=True, kw_only=True):
         name: Of the table.
         id_column: What its rows are parted by.
         time_column: When a row was made.
+        sequence: Where its ids come from.
         span: Ids of one partition.
     """
 
     name: LiteralString
     id_column: LiteralString
     time_column: LiteralString
+    sequence: LiteralString
     span: int
 
 
-EVENT: Final = PartitionedTable(name="event", id_column="id", time_column="created_at", span=1 << 34)
+EVENT: Final = PartitionedTable(
+    name="event", id_column="id", time_column="created_at", sequence="write_group_id", span=1 << 34
+)
 """A write group takes a block of 2048 ids, however few events it has."""
-DELIVERY: Final = PartitionedTable(name="delivery", id_column="id", time_column="created_at", span=1 << 24)
+DELIVERY: Final = PartitionedTable(
+    name="delivery", id_column="id", time_column="created_at", sequence="delivery_id", span=1 << 24
+)
 DELIVERY_ATTEMPT: Final = PartitionedTable(
-    name="delivery_attempt", id_column="delivery_id", time_column="started_at", span=1 << 24
+    name="delivery_attempt",
+    id_column="delivery_id",
+    time_column="started_at",
+    sequence="delivery_id",
+    span=1 << 24,
 )
 TABLES: Final = (EVENT, DELIVERY, DELIVERY_ATTEMPT)
 
@@ -110,23 +119,60 @@ async def add(connection: "Connection", table: PartitionedTable, first_id: int) 
         )
 
 
-async def drop(connection: "Connection", table: PartitionedTable, partitions: Sequence[Partition]) -> None:
-    """Drop partitions without making anybody wait; called with no transaction open."""
-    for partition in partitions:
-        way = "finalize" if partition.is_detaching else "concurrently"
-        await connection.execute(f"alter table {table.name} detach partition {partition.name} {way}")
-        await connection.execute(f"drop table {partition.name}")
+async def detach(connection: "Connection", table: PartitionedTable, partition: Partition) -> None:
+    """Take a partition out of its table without making anybody wait; called with no transaction open."""
+    way = "finalize" if partition.is_detaching else "concurrently"
+    await connection.execute(f"alter table {table.name} detach partition {partition.name} {way}")
 
 
-_READ_DELIVERY_ID: Final[LiteralString] = "select last_value from delivery_id"
-_SKIP_DELIVERY_IDS: Final[LiteralString] = "select setval('delivery_id', $1, false)"
+_LIST_DETACHED: Final[LiteralString] = r"""
+    select relname from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and not relispartition
+        and relname ~ ('^' || $1::text || '_\d+$')
+    order by oid
+"""
 
 
-async def read_delivery_id(connection: "Connection") -> int:
-    """The last id that a delivery got."""
-    return await connection.fetchval(_READ_DELIVERY_ID)
+async def list_detached(connection: "Connection", table: PartitionedTable) -> list[str]:
+    """Names of partitions that were detached and not dropped yet."""
+    return [row["relname"] for row in await connection.fetch(_LIST_DETACHED, table.name)]
 
 
-async def skip_delivery_ids(connection: "Connection", first_id: int) -> None:
-    """Give the next delivery this id; it must be far ahead of those that are given out now."""
-    await connection.execute(_SKIP_DELIVERY_IDS, first_id)
+_NOTE_DROPPED: Final[dict[str, LiteralString]] = {
+    "event": """
+        insert into webhook_tally_change (kind, owner_id, status, hour, change)
+        select 'event', holder_id, 'made', date_trunc('hour', created_at, 'UTC'), -count(*) from {name} group by holder_id, 4
+    """,
+    "delivery": """
+        insert into webhook_tally_change (kind, owner_id, status, hour, change)
+        select 'delivery', endpoint_id, word, hour, -sum(count) from (
+            select endpoint_id, status, date_trunc('hour', created_at, 'UTC') as hour, count(*) as count from {name}
+            group by 1, 2, 3
+        ) as dropped
+        cross join lateral (values ('made'), (nullif(status, 'pending'))) as counted (word)
+        where word is not null group by 1, 2, 3, 4
+    """,
+}
+_FORGET_EMPTY_HOURS: Final[LiteralString] = "delete from webhook_tally where count = 0"
+
+
+async def drop(connection: "Connection", table: PartitionedTable, name: str) -> None:
+    """Drop a partition that was detached, and count what was in it no more."""
+    async with connection.transaction():
+        if table.name in _NOTE_DROPPED:
+            await connection.execute(_NOTE_DROPPED[table.name].format(name=name))
+            await connection.execute(_FORGET_EMPTY_HOURS)
+        await connection.execute(f"drop table {name}")
+
+
+async def read_last_id(connection: "Connection", table: PartitionedTable) -> int:
+    """The last id, or the first of the last block of ids, that was given out."""
+    return await connection.fetchval(f"select last_value from {table.sequence}")
+
+
+_SKIP_IDS: Final[LiteralString] = "select setval($1::text::regclass, $2, false)"
+
+
+async def skip_ids(connection: "Connection", table: PartitionedTable, first_id: int) -> None:
+    """Give out this id next; it must be far ahead of those that are given out now."""
+    await connection.execute(_SKIP_IDS, table.sequence, first_id)

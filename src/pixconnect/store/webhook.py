@@ -1,6 +1,7 @@
 """Webhook endpoints at rest."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
@@ -145,6 +146,34 @@ async def update(connection: "Connection", endpoint: Endpoint) -> None:
         endpoint.first_failure_at,
         endpoint.modified_at,
     )
+
+
+_SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"
+
+
+async def set_resumed(connection: "Connection", endpoint_id: int, resumed_at: datetime) -> None:
+    """Note that what waited for an endpoint must be dated anew."""
+    await connection.execute(_SET_RESUMED, endpoint_id, resumed_at)
+
+
+_FIND_RESUMED: Final[LiteralString] = """
+    select id, resumed_at from webhook_endpoint where resumed_at is not null order by id limit $1
+"""
+
+
+async def find_resumed(connection: "Connection | Pool", count_max: int) -> list[tuple[int, datetime]]:
+    """Endpoints for which not everything that waited is dated anew, and since when."""
+    return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
+
+
+_FORGET_RESUMED: Final[LiteralString] = """
+    update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
+"""
+
+
+async def forget_resumed(connection: "Connection | Pool", endpoint_id: int, resumed_at: datetime) -> None:
+    """Note that all of it is, unless the endpoint was resumed once more."""
+    await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
 
 
 _DELETE: Final[LiteralString] = "delete from webhook_endpoint where id = $1 and holder_id = $2"

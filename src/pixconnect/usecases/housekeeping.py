@@ -4,15 +4,17 @@ from typing import TYPE_CHECKING, Final
 
 from pixconnect.store import housekeeping as housekeeping_store
 from pixconnect.store import tally as tally_store
+from pixconnect.store import webhook_tally as webhook_tally_store
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
 
-_NOTES_MAX: Final = 20_000
+NOTES_MAX: Final = 20_000
+"""Notes of one kind that one transaction takes up."""
 
 
 async def fold_tallies(context: "Context") -> int:
-    """Add up what write groups have noted for the totals of lists.
+    """Add up what was noted for the totals of lists.
 
     Returns:
         How many notes were taken up; 0 also when another process is at it.
@@ -20,4 +22,5 @@ async def fold_tallies(context: "Context") -> int:
     async with context.pool.acquire() as connection, connection.transaction():
         if not await housekeeping_store.try_lock(connection):
             return 0
-        return await tally_store.fold(connection, _NOTES_MAX)
+        counts = [await store.fold(connection, NOTES_MAX) for store in (tally_store, webhook_tally_store)]
+        return sum(counts)

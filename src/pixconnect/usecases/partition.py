@@ -1,7 +1,8 @@
 """Keeps the partitions of events and deliveries: some ahead, none that is old.
 
 Real time, whatever the sandbox clock says. A delivery's and its attempts' partitions have the same bounds, and a new one is
-begun when the present one has taken a tenth of the retention, so that what is kept too long is not much.
+begun when the present one has taken a tenth of the retention, so that what is kept too long is not much. The one that is being
+filled stays, however long nothing has happened: nothing more could be written without it.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pixconnect.store import partition as partition_store
-from pixconnect.store.partition import DELIVERY, TABLES, PartitionedTable
+from pixconnect.store.partition import DELIVERY, EVENT, TABLES, PartitionedTable
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 _AHEAD_COUNT: Final = 2
 """Partitions after the one that is being filled."""
 _FILLED_DURING_PARTS: Final = 10
-_SKIP_DISTANCE_MIN: Final = 1 << 20
-"""Ids are skipped only where others cannot run past the place meanwhile."""
+_SKIP_DISTANCE_PARTS: Final = 16
+"""Ids are skipped only where others cannot run past the place meanwhile: not in the last of so many parts."""
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +37,8 @@ async def keep_partitions(connection: "Connection", retention: timedelta, real_n
         return
     for table in TABLES:
         await _make_ahead(connection, table)
-    await _begin_anew(connection, retention, real_now)
+    for table in (EVENT, DELIVERY):
+        await _begin_anew(connection, table, retention, real_now)
     for table in TABLES:
         await _drop_old(connection, table, real_now - retention)
 
@@ -54,22 +56,29 @@ async def _make_ahead(connection: "Connection", table: PartitionedTable) -> None
         _log.debug("partition made", table=table.name, first_id=first_id)
 
 
-async def _begin_anew(connection: "Connection", retention: timedelta, real_now: datetime) -> None:
-    """Go on in the next partition of deliveries when the present one has been filled for long enough."""
-    last_id = await partition_store.read_delivery_id(connection)
-    for partition in await partition_store.list_all(connection, DELIVERY):
-        if not partition.first_id <= last_id < partition.end_id - _SKIP_DISTANCE_MIN:
+async def _begin_anew(
+    connection: "Connection", table: PartitionedTable, retention: timedelta, real_now: datetime
+) -> None:
+    """Go on in the next partition when the present one has been filled for long enough."""
+    last_id = await partition_store.read_last_id(connection, table)
+    for partition in await partition_store.list_all(connection, table):
+        if not partition.first_id <= last_id < partition.end_id - table.span // _SKIP_DISTANCE_PARTS:
             continue
-        began_at = await partition_store.read_first_time(connection, DELIVERY, partition)
+        began_at = await partition_store.read_first_time(connection, table, partition)
         if began_at is not None and real_now - began_at > retention / _FILLED_DURING_PARTS:
-            await partition_store.skip_delivery_ids(connection, partition.end_id)
+            await partition_store.skip_ids(connection, table, partition.end_id)
 
 
 async def _drop_old(connection: "Connection", table: PartitionedTable, kept_from: datetime) -> None:
     """Drop the leading partitions whose last row is old; one that is still to be filled ends the search."""
+    last_id = await partition_store.read_last_id(connection, table)
     for partition in await partition_store.list_all(connection, table):
+        if partition.end_id > last_id and not partition.is_detaching:
+            break
         last = None if partition.is_detaching else await partition_store.read_last(connection, table, partition)
         if not partition.is_detaching and (last is None or last[1] >= kept_from):
-            return
-        await partition_store.drop(connection, table, [partition])
-        _log.debug("partition dropped", table=table.name, first_id=partition.first_id)
+            break
+        await partition_store.detach(connection, table, partition)
+    for name in await partition_store.list_detached(connection, table):
+        await partition_store.drop(connection, table, name)
+        _log.debug("partition dropped", table=table.name, name=name)

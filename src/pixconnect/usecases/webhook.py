@@ -4,7 +4,7 @@ A URL is judged, its name looked up, with no transaction open. Secrets go in and
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""
+_FIRST: Final = (0, 0, 0)
+_RESUMED_MAX = 100
+"""Endpoints that one look at those that were resumed finds at most."""
 
 
 async def create_endpoint(context: "Context", caller: Caller, request: EndpointRequest) -> Endpoint:
@@ -103,9 +106,33 @@ async def change_endpoint(context: "Context", caller: Caller, endpoint_id: int, 
         after = structs.replace(after, modified_at=now)
         await webhook_store.update(connection, after)
         if after.status == "active" and before.status != "active":
-            await delivery_list_store.resume(connection, endpoint_id, now, _BATCH_MAX)
+            # What is more than a batch, or what a crash leaves over, is housekeeping's.
+            await webhook_store.set_resumed(connection, endpoint_id, now)
+            if await delivery_list_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
+                await webhook_store.forget_resumed(connection, endpoint_id, now)
     context.wake_workers()
     return after
+
+
+async def finish_resuming(context: "Context") -> int:
+    """Date anew what waits for endpoints that were resumed, batch by batch; each is a transaction of its own.
+
+    Two processes that do it at once do the same.
+
+    Returns:
+        How many batches that was.
+    """
+    batches_count = 0
+    for endpoint_id, resumed_at in await webhook_store.find_resumed(context.pool, _RESUMED_MAX):
+        place: delivery_list_store.BacklogPlace | None = _FIRST
+        while place is not None:
+            async with context.pool.acquire() as connection:
+                now = await _read_now(context, connection)
+                place = await delivery_list_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
+            batches_count += 1
+            context.wake_workers()
+        await webhook_store.forget_resumed(context.pool, endpoint_id, resumed_at)
+    return batches_count
 
 
 async def delete_endpoint(context: "Context", caller: Caller, endpoint_id: int) -> Endpoint:

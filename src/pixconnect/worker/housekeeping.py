@@ -1,4 +1,4 @@
-"""Tidies up from time to time: totals of lists, partitions, signing keys."""
+"""Tidies up from time to time: totals of lists, partitions, signing keys, what waited for webhook endpoints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,6 +14,7 @@ from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
+from pixconnect.usecases import webhook as webhook_usecases
 
 if TYPE_CHECKING:
     import asyncpg
@@ -25,6 +26,7 @@ FOLD_EVERY_S: Final = 2.0
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
+RESUME_EVERY_S: Final = 1.0
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
@@ -38,7 +40,11 @@ async def keep_house(
     """Do everything in its own time, until cancelled."""
 
     async def fold() -> None:
-        await housekeeping_usecases.fold_tallies(context)
+        while await housekeeping_usecases.fold_tallies(context) >= housekeeping_usecases.NOTES_MAX:
+            pass  # more were written meanwhile than are taken up at once
+
+    async def resume() -> None:
+        await webhook_usecases.finish_resuming(context)
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(signing)
@@ -58,6 +64,7 @@ async def keep_house(
 
     async with asyncio.TaskGroup() as chores:
         chores.create_task(_repeat("fold", fold, FOLD_EVERY_S))
+        chores.create_task(_repeat("resume", resume, RESUME_EVERY_S))
         chores.create_task(_repeat("rotate", rotate, ROTATE_EVERY_S))
         chores.create_task(_repeat("partition", partition, PARTITION_EVERY_S))
         chores.create_task(_repeat("clock", agree, AGREE_EVERY_S))

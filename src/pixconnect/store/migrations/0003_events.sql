@@ -32,6 +32,7 @@ create table webhook_endpoint (
     previous_secret bytea, -- sealed
     previous_secret_until timestamptz,
     first_failure_at timestamptz, -- of those since the last success
+    resumed_at timestamptz, -- since when what waited for it is being dated anew; null when all of it is
     created_at timestamptz not null,
     modified_at timestamptz not null,
     check ((previous_secret is null) = (previous_secret_until is null)),
@@ -39,6 +40,7 @@ create table webhook_endpoint (
 ) with (fillfactor = 80);
 create sequence webhook_endpoint_id;
 create index webhook_endpoint_list on webhook_endpoint (holder_id, created_at, id);
+create index webhook_endpoint_resumed on webhook_endpoint (id) where resumed_at is not null;
 grant select, insert, update, delete on webhook_endpoint to pixconnect_service;
 grant usage on sequence webhook_endpoint_id to pixconnect_service;
 
@@ -81,6 +83,67 @@ create table delivery_attempt (
     primary key (delivery_id, number)
 ) partition by range (delivery_id);
 grant select, insert on delivery_attempt to pixconnect_service;
+
+-- How many events a holder and how many deliveries an endpoint has, by the hour in which they were created, as tally has it for
+-- charges. A delivery counts as made and, once it is no longer pending, as what it became: to be delivered at once, as most are,
+-- costs one change and not three. Whoever writes cannot forget it: triggers note it, once a statement.
+create table webhook_tally (
+    kind text not null check (kind in ('event', 'delivery')),
+    owner_id bigint not null, -- of events a holder, of deliveries an endpoint
+    status text not null check (status in ('made', 'delivered', 'failed')),
+    hour timestamptz not null,
+    count bigint not null,
+    primary key (kind, owner_id, status, hour)
+) with (fillfactor = 70);
+create table webhook_tally_change (
+    kind text not null,
+    owner_id bigint not null,
+    status text not null,
+    hour timestamptz not null,
+    change bigint not null
+);
+create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
+grant select, insert, update on webhook_tally to pixconnect_service;
+grant select, insert, delete on webhook_tally_change to pixconnect_service;
+
+create function tally_events() returns trigger language plpgsql as $$
+begin
+    insert into pixconnect.webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'event', holder_id, 'made', date_trunc('hour', created_at, 'UTC') as hour, count(*) from new_row group by holder_id, 4;
+    return null;
+end $$;
+create trigger tally_events after insert on event
+    referencing new table as new_row for each statement execute function tally_events();
+
+create function tally_new_deliveries() returns trigger language plpgsql as $$
+begin
+    if not exists (select from new_row) then -- nobody wants to be told: much the most frequent case of some installations
+        return null;
+    end if;
+    insert into pixconnect.webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, 'made', date_trunc('hour', created_at, 'UTC'), count(*) from new_row group by endpoint_id, 4
+    union all
+    select 'delivery', endpoint_id, status, date_trunc('hour', created_at, 'UTC'), count(*) from new_row
+    where status <> 'pending' group by endpoint_id, status, 4;
+    return null;
+end $$;
+create trigger tally_new_deliveries after insert on delivery
+    referencing new table as new_row for each statement execute function tally_new_deliveries();
+
+create function tally_changed_deliveries() returns trigger language plpgsql as $$
+begin
+    insert into pixconnect.webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, status, hour, sum(change) from (
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC') as hour, 1 as change from new_row
+        where status <> 'pending'
+        union all
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC'), -1 from old_row where status <> 'pending'
+    ) as moved
+    group by endpoint_id, status, hour having sum(change) <> 0;
+    return null;
+end $$;
+create trigger tally_changed_deliveries after update on delivery
+    referencing old table as old_row new table as new_row for each statement execute function tally_changed_deliveries();
 
 -- Partitions are named after the first id that they may hold.
 create table event_1 partition of event for values from (1) to (17179869184);

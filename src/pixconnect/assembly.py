@@ -39,7 +39,7 @@ from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
 from pixconnect.domain.rail import Rail
 from pixconnect.foundation import listening, pool
-from pixconnect.foundation.logging import AccessLog, set_up_logging
+from pixconnect.foundation.logging import AccessLog, is_for_people, set_up_logging
 from pixconnect.foundation.metrics import tell_metrics
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.sandbox import server as sandbox_server
@@ -56,6 +56,7 @@ from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier
 from pixconnect.worker import run as worker_run
+from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
 
@@ -179,7 +180,10 @@ async def serve(
         server = make_server(application)
         async with (
             _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
-            tell_metrics(_listen_for_metrics(settings), api_metrics.make_read(base.context, application.answers)),
+            tell_metrics(
+                _listen_for_metrics(settings),
+                api_metrics.make_read(base.context, application.answers, application.durations_s),
+            ),
         ):
             serving = asyncio.create_task(server.serve(sockets=list(sockets)))
             report_ready()
@@ -207,6 +211,11 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             ),
             limits=QueueLimits(
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
+            ),
+            attempt_log=AttemptLog(
+                base.context.clock,
+                is_on=settings.log_level in {"debug", "info"},
+                is_for_people=is_for_people(settings.log_format),
             ),
             event_retention_days=settings.event_retention_days,
             tell_metrics=partial(tell_metrics, _listen_for_metrics(settings)),

@@ -120,10 +120,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Where on 127.0.0.1 a process tells its metrics; 0 is nowhere. Under ``run`` the worker's; API processes have the next."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
-    """``auto`` writes for people on a terminal and JSON lines otherwise."""
+    """``auto`` writes for people on a terminal and JSON lines otherwise. People are shown five webhook attempts a second, those
+    that failed first, and how many more there were."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important log lines to write."""
+    """The least important log lines to write. ``info`` has one for each webhook attempt, ``debug`` also for each request."""
 
     @property
     def home_path(self) -> Path:

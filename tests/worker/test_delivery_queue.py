@@ -55,6 +55,25 @@ def test_a_read_that_was_late_does_not_bring_back_what_was_recorded() -> None:
     assert queue.offer(make_work(1, attempts_count=1))
 
 
+def test_what_was_lost_before_it_was_recorded_can_be_read_again() -> None:
+    queue = make_queue()
+    queue.offer(make_work(1))
+    (work,) = queue.take(9)
+    queue.clear()
+    queue.finish(work, 0.0, has_answered=False, is_lost=True)
+    assert queue.offer(make_work(1))
+
+
+def test_what_was_recorded_is_forgotten_in_time_though_nothing_else_ends() -> None:
+    queue = make_queue()
+    queue.offer(make_work(1))
+    queue.finish(queue.take(1)[0], 0.0, has_answered=True)
+    queue.forget_finished(29.0)
+    assert not queue.offer(make_work(1))
+    queue.forget_finished(31.0)
+    assert queue.offer(make_work(1))
+
+
 def test_what_was_recorded_is_forgotten_in_time() -> None:
     queue = make_queue()
     for now_s in (0.0, 31.0):

@@ -9,7 +9,7 @@ what does not change from request to request is prepared there.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -26,11 +26,14 @@ from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import authorize
 from pixconnect.foundation.logging import AccessLog, current_request
+from pixconnect.foundation.metrics import Histogram
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 """Money and tokens are for whoever asked, and for no cache on the way."""
@@ -89,7 +92,7 @@ class Application:
         access_log: Takes a line for each request.
     """
 
-    def __init__(self, services: Services, operations: Iterable[AnyOperation], access_log: AccessLog) -> None:
+    def __init__(self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog) -> None:
         self._services = services
         self._now = services.context.clock.now
         self._monotonic_s = services.context.clock.monotonic_s
@@ -97,6 +100,8 @@ class Application:
         self._access_log = access_log
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for who watches."""
+        self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
+        """How long they took until the answer was ready, by operation; for who watches."""
         self._router = Router((row.method, row.path, _prepare(row)) for row in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +123,7 @@ class Application:
             status = envelope.STATUSES[refusal.code]
             content = envelope.write_error(refusal, progress.request_id, self._now())
             own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
-        self.answers[progress.operation.id if progress.operation else "", status] += 1
+        self._count(progress.operation, status, self._monotonic_s() - started_s)
         await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
         if self._access_log.is_on:
             self._access_log.append(
@@ -129,6 +134,12 @@ class Application:
                 progress.request_id,
                 progress.caller.holder_id or None,
             )
+
+    def _count(self, operation: AnyOperation | None, status: int, duration_s: float) -> None:
+        operation_id = operation.id if operation else ""
+        self.answers[operation_id, status] += 1
+        if operation_id:
+            self.durations_s[operation_id].observe(duration_s)
 
     async def _run(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes], progress: _Progress) -> object:
         """Route, authorise, decode, do: in the order of refusals."""

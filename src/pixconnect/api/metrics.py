@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pixconnect.foundation.metrics import Family, Measured, Read
+from pixconnect.foundation.metrics import Family, Histogram, Measured, Read
 from pixconnect.usecases import metrics as usecase_metrics
 
 if TYPE_CHECKING:
@@ -15,14 +15,31 @@ REQUESTS: Final = Family(
     meaning="Requests answered; operation is empty where there is none of that path and method.",
     labels=("operation", "status"),
 )
-FAMILIES: Final = (REQUESTS, *usecase_metrics.FAMILIES)
+DURATIONS: Final = Family(
+    name="pixconnect_request_duration_seconds",
+    kind="histogram",
+    meaning="From a request's head until its answer was ready, whatever the answer; of operations that were asked for.",
+    labels=("operation",),
+)
+FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
 
 
-def make_read(context: "Context", answers: Mapping[tuple[str, int], int]) -> Read:
-    """Measures one API process; ``answers`` counts them by operation and status."""
+def make_read(context: "Context", answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]) -> Read:
+    """Measures one API process.
+
+    Args:
+        context: Of this process.
+        answers: Counted by operation and status.
+        durations_s: How long they took, by operation.
+    """
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
-        return (Measured(family=REQUESTS, values=requests), *usecase_metrics.measure_groups(context.groups))
+        durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
+        return (
+            Measured(family=REQUESTS, values=requests),
+            Measured(family=DURATIONS, values=durations),
+            *usecase_metrics.measure_groups(context.groups),
+        )
 
     return read

@@ -1,7 +1,8 @@
 """Log lines: for people on a terminal, as JSON lines otherwise, never with a secret in them.
 
 Everything goes through structlog, what libraries log included. Each line that is written while a request is answered carries
-the request's id and holder. Lines about requests themselves are many, so they are gathered and written together.
+the request's id and holder. Lines about requests and webhook attempts themselves are many, so they are gathered and written
+together.
 
 What must not be written is left out where a line is made. A net under that hides values by the names of their fields, and
 tokens, e-mail addresses and tax ids wherever they stand: an exception's text is not ours to choose.
@@ -11,10 +12,11 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from abc import ABC, abstractmethod
+from collections.abc import MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import IO, Any, Final, Literal, cast
+from typing import IO, Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 import structlog
@@ -40,6 +42,8 @@ _SECRETS: Final = re.compile(
 _HIDDEN: Final = "[hidden]"
 
 EventDict = MutableMapping[str, Any]
+Noted = TypeVar("Noted")
+_Access = tuple[datetime, str, str, int, float, str, int | None]
 
 
 def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr) -> None:
@@ -50,7 +54,7 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
         level: The least important lines to write.
         stream: Where to.
     """
-    is_console = log_format == "console" or (log_format == "auto" and stream.isatty())
+    is_console = is_for_people(log_format, stream)
     shared: list[structlog.types.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -83,6 +87,58 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
 
 
+def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:
+    """Whether lines are written for people to read, and not as JSON."""
+    return log_format == "console" or (log_format == "auto" and stream.isatty())
+
+
+class GatheredLog(ABC, Generic[Noted]):
+    """Gathers lines that are many, and writes them together.
+
+    Args:
+        stream: Where to.
+    """
+
+    LINES_MAX = 512
+    """Lines that wait at most."""
+    INTERVAL_S = 0.25
+    """How long a line waits at most."""
+
+    def __init__(self, stream: IO[str] = sys.stderr) -> None:
+        self._stream = stream
+        self._encode = msgspec.json.Encoder().encode
+        self._waiting: list[Noted] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def gather(self, noted: Noted) -> None:
+        """Take what a line is made of; it is written within ``INTERVAL_S``."""
+        waiting = self._waiting
+        waiting.append(noted)
+        if len(waiting) >= self.LINES_MAX:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self.flush)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.write(waiting)
+
+    def write(self, gathered: Sequence[Noted]) -> None:
+        """Write JSON lines."""
+        lines = [self._encode(self.make_line(noted)) for noted in gathered]
+        self._stream.write(b"\n".join([*lines, b""]).decode())
+        self._stream.flush()
+
+    @abstractmethod
+    def make_line(self, noted: Noted) -> msgspec.Struct:
+        """A line of what was noted."""
+
+
 class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
     """One answered request.
 
@@ -109,8 +165,8 @@ class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
     holder_id: int | None
 
 
-class AccessLog:
-    """Gathers a line for each request and writes them together.
+class AccessLog(GatheredLog[_Access]):
+    """Writes a line for each request.
 
     Args:
         clock: Real time.
@@ -118,54 +174,36 @@ class AccessLog:
         stream: Where to; always JSON lines.
     """
 
-    LINES_MAX = 512
-    """Lines that wait at most."""
-    INTERVAL_S = 0.25
-    """How long a line waits at most."""
-
     def __init__(self, clock: Clock, *, is_on: bool, stream: IO[str] = sys.stderr) -> None:
+        super().__init__(stream)
         self.is_on = is_on
         self._clock = clock
-        self._stream = stream
-        self._encode = msgspec.json.Encoder().encode
-        self._waiting: list[tuple[datetime, str, str, int, float, str, int | None]] = []
-        self._timer: asyncio.TimerHandle | None = None
 
     def append(
         self, method: str, path: str, status: int, duration_ms: float, request_id: str, holder_id: int | None
     ) -> None:
-        """Take a line; it is written within ``INTERVAL_S``."""
-        waiting = self._waiting
-        waiting.append((self._clock.real_now(), method, path, status, duration_ms, request_id, holder_id))
-        if len(waiting) >= self.LINES_MAX:
-            self.flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self.flush)
+        """Take a line."""
+        self.gather((self._clock.real_now(), method, path, status, duration_ms, request_id, holder_id))
 
-    def flush(self) -> None:
-        """Write what waits."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        lines = [
-            self._encode(
-                AccessLine(
-                    timestamp=format_instant(at),
-                    level="info",
-                    event="request",
-                    method=method,
-                    path=path,
-                    status=status,
-                    duration_ms=round(duration_ms, 3),
-                    request_id=request_id,
-                    holder_id=holder_id,
-                )
-            )
-            for at, method, path, status, duration_ms, request_id, holder_id in self._waiting
-        ]
-        self._waiting.clear()
-        self._stream.write(b"\n".join([*lines, b""]).decode())
-        self._stream.flush()
+    def make_line(self, noted: _Access) -> AccessLine:
+        """A line of what was noted."""
+        at, method, path, status, duration_ms, request_id, holder_id = noted
+        return AccessLine(
+            timestamp=format_instant(at),
+            level="info",
+            event="request",
+            method=method,
+            path=path,
+            status=status,
+            duration_ms=round(duration_ms, 3),
+            request_id=request_id,
+            holder_id=holder_id,
+        )
+
+
+def hide_secrets(text: str) -> str:
+    """A text without what looks like a token, an e-mail address, a tax id or a login."""
+    return _SECRETS.sub(_HIDDEN, text)
 
 
 def _add_time(logger: object, method: str, event: EventDict) -> EventDict:
@@ -189,7 +227,7 @@ def _hide_secrets(logger: object, method: str, event: EventDict) -> EventDict:
         if _SECRET_FIELDS.search(field):
             event[field] = _HIDDEN
         elif isinstance(value, str):
-            event[field] = _SECRETS.sub(_HIDDEN, value)
+            event[field] = hide_secrets(value)
     return event
 
 

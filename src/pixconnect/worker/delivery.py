@@ -28,6 +28,7 @@ from pixconnect.worker.delivery_reader import DeliveryReader
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
+    from pixconnect.worker.delivery_log import AttemptLog
     from pixconnect.worker.leases import SlotLeases
 
 _READ_EVERY_S = 0.25
@@ -78,10 +79,14 @@ class DeliveryWorker:
         context: Of this process.
         leases: Which slots are ours.
         limits: How much may be under way.
+        attempt_log: Takes every attempt.
     """
 
-    def __init__(self, context: "Context", leases: "SlotLeases", limits: QueueLimits) -> None:
+    def __init__(
+        self, context: "Context", leases: "SlotLeases", limits: QueueLimits, attempt_log: "AttemptLog"
+    ) -> None:
         self._context = context
+        self._attempt_log = attempt_log
         self._leases = leases
         self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
@@ -102,6 +107,7 @@ class DeliveryWorker:
             tasks.create_task(self._keep_starting(), name="start deliveries")
         if self._attempts:
             await asyncio.wait(self._attempts)
+        self._attempt_log.flush()
 
     def stop(self) -> None:
         """Start nothing more."""
@@ -189,20 +195,22 @@ class DeliveryWorker:
 
     async def _deliver(self, work: Work, endpoint: Endpoint, jws: str) -> None:
         """Make one attempt and record it."""
-        has_answered = False
+        has_answered, is_lost = False, True
         try:
             conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, jws)
             self.figures.note(conclusion)
             attempt = conclusion.attempt
-            _log_attempt(conclusion)
+            self._attempt_log.append(conclusion)
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
-            if await self._record(conclusion, work.epoch) and conclusion.status != "pending":
+            is_lost = not await self._record(conclusion, work.epoch)
+            if not is_lost and conclusion.status != "pending":
                 self._done.append(work.delivery)
                 self._has_news.set()
         except errors.PixConnectError as error:
+            is_lost = False
             _log.error("attempt not recorded", delivery_id=work.delivery.id, error=error.code)
         finally:
-            self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered)
+            self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
             self._has_work.set()
 
     async def _record(self, conclusion: Conclusion, epoch: int) -> bool:
@@ -228,24 +236,6 @@ class DeliveryWorker:
             if len(self._signatures) > _SIGNATURES_MAX:
                 self._signatures.popitem(last=False)
         return jws
-
-
-def _log_attempt(conclusion: Conclusion) -> None:
-    """One line for each attempt; those that succeed only where everything is logged."""
-    delivery, attempt = conclusion.delivery, conclusion.attempt
-    log = _log.debug if conclusion.status == "delivered" else _log.info
-    log(
-        "attempt",
-        delivery_id=delivery.id,
-        endpoint_id=delivery.endpoint_id,
-        event_id=delivery.event_id,
-        holder_id=delivery.holder_id,
-        number=attempt.number,
-        status=conclusion.status,
-        status_code=attempt.status_code,
-        duration_ms=attempt.duration_us // 1000,
-        error=attempt.error,
-    )
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

@@ -141,20 +141,26 @@ class DeliveryQueue:
         """Put off what was taken and not tried: it stays pending and will be read again."""
         self._end(work)
 
-    def finish(self, work: Work, now_s: float, *, has_answered: bool) -> None:
+    def finish(self, work: Work, now_s: float, *, has_answered: bool, is_lost: bool = False) -> None:
         """Note that an attempt was recorded, or never will be.
 
         Args:
             work: From ``take``.
             now_s: Monotonic.
             has_answered: Whether the receiver answered in good time.
+            is_lost: Its slot went before it was recorded: it is pending still, and is made again by whoever has the slot then.
         """
         lane = self._end(work)
         lane.limit = min(lane.limit + 1, self._limits.endpoint_max) if has_answered else max(lane.limit / 2, _LIMIT_MIN)
-        attempt = (work.delivery.id, work.delivery.attempts_count)
-        self._finished.append((now_s, attempt))
-        self._finished_attempts.add(attempt)
-        while now_s - self._finished[0][0] > _FINISHED_KEPT_S:
+        if not is_lost:
+            attempt = (work.delivery.id, work.delivery.attempts_count)
+            self._finished.append((now_s, attempt))
+            self._finished_attempts.add(attempt)
+        self.forget_finished(now_s)
+
+    def forget_finished(self, now_s: float) -> None:
+        """Forget what was recorded so long ago that no read can be older; called now and then, also when nothing ends."""
+        while self._finished and now_s - self._finished[0][0] > _FINISHED_KEPT_S:
             self._finished_attempts.discard(self._finished.popleft()[1])
 
     def clear(self) -> None:

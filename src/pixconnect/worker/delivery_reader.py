@@ -79,6 +79,7 @@ class DeliveryReader:
         if has_gone_back or has_new_slots or now_s - self._sweep_at_s >= _SWEEP_EVERY_S:
             self._sweep, self._sweep_at_s, self._swept = Place(due_at=_BEGINNING), now_s, frozenset(held.items())
             self._queue.forget_idle()
+            self._queue.forget_finished(now_s)
         forward, late = self._forward, Place(due_at=now - _LATE)
         if forward is None or has_gone_back:
             return late

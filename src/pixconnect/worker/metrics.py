@@ -1,17 +1,20 @@
-"""What a worker measures: webhooks above all."""
+"""What a worker measures: webhooks, and transfers and refunds on their way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pixconnect.foundation.metrics import Family, Measured, Read, measure
 from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import metrics as usecase_metrics
+from pixconnect.usecases import order_figures as order_figures_usecases
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
     from pixconnect.worker.delivery import DeliveryWorker
     from pixconnect.worker.leases import SlotLeases
+    from pixconnect.worker.rail_figures import RailFigures
 
 DUE: Final = Family(
     name="pixconnect_deliveries_due",
@@ -54,31 +57,85 @@ SLOTS: Final = Family(
     kind="gauge",
     meaning="Slots in which this worker may start work; all workers together hold 256.",
 )
+ORDERS_DUE: Final = Family(
+    name="pixconnect_orders_due",
+    kind="gauge",
+    meaning="Transfers and refunds that a worker must look at now, of all workers;"
+    f" these and the next are counted up to {order_figures_usecases.COUNTED_MAX}.",
+    labels=("kind",),
+)
+ORDERS_OPEN: Final = Family(
+    name="pixconnect_orders_open",
+    kind="gauge",
+    meaning="Those that are not final, of all workers: unsent, sent, or silent (the rail was asked about them at least once).",
+    labels=("kind", "state"),
+)
+OLDEST_OPEN_AGE: Final = Family(
+    name="pixconnect_order_oldest_open_age_seconds",
+    kind="gauge",
+    meaning="How long ago the oldest of them was accepted, of all workers; 0 if there is none.",
+    labels=("kind",),
+)
+SUBMISSIONS: Final = Family(
+    name="pixconnect_order_submissions_total",
+    kind="counter",
+    meaning="What the rail answered to orders that were sent; one that was sent again counts again.",
+    labels=("kind", "result"),
+)
+QUESTIONS: Final = Family(
+    name="pixconnect_order_questions_total",
+    kind="counter",
+    meaning="What the rail answered when it was asked what became of an order.",
+    labels=("result",),
+)
+REPORTS: Final = Family(
+    name="pixconnect_rail_reports_total",
+    kind="counter",
+    meaning="What the rail reported: credit or return (money for us), settled or rejected (orders of ours); repeated ones too.",
+    labels=("report",),
+)
+ACKNOWLEDGEMENTS: Final = Family(
+    name="pixconnect_rail_acknowledgements_total",
+    kind="counter",
+    meaning="Our word on reports, after they were recorded: accepted, or refused.",
+    labels=("result",),
+)
 FAMILIES: Final = (
     DUE,
     OLDEST_DUE_AGE,
+    ORDERS_DUE,
+    ORDERS_OPEN,
+    OLDEST_OPEN_AGE,
     IN_FLIGHT,
     WAITING,
     ATTEMPTS,
     GIVEN_UP,
     FIRST_ATTEMPT,
+    SUBMISSIONS,
+    QUESTIONS,
+    REPORTS,
+    ACKNOWLEDGEMENTS,
     SLOTS,
     *usecase_metrics.FAMILIES,
 )
 
 
-def make_read(context: "Context", leases: "SlotLeases", deliveries: "DeliveryWorker") -> Read:
+def make_read(context: "Context", leases: "SlotLeases", deliveries: "DeliveryWorker", rail: "RailFigures") -> Read:
     """Measures one worker."""
 
     async def read() -> Sequence[Measured]:
         figures = deliveries.figures
         return (
-            *await _measure_due(context),
+            *await _measure_waiting(context),
             measure(IN_FLIGHT, deliveries.queue.in_flight_count),
             measure(WAITING, deliveries.queue.waiting_count),
             Measured(family=ATTEMPTS, values={(result,): count for result, count in figures.attempts.items()}),
             measure(GIVEN_UP, figures.given_up_count),
             measure(FIRST_ATTEMPT, figures.first_attempt_s),
+            Measured(family=SUBMISSIONS, values=dict(rail.submissions)),
+            _by_result(QUESTIONS, rail.questions),
+            _by_result(REPORTS, rail.reports),
+            _by_result(ACKNOWLEDGEMENTS, rail.acknowledgements),
             measure(SLOTS, len(leases.held)),
             *usecase_metrics.measure_groups(context.groups),
         )
@@ -86,13 +143,37 @@ def make_read(context: "Context", leases: "SlotLeases", deliveries: "DeliveryWor
     return read
 
 
-async def _measure_due(context: "Context") -> Sequence[Measured]:
+def _by_result(family: Family, counts: Mapping[str, int]) -> Measured:
+    return Measured(family=family, values={(result,): count for result, count in counts.items()})
+
+
+async def _measure_waiting(context: "Context") -> Sequence[Measured]:
     """What only the database knows; nothing while it is away, so that the rest can still be read."""
     try:
         now = await delivery_usecases.read_now(context)
         due_count = await delivery_usecases.count_due(context)
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
+        orders = await order_figures_usecases.read_open_orders(context, now)
     except DATABASE_AWAY:
         return ()
-    age_s = 0.0 if oldest_due_at is None else max(0.0, (now - oldest_due_at).total_seconds())
-    return measure(DUE, due_count), measure(OLDEST_DUE_AGE, age_s)
+    states = {
+        kind: {"unsent": found.unsent_count, "sent": found.sent_count, "silent": found.silent_count}
+        for kind, found in orders.items()
+    }
+    return (
+        measure(DUE, due_count),
+        measure(OLDEST_DUE_AGE, _age_s(oldest_due_at, now)),
+        Measured(family=ORDERS_DUE, values={(kind,): found.due_count for kind, found in orders.items()}),
+        Measured(
+            family=ORDERS_OPEN,
+            values={(kind, state): count for kind, counts in states.items() for state, count in counts.items()},
+        ),
+        Measured(
+            family=OLDEST_OPEN_AGE,
+            values={(kind,): _age_s(found.oldest_at, now) for kind, found in orders.items()},
+        ),
+    )
+
+
+def _age_s(instant: datetime | None, now: datetime) -> float:
+    return 0.0 if instant is None else max(0.0, (now - instant).total_seconds())

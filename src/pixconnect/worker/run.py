@@ -5,15 +5,17 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.foundation.metrics import Read
 from pixconnect.worker import metrics
 from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import keep_expiring_charges
 from pixconnect.worker.housekeeping import Connect, keep_house
 from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.rail_figures import RailFigures, WatchedRail
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
         connect: Opens the connection that carries the leases.
         connect_as_owner: Opens a connection that may make and drop partitions.
         limits: Of webhooks under way.
+        attempt_log: Takes every attempt.
         event_retention_days: How long events are kept.
         tell_metrics: Lets who watches read what is measured.
     """
@@ -42,30 +45,33 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     connect: Connect
     connect_as_owner: Connect
     limits: QueueLimits
+    attempt_log: AttemptLog
     event_retention_days: int
     tell_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
     """Do what has a time, until told to stop."""
-    leases = SlotLeases(parts.connect, parts.context.clock)
-    orders = OrderMover(parts.context, leases)
-    deliveries = DeliveryWorker(parts.context, leases, parts.limits)
+    rail_figures = RailFigures()
+    context = structs.replace(parts.context, rail=WatchedRail(parts.context.rail, rail_figures))
+    leases = SlotLeases(parts.connect, context.clock)
+    orders = OrderMover(context, leases)
+    deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
-        asyncio.create_task(keep_taking_reports(parts.context), name="reports"),
-        asyncio.create_task(keep_expiring_charges(parts.context, leases), name="expiry"),
+        asyncio.create_task(keep_taking_reports(context), name="reports"),
+        asyncio.create_task(keep_expiring_charges(context, leases), name="expiry"),
         asyncio.create_task(
-            keep_house(parts.context, parts.signing, parts.connect_as_owner, parts.event_retention_days),
+            keep_house(context, parts.signing, parts.connect_as_owner, parts.event_retention_days),
             name="housekeeping",
         ),
     ]
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with parts.tell_metrics(metrics.make_read(parts.context, leases, deliveries)):
+        async with parts.tell_metrics(metrics.make_read(context, leases, deliveries, rail_figures)):
             # None of them ends by itself: one that does has met a defect, and the supervisor starts a new worker.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

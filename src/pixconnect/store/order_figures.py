@@ -1,0 +1,63 @@
+"""How many transfers and refunds the rail still owes its word on, for who watches."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+
+
+class OrderFigures(Struct, frozen=True, kw_only=True):
+    """What is open of transfers, or of refunds, to accounts elsewhere.
+
+    Attributes:
+        due_count: A worker must look at them now.
+        unsent_count: Never handed to the rail.
+        sent_count: Handed over, and not asked about yet.
+        silent_count: Asked about at least once.
+        oldest_at: When the oldest was accepted, service time.
+    """
+
+    due_count: int
+    unsent_count: int
+    sent_count: int
+    silent_count: int
+    oldest_at: datetime | None
+
+
+_READ_ALL: Final[LiteralString] = """
+    select case left(name, 1) when 'E' then 'transfer' else 'refund' end as kind,
+        count(*) filter (where due_at <= $1) as due_count,
+        count(*) filter (where handed_at is null) as unsent_count,
+        count(*) filter (where handed_at is not null and asked_count = 0) as sent_count,
+        count(*) filter (where asked_count > 0) as silent_count,
+        min(ordered_at) as oldest_at
+    from (select name, due_at, handed_at, asked_count, ordered_at from open_order order by due_at limit $2) as looked_at
+    group by 1
+"""
+
+
+async def read_all(connection: "Connection | Pool", now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
+    """Open orders by kind.
+
+    Args:
+        connection: Connections, or one of them.
+        now: Service time.
+        count_max: Rows looked at: those that are due first.
+
+    Returns:
+        By ``transfer`` and ``refund``; a kind of which nothing is open is missing.
+    """
+    return {
+        row["kind"]: OrderFigures(
+            due_count=row["due_count"],
+            unsent_count=row["unsent_count"],
+            sent_count=row["sent_count"],
+            silent_count=row["silent_count"],
+            oldest_at=row["oldest_at"],
+        )
+        for row in await connection.fetch(_READ_ALL, now, count_max)
+    }

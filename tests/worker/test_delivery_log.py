@@ -1,0 +1,158 @@
+"""One line an attempt, whatever came of it, and nothing in it that only its owner may see."""
+
+import asyncio
+import io
+import json
+import logging
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import structlog
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.webhook import Attempt, Conclusion, DueDelivery
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.worker.delivery_log import AttemptLog
+from support import postgres
+from support.webhooks import SECRET, Received, answering, open_receiver, open_world, start_worker
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+def make_conclusion(number: int, error: str | None = None) -> Conclusion:
+    """Delivered, or with an error not."""
+    delivery = DueDelivery(
+        id=number,
+        holder_id=3,
+        endpoint_id=7,
+        event_id=number + 100,
+        resource="charge",
+        resource_id=1,
+        slot=1,
+        due_at=NOW,
+        attempts_count=0,
+        failures_count=0,
+        body='{"id":1}',
+    )
+    attempt = Attempt(
+        number=1,
+        started_at=NOW,
+        status_code=None if error else 200,
+        duration_us=1234,
+        response="what they said",
+        error=error,
+    )
+    return Conclusion(
+        delivery=delivery,
+        attempt=attempt,
+        status="pending" if error else "delivered",
+        due_at=NOW + timedelta(seconds=5) if error else None,
+        failures_count=1 if error else 0,
+        is_gone=False,
+        ended_at=NOW,
+    )
+
+
+@pytest.fixture
+def terminal() -> Iterator[io.StringIO]:
+    """What people read."""
+    stream = io.StringIO()
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    set_up_logging("console", "info", stream)
+    yield stream
+    structlog.reset_defaults()
+    root.handlers = before
+    root.setLevel(level)
+
+
+async def test_every_attempt_has_a_line_that_says_what_came_of_it() -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=True, stream=stream)
+    log.append(make_conclusion(1))
+    log.append(make_conclusion(2, error="the connection was refused"))
+    assert stream.getvalue() == ""
+    log.flush()
+    well, badly = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert well.pop("timestamp").endswith("Z")
+    assert well == {
+        "level": "info", "event": "attempt", "delivery_id": 1, "endpoint_id": 7, "event_id": 101, "holder_id": 3,
+        "number": 1, "status": "delivered", "status_code": 200, "duration_ms": 1.234,
+    }  # fmt: skip
+    assert (badly["status"], badly["error"], "status_code" in badly) == ("pending", "the connection was refused", False)
+
+
+async def test_lines_are_written_by_themselves_after_a_moment() -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=True, stream=stream)
+    log.INTERVAL_S = 0.01
+    log.append(make_conclusion(1))
+    await asyncio.sleep(0.1)
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+async def test_nothing_is_written_where_it_is_not_wanted() -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=False, stream=stream)
+    log.append(make_conclusion(1))
+    log.flush()
+    assert stream.getvalue() == ""
+
+
+async def test_people_are_shown_a_few_and_told_how_many_more_there_were(terminal: io.StringIO) -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=True, is_for_people=True, stream=stream)
+    for number in range(1000):
+        log.append(make_conclusion(number, error="the connection was refused" if number == 77 else None))
+    log.flush()
+    lines = terminal.getvalue().splitlines()
+    assert len(lines) == AttemptLog.SHOWN_MAX + 1
+    assert "the connection was refused" in lines[0]
+    assert "error" not in lines[1]
+    assert "attempts_count" in lines[-1]
+    assert "995" in lines[-1]
+    assert stream.getvalue() == ""
+
+
+async def test_what_only_the_owner_may_see_is_in_no_line(database: postgres.Addresses) -> None:
+    async def say_too_much(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 maria@example.com\r\nContent-Length: 99999999999999999999999\r\n\r\nsaid-in-body")
+        writer.close()
+
+    stream = io.StringIO()
+    async with (
+        open_world(database) as world,
+        open_receiver(say_too_much) as first,
+        open_receiver(answering(500, b"said-in-body")) as second,
+    ):
+        log = AttemptLog(world.context.clock, is_on=True, stream=stream)
+        for url in (first.url, second.url):
+            await world.add_endpoint(f"{url}/in-the-path?token=in-the-query")
+        worker = start_worker(world, attempt_log=log)
+        await world.announce([1])
+        await first.wait_for(1)
+        await second.wait_for(1)
+        await worker.stop()
+        (row,) = await world.fetch("select body from event")
+    text = stream.getvalue()
+    assert len(text.splitlines()) == 2
+    for kept in (SECRET, "in-the-path", "in-the-query", "said-in-body", "maria@", row["body"], "order-1"):
+        assert kept not in text
+
+
+async def test_a_line_costs_a_few_microseconds() -> None:
+    log = AttemptLog(SystemClock(), is_on=True, stream=io.StringIO())
+    conclusion = make_conclusion(1)
+
+    def measure() -> float:
+        started_s = time.thread_time()
+        for _ in range(5_000):
+            log.append(conclusion)
+        log.flush()
+        return (time.thread_time() - started_s) / 5_000
+
+    figures: Any = [measure() for _ in range(5)]
+    assert min(figures) < 30e-6  # three on the machine where it was written; through structlog sixty

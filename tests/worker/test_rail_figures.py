@@ -1,0 +1,96 @@
+"""What is said over the rail is counted, and passes unchanged."""
+
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    NotTaken,
+    Order,
+    QueryAnswer,
+    Rail,
+    RailUnavailable,
+    RefundOrder,
+    RejectedReport,
+    Report,
+    Settled,
+    SettledReport,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+from pixconnect.worker.rail_figures import ANSWERS, REPORTS, RailFigures, WatchedRail
+from support.service import FakeRail, outside_party
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+def make_order(number: int) -> Order:
+    return Order(
+        end_to_end_id=f"E{number:031}",
+        amount_cents=1,
+        debit_party=outside_party(),
+        credit_party=outside_party(),
+        initiation_type="MANUAL",
+        txid=None,
+        ordered_at=NOW,
+    )
+
+
+def make_refund(number: int) -> RefundOrder:
+    return RefundOrder(
+        return_id=f"D{number:031}",
+        original_end_to_end_id=f"E{number:031}",
+        amount_cents=1,
+        reason="MD06",
+        description=None,
+        ordered_at=NOW,
+    )
+
+
+class ReportingRail(FakeRail):
+    """Reports one settlement, and again, and one rejection."""
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        settled = SettledReport(report_id="1", id="E1", settled_at=NOW)
+        return [settled, settled, RejectedReport(report_id="2", id="E2", code="AC03", reason="no such account")]
+
+
+def test_everything_that_can_be_answered_or_reported_has_a_name() -> None:
+    assert set(ANSWERS) == set(get_args(SubmitAnswer)) | set(get_args(QueryAnswer))
+    assert set(REPORTS) == set(get_args(Report))
+
+
+async def test_every_answer_is_counted_and_passed_on() -> None:
+    figures, inner = RailFigures(), ReportingRail()
+    rail: Rail = WatchedRail(inner, figures)
+    answers: list[SubmitAnswer] = [Taken(), Settled(settled_at=NOW), NotTaken(), Taken()]
+    inner.answer(*answers)
+    assert await rail.submit([make_order(number) for number in range(3)]) == answers[:3]
+    assert await rail.submit_refunds([make_refund(1)]) == answers[3:]
+    assert figures.submissions == {
+        ("transfer", "taken"): 1, ("transfer", "settled"): 1, ("transfer", "not_taken"): 1, ("refund", "taken"): 1,
+    }  # fmt: skip
+    assert await rail.query(["E1", "E2"]) == [Unknown(), Unknown()]
+    assert len(await rail.reports(0)) == 3
+    await rail.acknowledge([Acknowledgement(report_id="1"), Acknowledgement(report_id="2", refusal_code="AC06")])
+    assert [said.report_id for said in inner.acknowledged] == ["1", "2"]
+    assert figures.questions == {"unknown": 2}
+    assert figures.reports == {"settled": 2, "rejected": 1}
+    assert figures.acknowledgements == {"accepted": 1, "refused": 1}
+
+
+async def test_a_rail_that_gives_no_answer_is_counted_and_heard_of() -> None:
+    figures, inner = RailFigures(), FakeRail()
+    rail = WatchedRail(inner, figures)
+    inner.is_reachable = False
+    with pytest.raises(RailUnavailable):
+        await rail.query(["E1", "E2"])
+    with pytest.raises(RailUnavailable):
+        await rail.acknowledge([Acknowledgement(report_id="1")])
+    with pytest.raises(RailUnavailable):
+        await rail.check()
+    assert figures.questions == {"unavailable": 2}
+    assert figures.acknowledgements == {}

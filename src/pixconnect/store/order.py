@@ -58,14 +58,6 @@ async def find_due(
     return [_order(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
 
-_FIND_HOLDERS: Final[LiteralString] = "select name, holder_id from open_order where name = any($1)"
-
-
-async def find_holders(pool: "Pool", names: Sequence[str]) -> dict[str, int]:
-    """Whose orders these are, of those that are still open; before any lock is taken."""
-    return {row["name"]: row["holder_id"] for row in await pool.fetch(_FIND_HOLDERS, names)}
-
-
 # Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
 _LOCK: Final[LiteralString] = f"select {_COLUMNS} from open_order where name = any($1) order by name || '' for update"
 

@@ -142,15 +142,13 @@ async def lock(connection: "Connection", return_ids: Sequence[str], flow: Flow) 
     return {refund.return_id: refund for refund in found}
 
 
-_FIND_HOLDERS: Final[LiteralString] = """
-    select return_id, holder_id, original_end_to_end_id from refund where return_id = any($1) and flow = $2
-"""
+_FIND_NAMED: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = any($1) and flow = $2"
 
 
-async def find_holders(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, tuple[int, str]]:
-    """Whose refunds these are and of which originals, before any lock is taken."""
-    rows = await pool.fetch(_FIND_HOLDERS, return_ids, flow)
-    return {row["return_id"]: (row["holder_id"], row["original_end_to_end_id"]) for row in rows}
+async def find_named(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+    """Refunds by return id, before any lock is taken."""
+    found = map(_refund, await pool.fetch(_FIND_NAMED, return_ids, flow))
+    return {refund.return_id: refund for refund in found}
 
 
 _FIND_ALL: Final[LiteralString] = f"""

@@ -241,15 +241,15 @@ async def find_charge_ids(connection: "Connection", end_to_end_ids: Sequence[str
     return [row["charge_id"] for row in await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)]
 
 
-_FIND_HOLDERS: Final[LiteralString] = """
-    select end_to_end_id, holder_id from transfer where end_to_end_id = any($1) and direction = $2
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {_COLUMNS} from transfer where end_to_end_id = any($1) and direction = $2
 """
 
 
-async def find_holders(pool: "Pool", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, int]:
-    """Whose transfers these are, before any lock is taken."""
-    rows = await pool.fetch(_FIND_HOLDERS, end_to_end_ids, direction)
-    return {row["end_to_end_id"]: row["holder_id"] for row in rows}
+async def find_named(pool: "Pool", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
+    """Transfers by end-to-end id, before any lock is taken."""
+    found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
+    return {transfer.end_to_end_id: transfer for transfer in found}
 
 
 _READ_SPENT: Final[LiteralString] = """

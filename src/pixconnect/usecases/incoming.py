@@ -182,11 +182,10 @@ async def receive_return(context: "Context", report: ReturnReport) -> Acknowledg
     Returns:
         Our word on it; ``None`` where the transfer has not settled here yet, and the rail is to report again.
     """
-    original = report.original_end_to_end_id
-    holder_id = (await transfer_store.find_holders(context.pool, [original], "OUT")).get(original)
-    if holder_id is None:
+    original = await transfer_store.find_sent(context.pool, report.original_end_to_end_id)
+    if original is None:
         return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
-    given_back = GivenBack(holder_id=holder_id, report=report, refund_id=await context.ids.refund_id())
+    given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())
     return await context.groups.submit(receive_returns, context, given_back)
 
 

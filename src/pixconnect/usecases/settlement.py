@@ -13,7 +13,7 @@ if the rail has never seen it. A rejection is final only of the original order: 
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import structlog
@@ -24,6 +24,8 @@ from pixconnect.domain import errors
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.rail import Rejected, Settled
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
@@ -34,8 +36,6 @@ from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 if TYPE_CHECKING:
     from pixconnect.domain.charge import Charge
     from pixconnect.domain.order import OpenOrder
-    from pixconnect.domain.refund import Refund
-    from pixconnect.domain.transfer import Transfer
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
 
@@ -55,20 +55,19 @@ class Ended(Struct, frozen=True, kw_only=True):
     """What became of one order.
 
     Attributes:
-        holder_id: Whose order it is.
-        kind: A transfer or a refund.
-        id: The ``end_to_end_id`` or ``return_id``.
-        original_end_to_end_id: Of a refund.
+        ordered: The transfer or refund as it was accepted: while its order is open it does not change.
         ending: What became of it.
         external_id: None: it is not a client that waits.
     """
 
-    holder_id: int
-    kind: Literal["transfer", "refund"]
-    id: str
-    original_end_to_end_id: str | None = None
+    ordered: Transfer | Refund
     ending: Ending
     external_id: str | None = None
+
+    @property
+    def holder_id(self) -> int:
+        """Whose order it is."""
+        return self.ordered.holder_id
 
 
 class Fence(Protocol):
@@ -89,108 +88,96 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     Returns:
         Why some could not be recorded; one that cannot be never keeps the others from it.
     """
-    transfers = [name for name, _ in endings if name.startswith("E")]
-    refunds = [name for name, _ in endings if name.startswith("D")]
-    senders = await _find_senders(context, transfers) if transfers else {}
-    returners = await refund_store.find_holders(context.pool, refunds, "OUT") if refunds else {}
-    ended: list[Ended] = []
-    for name, ending in endings:
-        if name in senders:
-            ended.append(Ended(holder_id=senders[name], kind="transfer", id=name, ending=ending))
-        elif name in returners:
-            holder_id, original = returners[name]
-            ended.append(
-                Ended(holder_id=holder_id, kind="refund", id=name, original_end_to_end_id=original, ending=ending)
-            )
-    outcomes = await context.groups.submit_all(write_endings, context, ended)
+    # Read before the balances are locked: whoever waits for them need not wait for this.
+    ordered = await _read_ordered(context, [name for name, _ in endings])
+    ended = [Ended(ordered=ordered[name], ending=ending) for name, ending in endings if name in ordered]
+    under_way = [each for each in ended if each.ordered.status == "PROCESSING"]
+    outcomes = await context.groups.submit_all(write_endings, context, under_way)
+    said_again = [each for each in ended if each.ordered.status != "PROCESSING"]
+    said_again += [each for each, was_open in zip(under_way, outcomes, strict=True) if was_open is False]
+    if said_again:
+        await _compare(context, said_again)
     return {
-        order.id: outcome
-        for order, outcome in zip(ended, outcomes, strict=True)
+        name_of(each.ordered): outcome
+        for each, outcome in zip(under_way, outcomes, strict=True)
         if isinstance(outcome, errors.PixConnectError)
     }
 
 
-async def _find_senders(context: "Context", names: Sequence[str]) -> dict[str, int]:
-    """Whose transfers these are; what is no longer open is looked for among all that ever went out."""
-    senders = await order_store.find_holders(context.pool, names)
-    others = [name for name in names if name not in senders]
-    return {**senders, **await transfer_store.find_holders(context.pool, others, "OUT")} if others else senders
+def name_of(ordered: Transfer | Refund) -> str:
+    """Its name on the network."""
+    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
-async def write_endings(context: "Context", connection: "Connection", group: Group[Ended]) -> list[None]:
-    """Write a group of endings."""
+async def _read_ordered(context: "Context", names: Sequence[str]) -> dict[str, Transfer | Refund]:
+    """Our own outgoing transfers and refunds of these names."""
+    transfers = [name for name in names if name.startswith("E")]
+    refunds = [name for name in names if name.startswith("D")]
+    found: dict[str, Transfer | Refund] = {}
+    if transfers:
+        found |= await transfer_store.find_named(context.pool, transfers, "OUT")
+    if refunds:
+        found |= await refund_store.find_named(context.pool, refunds, "OUT")
+    return found
+
+
+async def _compare(context: "Context", said_again: Sequence[Ended]) -> None:
+    """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
+    recorded = await _read_ordered(context, [name_of(each.ordered) for each in said_again])
+    for each in said_again:
+        status = recorded[name_of(each.ordered)].status
+        said = type(each.ending).__name__
+        if said != "GivenUp" and (said == "Settled") != (status in {"CONFIRMED", "RETURNED"}):
+            _log.critical("the rail contradicts itself", order=name_of(each.ordered), recorded=status, said=said)
+
+
+async def write_endings(context: "Context", connection: "Connection", group: Group[Ended]) -> list[bool]:
+    """Write a group of endings; answers of each whether it was still open."""
     writing = await lock_write_group(context, connection, group)
     books = await _open_books(connection, group)
+    outcomes: list[bool] = []
     for ended in group:
-        if ended.kind == "transfer":
-            _end_transfer(writing, books, ended)
+        order = books.orders.get(name_of(ended.ordered))
+        outcomes.append(order is not None)
+        if order is None or (isinstance(ended.ending, GivenUp) and order.handed_at is not None):
+            continue  # it has ended before, or it was handed over after all
+        del books.orders[order.name]
+        writing.changes.end_order(order)
+        before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at)
+        if isinstance(before, Transfer):
+            _end_transfer(writing, before, ended.ending)
         else:
-            _end_refund(writing, books, ended)
+            _end_refund(writing, books, before, ended.ending)
     await writing.write()
-    return [None] * len(group)
+    return outcomes
 
 
 class _Books:
-    """Everything that a group of endings may change, locked, by its name on the network."""
+    """What a group of endings may change, locked, by its name on the network."""
 
     def __init__(
-        self,
-        orders: "dict[str, OpenOrder]",
-        sent: "dict[str, Transfer]",
-        received: "dict[str, Transfer]",
-        refunds: "dict[str, Refund]",
-        charges: "dict[int, Charge]",
+        self, orders: "dict[str, OpenOrder]", received: dict[str, Transfer], charges: "dict[int, Charge]"
     ) -> None:
         self.orders = orders
-        self.sent = sent
         self.received = received
-        self.refunds = refunds
         self.charges = charges
 
 
 async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Books:
-    originals = [ended.original_end_to_end_id for ended in group if ended.original_end_to_end_id is not None]
+    refunds = [ended.ordered for ended in group if isinstance(ended.ordered, Refund)]
+    originals = [refund.original_end_to_end_id for refund in refunds]
     # Charges before transfers, as whoever receives a payment takes them.
     charge_ids = await transfer_store.find_charge_ids(connection, originals) if originals else []
     charges = await charge_store.lock(connection, charge_ids)
-    transfers = [ended.id for ended in group if ended.kind == "transfer"]
-    refunds = [ended.id for ended in group if ended.kind == "refund"]
     return _Books(
-        orders=await order_store.lock(connection, [ended.id for ended in group]),
-        sent=await transfer_store.lock(connection, transfers, "OUT") if transfers else {},
+        orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in group]),
         received=await transfer_store.lock(connection, originals, "IN") if originals else {},
-        refunds=await refund_store.lock(connection, refunds, "OUT") if refunds else {},
         charges=charges,
     )
 
 
-def _take_order(writing: WriteGroup, books: _Books, ended: Ended, status: str) -> "OpenOrder | None":
-    """The order that ends; ``None`` where there is nothing to record: it has ended before, or it was handed over after all."""
-    order = books.orders.get(ended.id)
-    if order is None:
-        _compare(ended, status)
-        return None
-    if isinstance(ended.ending, GivenUp) and order.handed_at is not None:
-        return None
-    del books.orders[ended.id]
-    writing.changes.end_order(order)
-    return order
-
-
-def _compare(ended: Ended, status: str) -> None:
-    """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
-    said = type(ended.ending).__name__
-    if said != "GivenUp" and (said == "Settled") != (status in {"CONFIRMED", "RETURNED"}):
-        _log.critical("the rail contradicts itself", order=ended.id, recorded=status, said=said)
-
-
-def _end_transfer(writing: WriteGroup, books: _Books, ended: Ended) -> None:
-    before = books.sent[ended.id]
-    order = _take_order(writing, books, ended, before.status)
-    if order is None:
-        return
-    before = msgspec.structs.replace(before, handed_at=order.handed_at)
-    match ended.ending:
+def _end_transfer(writing: WriteGroup, before: Transfer, ending: Ending) -> None:
+    match ending:
         case Settled():
             writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
             after = transfer_rules.settle_transfer(before, writing.now)
@@ -200,20 +187,14 @@ def _end_transfer(writing: WriteGroup, books: _Books, ended: Ended) -> None:
         case GivenUp():
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
             after = transfer_rules.cancel_transfer(before, _GIVEN_UP_REASON, writing.now)
-    books.sent[ended.id] = after
     writing.changes.move_transfer(before, after)
     writing.announce_transfer(after)
 
 
-def _end_refund(writing: WriteGroup, books: _Books, ended: Ended) -> None:
-    before = books.refunds[ended.id]
-    order = _take_order(writing, books, ended, before.status)
-    if order is None:
-        return
-    before = msgspec.structs.replace(before, handed_at=order.handed_at)
+def _end_refund(writing: WriteGroup, books: _Books, before: Refund, ending: Ending) -> None:
     original = books.received[before.original_end_to_end_id]
     money = {"transfer_id": original.id, "refund_id": before.id}
-    match ended.ending:
+    match ending:
         case Settled():
             writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
             after = refund_rules.settle_refund(before, writing.now)
@@ -228,7 +209,6 @@ def _end_refund(writing: WriteGroup, books: _Books, ended: Ended) -> None:
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
             after = refund_rules.fail_refund(before, "NOT_HANDED_OVER", _GIVEN_UP_REASON, writing.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
-    books.refunds[ended.id] = after
     books.received[original.end_to_end_id] = returned
     writing.changes.move_refund(before, after)
     writing.changes.move_transfer(original, returned)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.entropy import Entropy
@@ -11,6 +11,7 @@ from pixconnect.domain.location import Locations
 from pixconnect.domain.rail import Rail
 from pixconnect.domain.receivers import Receivers
 from pixconnect.domain.signing import Signer
+from pixconnect.usecases.under_way import UnderWay
 
 if TYPE_CHECKING:
     from pixconnect.domain.sandbox_control import SandboxControl
@@ -71,6 +72,7 @@ class Context(Struct, frozen=True, kw_only=True):
         secret_box: Seals what is secret at rest.
         sandbox_control: The doors of the sandbox; ``None`` in live mode.
         wake_workers: Says, without waiting, that there is something to do; workers look anyway from time to time.
+        under_way: What this process has handed to the rail.
     """
 
     pool: "Pool"
@@ -87,3 +89,4 @@ class Context(Struct, frozen=True, kw_only=True):
     secret_box: "SecretBox"
     sandbox_control: "SandboxControl | None"
     wake_workers: Callable[[], None]
+    under_way: UnderWay = field(default_factory=UnderWay)

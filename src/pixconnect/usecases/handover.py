@@ -37,6 +37,7 @@ RETRY_AFTER: Final = timedelta(seconds=1)
 
 async def _submit_transfers(context: "Context", orders: Sequence[OpenOrder]) -> list[SubmitAnswer]:
     found = await transfer_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
+    context.under_way.remember(found)
     by_id = {transfer.id: transfer for transfer in found}
     return await context.rail.submit(
         [
@@ -56,6 +57,7 @@ async def _submit_transfers(context: "Context", orders: Sequence[OpenOrder]) -> 
 
 async def _submit_refunds(context: "Context", orders: Sequence[OpenOrder]) -> list[SubmitAnswer]:
     found = await refund_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
+    context.under_way.remember(found)
     by_id = {refund.id: refund for refund in found}
     return await context.rail.submit_refunds(
         [

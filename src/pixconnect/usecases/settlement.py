@@ -31,6 +31,7 @@ from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.group_commit import Group
+from pixconnect.usecases.under_way import name_of
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
@@ -89,10 +90,14 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
         Why some could not be recorded; one that cannot be never keeps the others from it.
     """
     # Read before the balances are locked: whoever waits for them need not wait for this.
-    ordered = await _read_ordered(context, [name for name, _ in endings])
+    names = [name for name, _ in endings]
+    ordered = context.under_way.recall(names)
+    ordered |= await _read_ordered(context, [name for name in names if name not in ordered])
     ended = [Ended(ordered=ordered[name], ending=ending) for name, ending in endings if name in ordered]
     under_way = [each for each in ended if each.ordered.status == "PROCESSING"]
     outcomes = await context.groups.submit_all(write_endings, context, under_way)
+    for each in under_way:
+        context.under_way.forget(name_of(each.ordered))
     said_again = [each for each in ended if each.ordered.status != "PROCESSING"]
     said_again += [each for each, was_open in zip(under_way, outcomes, strict=True) if was_open is False]
     if said_again:
@@ -102,11 +107,6 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
         for each, outcome in zip(under_way, outcomes, strict=True)
         if isinstance(outcome, errors.PixConnectError)
     }
-
-
-def name_of(ordered: Transfer | Refund) -> str:
-    """Its name on the network."""
-    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
 async def _read_ordered(context: "Context", names: Sequence[str]) -> dict[str, Transfer | Refund]:

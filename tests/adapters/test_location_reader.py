@@ -28,6 +28,7 @@ from pixconnect.domain.location import Locations, LocationUnreachable
 from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
 from support import sandbox as sandbox_support
 from support.institution import PAYLOAD, Institution, certify, http, serving
+from support.ports import reserved_port
 from support.postgres import Addresses
 
 RSA_KEY = rsa.generate_private_key(65537, 2048)
@@ -518,7 +519,7 @@ async def test_a_payload_may_be_long(outside: Outside) -> None:
 
 
 async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
     writer.close()
 
 
@@ -547,28 +548,26 @@ async def test_what_does_not_come_may_pass(
     started_s = time.monotonic()
     with pytest.raises(LocationUnreachable):
         await outside.reader.read(outside.location)
-    assert time.monotonic() - started_s < 2
+    assert time.monotonic() - started_s < 60
 
 
 async def test_location_and_keys_have_their_time_together(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(answer: bytes) -> Any:
         async def route(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(1.5)
             writer.write(answer)
 
         return route
 
-    monkeypatch.setattr(location_reader, "LIMITS", type(LIMITS)(exchange_s=0.6))
+    monkeypatch.setattr(location_reader, "LIMITS", type(LIMITS)(exchange_s=2.8))
     outside.routes |= {path: slow(outside.routes[path]) for path in ("/qr/1", "/jwks")}
-    with pytest.raises(LocationUnreachable, match=r"not read within 0.6 s"):
+    with pytest.raises(LocationUnreachable, match=r"not read within 2.8 s"):
         await outside.reader.read(outside.location)
     assert outside.asked == ["/qr/1", "/jwks"]
 
 
 async def test_nobody_there_may_pass(outside: Outside) -> None:
-    async with serving({}) as (port, _):
-        pass
-    with pytest.raises(LocationUnreachable, match="refused"):
+    with reserved_port() as port, pytest.raises(LocationUnreachable, match="refused"):
         await outside.reader.read(f"127.0.0.1:{port}/qr/1")
 
 

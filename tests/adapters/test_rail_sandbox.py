@@ -169,19 +169,22 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
 async def test_a_report_comes_again_until_it_is_acknowledged(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixconnect.sandbox.outbox.REDELIVERED_AFTER_S", 0.1)
     await sandbox.rail.submit([order()])
-    first = await sandbox.rail.reports(2)
-    assert await sandbox.rail.reports(2) == first
+    first = await sandbox.rail.reports(20)
+    assert await sandbox.rail.reports(20) == first
     words = [Acknowledgement(report_id=first[0].report_id)]
     await sandbox.rail.acknowledge(words)
     await sandbox.rail.acknowledge(words)
     assert await sandbox.rail.reports(0.3) == []
 
 
-async def test_at_most_256_reports_come_at_once_oldest_first(sandbox: Sandbox) -> None:
+async def test_at_most_256_reports_come_at_once_oldest_first(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixconnect.sandbox.outbox.REDELIVERED_AFTER_S", 300.0)
     groups = [[order() for _ in range(150)] for _ in range(2)]
     for group in groups:
         await sandbox.rail.submit(group)
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        while (await sandbox.control.next_due()).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
+            await asyncio.sleep(0.02)
     first, second = await sandbox.rail.reports(1), await sandbox.rail.reports(1)
     assert (len(first), len(second)) == (256, 44)
     assert {report.report_id for report in first[:150]} == {one.end_to_end_id for one in groups[0]}
@@ -193,17 +196,17 @@ async def test_a_poller_that_goes_away_takes_no_report_with_it(sandbox: Sandbox)
     waiting.cancel()
     await asyncio.sleep(0.1)
     await sandbox.rail.submit([order()])
-    assert len(await sandbox.rail.reports(1)) == 1
+    assert len(await sandbox.rail.reports(4)) == 1, "and not only when it is told again"
 
 
 async def test_a_waiting_poller_is_woken_at_once(sandbox: Sandbox) -> None:
     loop = asyncio.get_running_loop()
-    waiting = asyncio.create_task(sandbox.rail.reports(5))
+    waiting = asyncio.create_task(sandbox.rail.reports(30))
     await asyncio.sleep(0.05)
     start = loop.time()
     await sandbox.rail.submit([order()])
     assert len(await waiting) == 1
-    assert loop.time() - start < 0.5
+    assert loop.time() - start < 15
 
 
 # -- payments and returns from outside ---------------------------------------------------------------------
@@ -224,7 +227,7 @@ async def test_a_payment_waits_for_our_word(sandbox: Sandbox) -> None:
 
 async def test_a_payment_that_we_refuse_answers_why(sandbox: Sandbox) -> None:
     paying = asyncio.create_task(sandbox.control.pay(outside_transfer()))
-    [report] = await sandbox.rail.reports(2)
+    [report] = await sandbox.rail.reports(20)
     await sandbox.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
     arrival = await paying
     assert (arrival.status, arrival.code) == ("ERROR", "BE17")
@@ -267,9 +270,7 @@ async def test_refunds_settle_and_never_exceed_what_was_sent(sandbox: Sandbox) -
     original = (await paying).id
     orders = [refund_order(original, amount_cents=600), refund_order(original, amount_cents=600)]
     assert await sandbox.rail.submit_refunds([*orders, orders[0]]) == [Taken(), Taken(), AlreadyKnown()]
-    await asyncio.sleep(0.05)
-    ids = [one.return_id for one in orders]
-    settled, rejected = await sandbox.rail.query(ids)
+    settled, rejected = [await _settled(sandbox, one.return_id) for one in orders]
     assert isinstance(settled, Settled)
     assert rejected == Rejected(code="AM09", reason=REASONS["AM09"])
     assert await sandbox.rail.submit_refunds([refund_order(original, amount_cents=400)]) == [Taken()]
@@ -368,7 +369,10 @@ async def test_a_duplicate_answer_is_the_same_report_after_its_acknowledgement(s
     assert await next_reports(sandbox.rail, 0.1) == []
 
 
-async def test_out_of_order_the_outcome_comes_before_the_answer(sandbox: Sandbox) -> None:
+async def test_out_of_order_the_outcome_comes_before_the_answer(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixconnect.sandbox.network.HELD_BACK_S", 1.5)
     await sandbox.control.replace_faults([rule("out_of_order")])
     sending = asyncio.create_task(sandbox.rail.submit([order()]))
     assert len(await next_reports(sandbox.rail)) == 1
@@ -414,7 +418,7 @@ async def test_a_question_that_is_delayed_waits_once_for_its_group(sandbox: Sand
     await sandbox.control.replace_faults([rule("delay:200", operation="query")])
     start = asyncio.get_running_loop().time()
     await sandbox.rail.query(["E" + "0" * 31] * 50)
-    assert 0.2 <= asyncio.get_running_loop().time() - start < 2
+    assert 0.2 <= asyncio.get_running_loop().time() - start < 50 * 0.2
 
 
 async def test_a_query_may_answer_what_is_no_longer_true(sandbox: Sandbox) -> None:
@@ -432,7 +436,8 @@ async def test_faults_of_payments(sandbox: Sandbox) -> None:
         await sandbox.control.replace_faults([rule(effect, operation="payment")])
         arrival = await sandbox.control.pay(outside_transfer())
         assert (arrival.status, arrival.code) == (status, code), effect
-        assert len(await next_reports(sandbox.rail, 0.2)) == (effect == "no_answer"), effect
+        is_reported = effect == "no_answer"
+        assert len(await next_reports(sandbox.rail, 20 if is_reported else 0.2)) == is_reported, effect
 
 
 async def test_a_delayed_payment_is_dated_when_it_comes(sandbox: Sandbox) -> None:
@@ -445,13 +450,15 @@ async def test_a_delayed_payment_is_dated_when_it_comes(sandbox: Sandbox) -> Non
     assert (await paying).status == "CONFIRMED"
 
 
-async def test_a_payment_out_of_order_is_overtaken(sandbox: Sandbox) -> None:
+async def test_a_payment_out_of_order_is_overtaken(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixconnect.sandbox.outside.OVERTAKEN_BY_MS", 3_000)
     await sandbox.control.replace_faults([rule("out_of_order", operation="payment", times=1)])
-    paying = []
-    for amount_cents in (1, 2):
-        paying.append(asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=amount_cents))))
-        await asyncio.sleep(0.05)
-    seen = [report for _ in range(2) for report in await next_reports(sandbox.rail)]
+    paying = [asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=1)))]
+    async with asyncio.timeout(60):
+        while (await sandbox.control.read_faults())[0].times:  # noqa: ASYNC110  until the first has come
+            await asyncio.sleep(0.01)
+    paying.append(asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=2))))
+    seen = await reports_of(sandbox.rail, 2)
     assert [report.amount_cents for report in seen if isinstance(report, CreditReport)] == [2, 1]
     await asyncio.gather(*paying)
 
@@ -576,9 +583,9 @@ async def test_a_broken_answer_leaves_everything_open(answer: bytes) -> None:
 
 
 async def _settled(sandbox: Sandbox, order_id: str) -> object:
-    for _ in range(100):
-        [answer] = await sandbox.rail.query([order_id])
-        if answer != Taken():
-            return answer
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{order_id} never settled")
+    async with asyncio.timeout(60):
+        while True:
+            [answer] = await sandbox.rail.query([order_id])
+            if answer != Taken():
+                return answer
+            await asyncio.sleep(0.01)

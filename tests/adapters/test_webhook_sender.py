@@ -16,18 +16,19 @@ from pixconnect.adapters.outgoing_http import Lookup, OutgoingHttp, SystemLookup
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
 from pixconnect.domain.receivers import Exchange
+from support.ports import reserved_port
 from support.tls import make_authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver
 
-EXCHANGE_S = 1.0
+IMPATIENT = {"connect_s": 0.5, "exchange_s": 2.0}
 
 
 @asynccontextmanager
 async def open_sender(
     lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, *, is_sandbox: bool = True, **limits: float
 ) -> AsyncIterator[WebhookSender]:
-    """Impatient, so that tests are not slow."""
-    async with open_http(lookup, tls, **({"connect_s": 0.5, "exchange_s": EXCHANGE_S} | limits)) as http:
+    """Patient, so that no test depends on the machine's pace; ``IMPATIENT`` where time shall run out."""
+    async with open_http(lookup, tls, **({"connect_s": 60.0, "exchange_s": 60.0} | limits)) as http:
         yield WebhookSender(http, is_sandbox=is_sandbox)
 
 
@@ -35,8 +36,8 @@ async def post(sender: WebhookSender, url: str) -> Exchange:
     return await sender.post(url, [("Content-Type", "application/json")], b'{"id":1}')
 
 
-async def post_to(behave: Behaviour) -> Exchange:
-    async with open_receiver(behave) as receiver, open_sender() as sender:
+async def post_to(behave: Behaviour, **limits: float) -> Exchange:
+    async with open_receiver(behave) as receiver, open_sender(**limits) as sender:
         return await post(sender, receiver.url)
 
 
@@ -47,7 +48,7 @@ def writing(octets: bytes, *, then: str = "close") -> Behaviour:
         writer.write(octets)
         await writer.drain()
         if then == "hang":
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         if then == "reset":
             await asyncio.sleep(0.05)
             opened: socket.socket = writer.get_extra_info("socket")
@@ -74,7 +75,7 @@ async def test_a_good_answer_is_what_it_is() -> None:
     exchange = await post_to(answering(202, b"thank you", Retry_After="7"))
     assert (exchange.status_code, exchange.error) == (202, None)
     assert (exchange.response, exchange.retry_after) == (b"thank you", "7")
-    assert 0 < exchange.duration_us < 1_000_000
+    assert 0 < exchange.duration_us < 60_000_000
 
 
 async def test_the_request_is_plain_http() -> None:
@@ -153,10 +154,10 @@ async def test_answers_that_http_allows(octets: bytes, status_code: int, respons
     [
         (b"", "close", None, "the connection was closed before an answer"),
         (b"", "reset", None, "the connection was reset before an answer"),
-        (b"", "hang", None, "no answer within 1 s"),
+        (b"", "hang", None, "no answer within 2 s"),
         (b"HTTP/1.1 200 OK\r\nX-H", "close", None, "the connection was closed in the answer's head"),
         (b"HTTP/1.1 200 OK\r\nX-H", "reset", None, "the connection was reset in the answer's head"),
-        (b"HTTP/1.1 200 OK\r\nX-H", "hang", None, "no answer within 1 s"),
+        (b"HTTP/1.1 200 OK\r\nX-H", "hang", None, "no answer within 2 s"),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
             "close",
@@ -193,12 +194,13 @@ async def test_answers_that_http_allows(octets: bytes, status_code: int, respons
 async def test_a_hostile_answer_is_recorded_as_what_it_was(
     octets: bytes, then: str, status_code: int | None, error: str
 ) -> None:
+    is_timeout = error.startswith("no answer") or error.endswith("in time")
     started_s = time.monotonic()
-    exchange = await post_to(writing(octets, then=then))
+    exchange = await post_to(writing(octets, then=then), **({"exchange_s": 2.0} if is_timeout else {}))
     assert exchange.status_code == status_code
     assert exchange.error is not None
     assert exchange.error.startswith(error)
-    assert time.monotonic() - started_s < EXCHANGE_S + 0.5
+    assert time.monotonic() - started_s < 60
 
 
 @pytest.mark.parametrize(
@@ -234,17 +236,17 @@ async def test_an_endless_body_is_cut_off_and_the_status_counts(head: bytes, chu
 
 async def test_a_dripping_body_ends_in_time() -> None:
     started_s = time.monotonic()
-    exchange = await post_to(repeating(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", b"a", pause_s=0.1))
+    dripping = repeating(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"a", pause_s=0.1)
+    exchange = await post_to(dripping, exchange_s=2.0)
     assert (exchange.status_code, exchange.error) == (200, "the answer was not complete in time")
-    assert 5 <= len(exchange.response) <= 11
-    assert time.monotonic() - started_s < EXCHANGE_S + 0.5
+    assert 1 <= len(exchange.response) <= 21
+    assert time.monotonic() - started_s < 60, "all of it would take 100 s"
 
 
 async def test_a_refused_connection_says_so() -> None:
-    async with open_receiver() as receiver:
-        url = receiver.url
-    async with open_sender() as sender:
-        exchange = await post(sender, url)
+    with reserved_port() as port:
+        async with open_sender() as sender:
+            exchange = await post(sender, f"http://127.0.0.1:{port}/")
     assert (exchange.status_code, exchange.error) == (None, "the connection was refused")
 
 
@@ -253,7 +255,7 @@ async def test_a_full_backlog_ends_the_try_in_time() -> None:
     listening.bind(("127.0.0.1", 0))
     listening.listen(0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    async with open_sender() as sender:
+    async with open_sender(**IMPATIENT) as sender:
         exchanges = await asyncio.gather(*(post(sender, url) for _ in range(5)))
     listening.close()
     assert "no connection within 0.5 s" in {exchange.error for exchange in exchanges}
@@ -352,15 +354,17 @@ async def test_a_resolver_that_hangs_delays_no_other_name(monkeypatch: pytest.Mo
 
     def ask(host: str, port: int, **options: int) -> object:
         if host == "slow.example":
-            release.wait(10)
+            release.wait(120)
         return real("127.0.0.1", port, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     lookup = SystemLookup()
     slow = [asyncio.ensure_future(lookup("slow.example", 80)) for _ in range(20)]
-    async with asyncio.timeout(2):
-        assert await lookup("quick.example", 80) == ["127.0.0.1"]
-    release.set()
+    try:
+        async with asyncio.timeout(60):
+            assert await lookup("quick.example", 80) == ["127.0.0.1"]
+    finally:
+        release.set()
     assert await asyncio.gather(*slow) == [["127.0.0.1"]] * 20
 
 
@@ -377,8 +381,8 @@ async def test_a_name_is_looked_up_once_by_all_who_want_it_at_the_same_time() ->
 
 async def test_a_name_that_is_looked_up_for_too_long_ends_in_time() -> None:
     names = Names(["127.0.0.1"])
-    names.pause_s = 30
-    async with open_sender(names) as sender:
+    names.pause_s = 300
+    async with open_sender(names, **IMPATIENT) as sender:
         exchange = await post(sender, "http://localhost:9/")
     assert exchange.error == "no connection within 0.5 s"
 
@@ -430,7 +434,7 @@ async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
 
 
 async def test_plain_text_where_tls_was_promised_says_so() -> None:
-    async with open_receiver() as receiver, open_sender() as sender:
+    async with open_receiver() as receiver, open_sender(**IMPATIENT) as sender:
         exchange = await post(sender, f"https://127.0.0.1:{receiver.port}/")
     assert exchange.error is not None
     assert exchange.error.startswith(("TLS: ", "no connection"))
@@ -440,9 +444,7 @@ async def test_tls_that_stalls_ends_in_time() -> None:
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
     listening.listen(5)
-    started_s = time.monotonic()
-    async with open_sender() as sender:
+    async with open_sender(connect_s=0.5) as sender, asyncio.timeout(30):
         exchange = await post(sender, f"https://127.0.0.1:{listening.getsockname()[1]}/")
     listening.close()
     assert exchange.error == "no connection within 0.5 s"
-    assert time.monotonic() - started_s < 1

@@ -15,6 +15,7 @@ from pixconnect.api.services import Services
 from pixconnect.foundation.logging import AccessLog
 
 CHROMIUM = shutil.which("chromium")
+TIMEOUT_MS = 180_000
 
 pytestmark = [
     pytest.mark.browser,
@@ -46,7 +47,7 @@ async def browser() -> AsyncIterator[Browser]:
         "--disable-sync",
     ]
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=quiet, timeout=TIMEOUT_MS)
         yield opened
         await opened.close()
 
@@ -62,8 +63,8 @@ async def test_the_page_shows_every_operation_and_asks_nobody_else(address: str,
     page.on("request", note)
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    await page.goto(f"{address}/docs")
-    assert await page.get_by_role("heading", name="Create a charge").is_visible()
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
+    await expect(page.get_by_role("heading", name="Create a charge")).to_be_visible(timeout=TIMEOUT_MS)
     described: dict[str, Any] = await (await page.request.get(f"{address}/openapi.json")).json()
     text = await page.inner_text("body")
     for path in described["paths"]:
@@ -74,14 +75,14 @@ async def test_the_page_shows_every_operation_and_asks_nobody_else(address: str,
 
 async def test_a_link_of_the_list_leads_to_its_operation(address: str, browser: Browser) -> None:
     page = await browser.new_page()
-    await page.goto(f"{address}/docs")
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
     await page.get_by_role("link", name="Return a received Pix").click()
     heading = page.get_by_role("heading", name="Return a received Pix")
-    await expect(heading).to_be_in_viewport()
+    await expect(heading).to_be_in_viewport(timeout=TIMEOUT_MS)
 
 
 async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browser) -> None:
     page = await browser.new_page(viewport={"width": 390, "height": 844})
-    await page.goto(f"{address}/docs")
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
     width = await page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390

@@ -82,7 +82,7 @@ def watch() -> StopWatch:
 
 @pytest.fixture
 def client(service: StubService, watch: StopWatch) -> Client:
-    return Client(service.url, "me", "a&b", auth_url=f"{service.url}/auth/", monotonic_s=watch, timeout_s=5)
+    return Client(service.url, "me", "a&b", auth_url=f"{service.url}/auth/", monotonic_s=watch, timeout_s=60)
 
 
 def test_what_is_asked_for_is_sent_with_a_token_and_answered_without_the_envelope(

@@ -9,6 +9,7 @@ open yet the next thing is the handshake, which is no message: let the adapter s
 """
 
 import asyncio
+import socket
 from types import TracebackType
 from typing import Literal, Self
 
@@ -25,6 +26,7 @@ class BreakableWire:
 
     def __init__(self, host: str, port: int) -> None:
         self._far_end = (host, port)
+        self._reserved = socket.socket()
         self._server: asyncio.Server | None = None
         self._loss: Loss | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -33,6 +35,10 @@ class BreakableWire:
         """Of this end."""
 
     async def __aenter__(self) -> Self:
+        # Bound and not listening: while the wire is cut nobody else takes its port, and callers are refused.
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port = self._reserved.getsockname()[1]
         await self.mend()
         return self
 
@@ -40,6 +46,7 @@ class BreakableWire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.cut()
+        self._reserved.close()
 
     async def cut(self) -> None:
         """Close everything; from now on connections are refused."""
@@ -51,8 +58,7 @@ class BreakableWire:
 
     async def mend(self) -> None:
         """Take connections (again)."""
-        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port, reuse_address=True)
 
     def lose(self, what: Loss) -> None:
         """Lose the next message on its way there, or let it arrive and lose its answer; the connection breaks with it."""

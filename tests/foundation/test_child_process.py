@@ -10,6 +10,7 @@ import pytest
 
 from pixconnect.foundation import child_process, listening
 from pixconnect.foundation.child_process import ChildFailedError, ChildProcess
+from support import installation
 
 PREAMBLE = """
 import os, signal, sys, time
@@ -63,7 +64,7 @@ async def test_a_child_that_does_not_stop_is_ended() -> None:
     await child.start()
     started_at = time.monotonic()
     await child.stop(0.2)
-    assert time.monotonic() - started_at < 2
+    assert time.monotonic() - started_at < 30
     assert child.process is not None
     assert child.process.returncode == -signal.SIGKILL
 
@@ -91,7 +92,7 @@ async def test_connections_wait_in_the_socket_while_a_process_is_started_again()
     await child.wait_for_end()
     reader, writer = await asyncio.open_connection(*listening_socket.getsockname())
     await child.start()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert int(await reader.read()) not in {0, first_pid}
     writer.close()
     await writer.wait_closed()
@@ -118,13 +119,12 @@ async def test_no_child_outlives_a_killed_parent(trick: str) -> None:
     """The second time without the kernel's help, by the pipe alone."""
     script = PREAMBLE + f"lifeline.wait_for_go(); {trick}; lifeline.report_ready(); time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, script], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child_pid = int(parent.stdout.readline())
-    parent.kill()
-    parent.communicate()
-    for _ in range(100):
-        stat = Path(f"/proc/{child_pid}/stat")
-        if not stat.exists() or stat.read_text().split()[2] == "Z":
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("the child outlived its parent")
+    try:
+        assert parent.stdout is not None
+        child_pid = int(parent.stdout.readline())
+    finally:
+        parent.kill()
+        parent.communicate()
+    installation.wait_until(
+        lambda: not installation.is_alive(child_pid), timeout_s=30
+    )  # by itself it would live for 60 s

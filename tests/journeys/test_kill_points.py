@@ -166,8 +166,8 @@ _CASES = [
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeService]:
-    """One installation for all: whoever dies is started again by it."""
-    with open_whole_service() as opened:
+    """One installation for all: whoever dies is started again by it, and however long that takes, nothing is given up."""
+    with open_whole_service(handover_timeout_s="36000") as opened:
         yield opened
 
 
@@ -186,12 +186,12 @@ def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeService
     """Nobody outside was told that it arrived: it never was."""
     story = Story(service)
     service.points.arm("sandbox before arrivals")
-    assert (
-        service.insist(story.account, "POST", "/sandbox/v1/payments", _to(story.account)).data["status"] == "CONFIRMED"
-    )
+    answer = service.insist(story.account, "POST", "/sandbox/v1/payments", _to(story.account))
+    assert answer.data["status"] in {"CONFIRMED", "PROCESSING"}  # the payer waits for our word, but not for long
     assert service.points.has_killed("sandbox before arrivals")
     story.settle()
-    assert sum(thing.direction == "IN" for thing in service.see([story.account]).things) == 1
+    (paid,) = [thing for thing in service.see([story.account]).things if thing.direction == "IN"]
+    assert paid.status == "CONFIRMED"
 
 
 def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeService) -> None:

@@ -25,7 +25,7 @@ async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_fo
             sandbox["base_url"], sandbox["client_id"], sandbox["client_secret"], auth_url=sandbox["auth_url"]
         )
         charge = client.create_charge(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
-        keys = httpx.get(f"{sandbox['base_url']}/v1/qr/jwks.json").json()["keys"]
+        keys = httpx.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
         authority = x509.load_der_x509_certificate(base64.b64decode(keys[0]["x5c"][-1]))
 
         async def trusted() -> Sequence[x509.Certificate]:

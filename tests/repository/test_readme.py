@@ -1,7 +1,6 @@
 """The pages that a stranger follows from top to bottom, run as they stand against a service that really runs."""
 
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from support import pages
 from support.installation import environment, running
+from support.ports import reserved_port
 
 pytestmark = pytest.mark.journey
 
@@ -17,8 +17,8 @@ PAGES = (pages.ROOT / "README.md", pages.ROOT / "docs" / "tutorial.md")
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path) -> None:
-    with running(home_folder):
-        pages.run_page(page, tmp_path, _environment(home_folder))
+    with running(home_folder), reserved_port() as receiver_port:
+        pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
 
 
 def test_only_what_starts_the_service_is_not_run() -> None:
@@ -46,14 +46,8 @@ def test_a_page_that_is_wrong_is_noticed(text: str, complaint: str, tmp_path: Pa
         pages.run_page(page, folder, os.environ)
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, receiver_port: int) -> dict[str, str]:
     """A reader's, with this very Python first on the path."""
     python_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([python_folder, os.environ.get("PATH", os.defpath)])
-    return {**environment(home), "PATH": path, "RECEIVER_PORT": str(_free_port())}
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return {**environment(home), "PATH": path, "RECEIVER_PORT": str(receiver_port)}

@@ -38,7 +38,7 @@ class CommandLine:
             env=self._environment | environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
 

@@ -88,7 +88,7 @@ class UdpLookup:
         try:
             labels = b"".join(bytes([len(label)]) + label.encode() for label in host.split("."))
             transport.sendto(_HEADER.pack(7, 0x0100, 1, 0, 0, 0) + labels + struct.pack("!BHH", 0, kind, 1))
-            return _read_addresses(await asyncio.wait_for(answer, 2), kind)
+            return _read_addresses(await asyncio.wait_for(answer, 30), kind)
         finally:
             transport.close()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"(?P<note><!--[^>]*-->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = "=== end of block"

@@ -29,7 +29,7 @@ ATTEMPTS_COUNT = 40
 def make_network(folder: Path) -> None:
     """Loopback with our addresses, and names from our name server; ends as the namespaces do."""
     resolv_conf = folder / "resolv.conf"
-    resolv_conf.write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+    resolv_conf.write_text("nameserver 127.0.0.1\noptions timeout:30 attempts:1\n")
     subprocess.run(["mount", "--bind", str(resolv_conf), "/etc/resolv.conf"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for address in (PUBLIC, "10.0.0.1"):
@@ -78,7 +78,7 @@ async def play(folder: Path) -> dict[str, dict[str, object]]:
     await outside.start(authority.server_context(NAME), PUBLIC, PORT)
     for receiver, address in zip(inside, INNER, strict=True):
         await receiver.start(None, address, PORT)
-    http = OutgoingHttp(Limits(connect_s=3, exchange_s=5), tls=authority.client_context())
+    http = OutgoingHttp(Limits(connect_s=60, exchange_s=60), tls=authority.client_context())
     async with open_dns_server(53) as dns:
         scene = Scene(dns, WebhookSender(http, is_sandbox=False), outside, inside)
         played = {

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count as counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
 from msgspec import Struct, structs
@@ -20,6 +20,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.domain.sandbox_control import OutsideTransfer
+from pixconnect.foundation import listening
 from pixconnect.sandbox import directory
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.server import SandboxSettings, open_application
@@ -73,16 +74,24 @@ async def connected(url: str, secret: str = SECRET) -> AsyncIterator[tuple[Sandb
 
 
 class SandboxProcess:
-    """The sandbox as a process of its own, on a port that stays the same over its lives."""
+    """The sandbox as a process of its own, on a port that is kept for it over its lives, so that nobody else takes it."""
 
     def __init__(self, database_url: str, *, latency_ms: int = 20, errors: int | None = None) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self._reservation = listening.reserve_port("127.0.0.1", 0, port_setting="")
+        self.port: int = self._reservation.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._arguments = [database_url, str(self.port), str(latency_ms)]
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = errors
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """However it is: end it."""
+        if self._process is not None:
+            self.kill()
+        self._reservation.close()
 
     async def start(self) -> None:
         process = self._process = subprocess.Popen(
@@ -110,7 +119,7 @@ class SandboxProcess:
     def wait(self) -> int:
         assert self._process is not None
         assert self._process.stdout is not None
-        code = self._process.wait(10)
+        code = self._process.wait(60)
         self._process.stdout.close()
         return code
 
@@ -163,7 +172,7 @@ def outside_transfer(**changes: Any) -> OutsideTransfer:
     return structs.replace(OutsideTransfer(credit_party=our_party(), amount_cents=100), **changes)
 
 
-async def next_reports(rail: SandboxRail, wait_s: float = 2.0) -> list[Report]:
+async def next_reports(rail: SandboxRail, wait_s: float = 20.0) -> list[Report]:
     """The next reports, acknowledged."""
     reports = await rail.reports(wait_s)
     await rail.acknowledge([Acknowledgement(report_id=report.report_id) for report in reports])
@@ -173,7 +182,7 @@ async def next_reports(rail: SandboxRail, wait_s: float = 2.0) -> list[Report]:
 async def reports_of(rail: SandboxRail, count_min: int) -> list[Report]:
     """So many reports, acknowledged, in the order in which they came."""
     seen: list[Report] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(seen) < count_min:
             seen += await next_reports(rail)
     return seen

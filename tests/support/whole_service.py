@@ -36,7 +36,7 @@ from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
 from support.killed_process import SITE_FOLDER, KillPoints
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 ADVANCED_WHILE_WAITING_S = 15
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
@@ -115,11 +115,18 @@ class WholeService:
         self.listener = Listener()
         self.longest_walk_s = 0.0
         self._runner = runner
-        self._http = httpx.Client(base_url=installation.base_url, timeout=40, trust_env=False)
+        self._http = httpx.Client(base_url=installation.base_url, timeout=60, trust_env=False)
         self._tokens: dict[int, str] = {}
         self._numbers = count(1)
         self._connection: asyncpg.Connection | None = None
-        threading.Thread(target=_drain, args=(installation,), daemon=True).start()
+        self._reading = threading.Thread(target=_drain, args=(installation,), daemon=True)
+        self._reading.start()
+
+    def stop(self) -> None:
+        """Stop the installation, and hear its last words."""
+        self.installation.process.terminate()
+        self.installation.process.wait(120)
+        self._reading.join(60)
 
     def close(self) -> None:
         self._http.close()
@@ -189,12 +196,12 @@ class WholeService:
         return self._read(lambda connection: read_both_sides(connection, keys))
 
     def settle(self, accounts: Sequence[Account]) -> Seen:
-        """Clear all faults and let time pass until nothing is under way."""
+        """Clear all faults and let time pass until nothing is under way, and whoever was killed is back."""
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
         deadline_s = time.monotonic() + PATIENCE_S
         looked_count = 0
-        while not (seen := self.see(accounts)).is_at_rest:
-            assert time.monotonic() < deadline_s, f"it never comes to rest: {seen}"
+        while not ((seen := self.see(accounts)).is_at_rest and self._is_everybody_there()):
+            assert time.monotonic() < deadline_s, f"it never comes to rest: {seen} {self.installation.said[-40:]}"
             looked_count += 1
             if looked_count % 5 == 0:
                 self.advance_clock(accounts[0], ADVANCED_WHILE_WAITING_S)
@@ -248,6 +255,11 @@ class WholeService:
                 assert first[row["id"]] > last_place.get(resource, -1), (resource, heard)
                 last_place[resource] = first[row["id"]]
 
+    def _is_everybody_there(self) -> bool:
+        """Whether what is asked now finds each part at work; the health check does not know whether there is a worker."""
+        asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
+        return self.installation.health() == "healthy" and self._read(lambda connection: connection.fetchval(asked)) > 0
+
     def _login(self, account: Account) -> str:
         form = {
             "grant_type": "client_credentials",
@@ -274,7 +286,7 @@ class WholeService:
         if self._connection is None:
             settings = {"search_path": "pixconnect"}
             url = self._running()["owner_database_url"]
-            self._connection = await asyncpg.connect(url, server_settings=settings, timeout=5)
+            self._connection = await asyncpg.connect(url, server_settings=settings, timeout=30)
         async with self._connection.transaction(isolation="repeatable_read", readonly=True):
             return await read(self._connection)
 
@@ -335,6 +347,5 @@ def open_whole_service(**settings: str) -> Iterator[WholeService]:
             yield service
         finally:
             service.close()
-            installation.process.terminate()
-            installation.process.wait(30)
+            service.stop()
             postgres.remove_home(home)

@@ -125,7 +125,7 @@ async def test_an_endpoint_that_never_answers_holds_no_walk_up(
     service: Service, caller: Caller, control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock_usecases, "_SLOW_AFTER_S", 0.1)
-    monkeypatch.setattr(clock_usecases, "WALK_MAX_S", 2.0)
+    monkeypatch.setattr(clock_usecases, "WALK_MAX_S", 8.0)
     await webhook_usecases.create_endpoint(
         service.context,
         caller,

@@ -81,7 +81,7 @@ async def test_a_statement_stays_what_it_was_while_money_arrives(
     paying = asyncio.create_task(pay_in())
     try:
         lengths: list[int] = []
-        for _ in range(10):
+        while len(lengths) < 10 or lengths[0] == lengths[-1]:
             await asyncio.sleep(0.02)
             statement = await statement_usecases.open_statement(service.context, caller, *EVER)
             lines: list[StatementLine] = []
@@ -109,7 +109,7 @@ async def test_nothing_is_held_in_the_database_while_a_reader_takes_its_time(
         assert pool.get_idle_size() == pool.get_size()
         held = await pool.fetchval(
             """select count(*) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()
-                and (xact_start is not null or backend_xmin is not null)"""
+                and backend_type = 'client backend' and (xact_start is not null or backend_xmin is not null)"""
         )
         assert held == 0
     assert parts_count == 6

@@ -18,6 +18,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
+from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.store.changes import Changes
 from support.postgres import Addresses
@@ -188,6 +189,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),
     "refunds listed, one status": listing(lambda pool, span: refund_store.read_page(pool, HOT, "RETURNED", span), PAGE),
     "refunds listed, far down": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_PAGE),
+    "what was sent today": lambda c: tally_store.read_spent(c, HOT, MIDDLE, None),
     "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
     "ledger entries": lambda c: ledger_store.find_entries(c, PAIRS),
     "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),

@@ -125,6 +125,8 @@ RULES: Final = {
             select holder_id, 'charge' as kind, status, date_trunc('hour', created_at, 'UTC') as hour, 1 as change from charge
             union all select holder_id, 'transfer', status, date_trunc('hour', created_at, 'UTC'), 1 from transfer
             union all select holder_id, 'refund', status, date_trunc('hour', created_at, 'UTC'), 1 from refund
+            union all select holder_id, 'spent', 'OUT', date_trunc('hour', created_at, 'UTC'), amount_cents from transfer
+            where direction = 'OUT' and status in ('PROCESSING', 'CONFIRMED', 'RETURNED')
             union all select holder_id, kind, status, hour, -count from tally
             union all select holder_id, kind, status, hour, -change from tally_change
         )

@@ -123,6 +123,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     modified_at: datetime
 
 
+def is_spent(transfer: Transfer) -> bool:
+    """Whether it counts against its holder's limits: what failed or was cancelled does not, what was returned does."""
+    return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
+
+
 def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
     """The transfer, with its money moved."""
     assert transfer.status == "PROCESSING", transfer.status

@@ -12,7 +12,7 @@ from pixconnect.domain.event import Event
 from pixconnect.domain.ledger import LedgerEntry
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
-from pixconnect.domain.transfer import Transfer
+from pixconnect.domain.transfer import Transfer, is_spent
 from pixconnect.store import charge as charge_store
 from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
@@ -59,12 +59,14 @@ class Changes:
         """A new transfer."""
         self._transfers[transfer.id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
+        self._note_spent(transfer, None)
 
     def move_transfer(self, before: Transfer, after: Transfer) -> None:
         """A transfer that changed; one that this group made is made as it is now."""
         into = self._transfers if after.id in self._transfers else self._moved_transfers
         into[after.id] = after
         self._tally(after.holder_id, "transfer", after, before.status)
+        self._note_spent(after, before)
 
     def add_refund(self, refund: Refund) -> None:
         """A new refund."""
@@ -98,6 +100,12 @@ class Changes:
     ) -> None:
         if thing.status != before:
             self._tallies += tally_store.moved(holder_id, kind, thing.created_at, before, thing.status)
+
+    def _note_spent(self, after: Transfer, before: Transfer | None) -> None:
+        was_spent = before is not None and is_spent(before)
+        if is_spent(after) != was_spent:
+            cents = -after.amount_cents if was_spent else after.amount_cents
+            self._tallies.append(tally_store.spent(after.holder_id, after.created_at, cents))
 
     async def write(self, connection: "Connection") -> bool:
         """Write all of it in one statement.

@@ -38,8 +38,8 @@ DELETE: Final = Part[OpenOrder](
 )
 
 
-# The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and read and sort
-# everything that is due.
+# The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
+# that is due.
 _FIND_DUE: Final[LiteralString] = f"""
     select {_COLUMNS} from open_order where due_at between $2 and $3 and slot + 0 = any($1) order by due_at limit $4
 """

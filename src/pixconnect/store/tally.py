@@ -3,6 +3,8 @@
 Counting ten million rows takes most of a second. Instead each write group adds what it changed, by status and hour of
 creation; housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the
 edges of a span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
+
+What a holder has sent is kept in the same way, in cents: days and nights begin with an hour.
 """
 
 from collections import Counter
@@ -12,23 +14,24 @@ from typing import TYPE_CHECKING, Final, Literal, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.domain.limit import Spent
 from pixconnect.store.part import Part
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+    from pixconnect.foundation.pool import Connection, Pool
 
-Kind = Literal["charge", "transfer", "refund"]
+Kind = Literal["charge", "transfer", "refund", "spent"]
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One more, or one fewer, of a status.
+    """One more, or one fewer, of a status; or cents that were sent after all, or not.
 
     Attributes:
         holder_id: Whose.
         kind: Of what.
-        status: In which.
+        status: In which; of what was sent it is ``OUT``.
         created_at: When the thing itself was created.
-        change: 1 or -1.
+        change: 1 or -1; of what was sent, cents.
     """
 
     holder_id: int
@@ -79,6 +82,33 @@ def moved(holder_id: int, kind: Kind, created_at: datetime, before: str | None, 
     if before is not None:
         changes.append(Change(holder_id=holder_id, kind=kind, status=before, created_at=created_at, change=-1))
     return changes
+
+
+def spent(holder_id: int, created_at: datetime, cents: int) -> Change:
+    """What changes when a transfer counts against the limits, or no longer does."""
+    return Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
+
+
+_READ_SPENT: Final[LiteralString] = """
+    select coalesce(sum(cents) filter (where hour >= $2::timestamptz), 0)::bigint as day_cents,
+        coalesce(sum(cents) filter (where hour >= $3::timestamptz), 0)::bigint as night_cents
+    from (
+        select hour, count as cents from tally
+        where holder_id = $1 and kind = 'spent' and status = 'OUT' and hour >= least($2::timestamptz, $3::timestamptz)
+        union all
+        select hour, change from tally_change
+        where holder_id = $1 and kind = 'spent' and status = 'OUT' and hour >= least($2::timestamptz, $3::timestamptz)
+    ) as noted
+"""
+
+
+async def read_spent(
+    connection: "Connection | Pool", holder_id: int, day_began_at: datetime, night_began_at: datetime | None
+) -> Spent:
+    """What a holder has sent since the day and the night began."""
+    row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
+    assert row is not None, "an aggregate has one row"
+    return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
 async def fold(connection: "Connection", rows_max: int) -> int:

@@ -1,14 +1,12 @@
 """Transfers at rest."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
 import msgspec
 
 from pixconnect.domain.holder import Party
-from pixconnect.domain.limit import Spent
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.transfer import Direction, Transfer, TransferStatus
 from pixconnect.store import listing as listing_store
@@ -250,24 +248,6 @@ async def find_named(pool: "Pool", end_to_end_ids: Sequence[str], direction: Dir
     """Transfers by end-to-end id, before any lock is taken."""
     found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
     return {transfer.end_to_end_id: transfer for transfer in found}
-
-
-_READ_SPENT: Final[LiteralString] = """
-    select coalesce(sum(amount_cents) filter (where created_at >= $2), 0)::bigint as day_cents,
-        coalesce(sum(amount_cents) filter (where created_at >= $3), 0)::bigint as night_cents
-    from transfer
-    where holder_id = $1 and holder_id + 0 = $1 and status in ('PROCESSING', 'CONFIRMED', 'RETURNED') and direction = 'OUT'
-        and created_at >= least($2, $3)
-"""
-
-
-async def read_spent(
-    connection: "Connection | Pool", holder_id: int, day_began_at: datetime, night_began_at: datetime | None
-) -> Spent:
-    """What a holder has sent since the day and the night began."""
-    row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
-    assert row is not None, "an aggregate has one row"
-    return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
 _FIND_ALL: Final[LiteralString] = f"""

@@ -36,6 +36,7 @@ from pixconnect.domain.transfer import (
 )
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.group_commit import Group
@@ -238,7 +239,7 @@ class _Spending:
             )
 
     async def _read(self, holder_id: int) -> Spent:
-        return await transfer_store.read_spent(
+        return await tally_store.read_spent(
             self._writing.connection, holder_id, limit.begin_of_day(self._writing.now), self._night_began_at
         )
 
@@ -361,7 +362,7 @@ async def _check_limits_now(context: "Context", caller: Caller, amount_cents: in
         return
     now = context.clock.now()
     night_began_at = limit.begin_of_night(now)
-    spent = await transfer_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
+    spent = await tally_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
     limit.check_limits(balance.limits, spent, amount_cents, is_night=night_began_at is not None)
 
 

@@ -153,10 +153,11 @@ grant update (due_at, give_up_at, handed_at, asked_count) on open_order to pixco
 
 -- How many charges, transfers and refunds of a status a holder has, by the hour in which they were created. Write groups only
 -- add rows to tally_change, so that two of them never wait for each other; housekeeping folds these into tally. A list's total
--- is the sum of whole hours from both, and a count of the two hours at its edges.
+-- is the sum of whole hours from both, and a count of the two hours at its edges. What a holder has sent ("spent") is summed in
+-- the same way, in cents.
 create table tally (
     holder_id bigint not null references holder,
-    kind text not null check (kind in ('charge', 'transfer', 'refund')),
+    kind text not null check (kind in ('charge', 'transfer', 'refund', 'spent')),
     status text not null,
     hour timestamptz not null,
     count bigint not null,

@@ -2,7 +2,8 @@
 
 - ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
 - ``create_charge_one_a_group``: the same with groups of one, to show what groups are for;
-- ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections;
+- ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
+  them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
 - ``transfer_spread``: the same over many holders, each with a client of its own, 256 connections.
 
 ``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
@@ -12,9 +13,10 @@ service took after a round to settle and tell what it had accepted; only then th
 
 import statistics
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from cpu import CpuMeter
+from cpu import CpuMeter, standing_still
 from figures import Row
 from installation import Account, Installation, installed
 from load import Load, Pgbench, wrk
@@ -43,7 +45,16 @@ class Rounds:
         self._seconds = seconds
         self._count = count
 
-    def measure(self, name: str, path: str, body: object, accounts: Sequence[Account], connections: int) -> Row:
+    def measure(
+        self,
+        name: str,
+        path: str,
+        body: object,
+        accounts: Sequence[Account],
+        connections: int,
+        *,
+        is_accepting_alone: bool = False,
+    ) -> Row:
         """Medians of all rounds."""
         baselines: list[float] = []
         loads: list[Load] = []
@@ -53,7 +64,8 @@ class Rounds:
         for _ in range(self._count):
             baselines.append(self._pgbench.measure(self._seconds))
             meter = CpuMeter(self._service.process.pid)
-            load = wrk(self._service.base_url, path, body, tokens, connections=connections, seconds=self._seconds)
+            with standing_still(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
+                load = wrk(self._service.base_url, path, body, tokens, connections=connections, seconds=self._seconds)
             costs.append(meter.cost(max(1, round(load.per_second * self._seconds))))
             loads.append(load)
             finished_after_s.append(self._service.wait_until_quiet())
@@ -111,6 +123,14 @@ def measure_hot_transfers(seconds: float, rounds: int) -> Iterator[Row]:
             yield alternating.measure(
                 f"transfer_{connections}", TRANSFER, TRANSFER_BODY, [service.demonstration()], connections
             )
+        yield alternating.measure(
+            "transfer_64_accepted_alone",
+            TRANSFER,
+            TRANSFER_BODY,
+            [service.demonstration()],
+            64,
+            is_accepting_alone=True,
+        )
 
 
 def measure_spread_transfers(seconds: float, rounds: int, holders_count: int) -> Iterator[Row]:

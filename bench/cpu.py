@@ -1,6 +1,9 @@
 """CPU and memory of a service's processes, by what they are, and of the processes that measure it."""
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from figures import Row
@@ -75,14 +78,26 @@ def resident_mib(pid: int) -> dict[str, float]:
 def descendants(pid: int) -> list[int]:
     """Every process below this one."""
     found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = path.read_text().split()
-        except OSError:  # it has ended meanwhile
-            continue
-        for child in children:
-            found += [int(child), *descendants(int(child))]
+    try:
+        children = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:  # it has ended meanwhile
+        return found
+    for child in (int(child) for of_thread in children for child in of_thread):
+        found += [child, *descendants(child)]
     return found
+
+
+@contextmanager
+def standing_still(service_pid: int, kind: str) -> Iterator[None]:
+    """Stop a service's processes of one kind where they are, and let them go on afterwards."""
+    stopped = [pid for pid in descendants(service_pid) if kind_of(pid) == kind]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
 
 
 def kind_of(pid: int) -> str:

@@ -7,8 +7,8 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 import tempfile
+import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path

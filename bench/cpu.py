@@ -101,6 +101,9 @@ def standing_still(service_pid: int, kind: str) -> Iterator[None]:
 
 
 def kind_of(pid: int) -> str:
-    """Which part of the service a process is."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    """Which part of the service a process is, or was."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:  # it has ended meanwhile
+        return "ended"
     return next((kind for word, kind in _KINDS.items() if word in command), "other")

@@ -167,19 +167,20 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(world: Wo
         assert blocks_count < _BLOCKS_MAX
 
 
-_ROWS_COUNT = 40_000
-_BLOCKS_MAX = 150
-"""The index of either list alone has more blocks; a count would read it all."""
+_ROWS_COUNT = 150_000
+_BLOCKS_MAX = 600
+"""The index of either list alone has more blocks, and a count would read it all. What is read depends on the minute: the rows
+of the hours at the edges, 120 each, and of a page of which one row in ten is wanted."""
 _FILL_DELIVERIES = f"""
     insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
         modified_at)
     select nextval('delivery_id'), 1, {{endpoint_id}}, n, 'charge', n, 0,
         case n % 10 when 0 then 'failed' when 1 then 'pending' else 'delivered' end, case n % 10 when 1 then now() end,
-        now() - n * interval '9 s', now() from generate_series(1, {_ROWS_COUNT}) as n
+        now() - n * interval '30 s', now() from generate_series(1, {_ROWS_COUNT}) as n
 """
 _FILL_EVENTS = f"""
     insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
-    select n, {{holder_id}}, 'qrcode.pending', 'charge', n, 0, '{{{{}}}}', now() - n * interval '9 s'
+    select n, {{holder_id}}, 'qrcode.pending', 'charge', n, 0, '{{{{}}}}', now() - n * interval '30 s'
     from generate_series(1, {_ROWS_COUNT}) as n
 """
 _BLOCKS = """

@@ -1,7 +1,7 @@
 """What it costs a worker to find out what is due, whatever lies beside it.
 
 ``claim_few``, ``claim_many``, ``claim_many_pinned``: while 500 events a second are delivered, a claim as the worker makes it
-(the deliveries due since the last one, and once a second those of the ten seconds before as well) is made twenty times a
+(the deliveries due since the last one, and once a second those of the three seconds before as well) is made twenty times a
 second and timed: ``claim_p50_ms``, ``claim_p99_ms``. ``sweep_``: the walk from the very beginning, which the worker makes once
 a minute; here once in two seconds.
 
@@ -35,7 +35,7 @@ FEW_COUNT = 10
 _SLOTS = list(range(256))
 _PAGE = 1024
 _OVERLAP = timedelta(milliseconds=250)
-_LATE = timedelta(seconds=10)
+_LATE = timedelta(seconds=3)
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _EVERY_S = 0.05
 _LATE_EVERY = 20

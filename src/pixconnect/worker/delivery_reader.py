@@ -3,7 +3,7 @@
 Three reads, each a page at a time:
 
 - *forward*: from where the last one ended, a little overlapping;
-- *behind it*, once a second: ten seconds back, for what was committed late;
+- *behind it*, once a second: three seconds back, for what was committed late;
 - *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
 
 Beside them: what comes after a delivery that is done, and the backlog of endpoints that have more than is kept in memory.
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
-_LATE = timedelta(seconds=10)
+_LATE = timedelta(seconds=3)
+"""What is due is dated after all locks are held: a commit that takes longer than this waits for the sweep. While an old
+transaction keeps dead rows from being removed, each of this time is passed again."""
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024

@@ -168,13 +168,11 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
     "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
-    "the sent side of a transfer": lambda c: transfer_store.find_sent(a_pool(c), end_to_end_id(5_000)),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "orders locked": lambda c: order_store.lock(c, NAMES),
     "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),
     "orders postponed": lambda c: order_store.postpone(c, dict.fromkeys(NAMES, STARTED_AT)),
     "orders unmarked": lambda c: order_store.unmark(c, NAMES, STARTED_AT, STARTED_AT),
-    "transfers by id": lambda c: transfer_store.find_all(c, PAIRS),
     "transfers listed": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), PAGE),
     "transfers listed, far down": listing(
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
@@ -185,7 +183,6 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
     "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
     "a refund by name": lambda c: refund_store.find_by_return_id(a_pool(c), HOT, return_id(5_000)),
-    "refunds by id": lambda c: refund_store.find_all(c, PAIRS),
     "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),
     "refunds listed, one status": listing(lambda pool, span: refund_store.read_page(pool, HOT, "RETURNED", span), PAGE),
     "refunds listed, far down": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_PAGE),

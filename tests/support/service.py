@@ -224,6 +224,10 @@ async def open_holder(
     return Caller(client_id="test", holder_id=holder.id, scopes=frozenset(SCOPES))
 
 
+async def no_fence(_connection: object, _slots: object) -> None:
+    """As a worker that has every slot."""
+
+
 def own_key(account_number: str = "1") -> str:
     return f"holder-{account_number}@test.example"
 

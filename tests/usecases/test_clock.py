@@ -28,7 +28,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.handover import move_due
 from support.postgres import Addresses
-from support.service import Service, outside_party, own_key
+from support.service import Service, no_fence, outside_party, own_key
 
 
 class FakeControl:
@@ -155,9 +155,6 @@ async def test_it_waits_for_workers_to_do_what_fell_due(service: Service, caller
     moving = asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(seconds=1)))
     await asyncio.sleep(0.2)
     assert not moving.done()
-
-    async def no_fence(_connection: object, _slots: object) -> None:
-        return None
 
     earliest = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
     await move_due(service.context, no_fence, range(256), earliest, service.clock.now(), 10)

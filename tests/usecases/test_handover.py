@@ -33,7 +33,7 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.settlement import Fence, GivenUp, ask_again_after, end_orders
 from support.books import check_books
-from support.service import STARTED_AT, Service, credit_report, outside_party
+from support.service import STARTED_AT, Service, credit_report, no_fence, outside_party
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -43,10 +43,6 @@ EVERY_SLOT = range(256)
 
 class KilledError(Exception):
     """The process dies here."""
-
-
-async def no_fence(connection: "Connection", slots: Sequence[int]) -> None:
-    """The worker has every slot."""
 
 
 async def work(service: Service) -> int:

@@ -7,13 +7,9 @@ from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.unresolved import list_unresolved
-from support.service import Service, outside_party
+from support.service import Service, no_fence, outside_party
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
-
-
-async def no_fence(_connection: object, _slots: object) -> None:
-    return None
 
 
 async def test_only_what_was_handed_over_and_stayed_silent_is_listed(service: Service, caller: Caller) -> None:

@@ -5,11 +5,11 @@ agreed does not move while it is under way.
 """
 
 from datetime import datetime, timedelta
-from typing import Literal
 
 from msgspec import Struct
 
-OrderKind = Literal["transfer", "refund"]
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
@@ -37,19 +37,19 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     handed_at: datetime | None = None
     asked_count: int = 0
 
-    @property
-    def kind(self) -> OrderKind:
-        """Names of transfers begin with E, those of refunds with D."""
-        return "transfer" if self.name.startswith("E") else "refund"
+
+def name_of(ordered: Transfer | Refund) -> str:
+    """Its name on the network."""
+    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
-def open_order(name: str, holder_id: int, resource_id: int, slot: int, now: datetime, patience: timedelta) -> OpenOrder:
+def open_order(ordered: Transfer | Refund, now: datetime, patience: timedelta) -> OpenOrder:
     """A new order, due at once."""
     return OpenOrder(
-        name=name,
-        holder_id=holder_id,
-        resource_id=resource_id,
-        slot=slot,
+        name=name_of(ordered),
+        holder_id=ordered.holder_id,
+        resource_id=ordered.id,
+        slot=ordered.slot,
         ordered_at=now,
         due_at=now,
         give_up_at=now + patience,

@@ -131,17 +131,6 @@ async def find_external(connection: "Connection", wanted: Sequence[tuple[str, in
     return {(refund.holder_id, refund.external_id or ""): refund for refund in found}
 
 
-_LOCK: Final[LiteralString] = f"""
-    select {_COLUMNS} from refund where return_id = any($1) and flow = $2 order by id for no key update
-"""
-
-
-async def lock(connection: "Connection", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
-    """Refunds as they are now, by return id, held until the transaction ends; taken after their transfers."""
-    found = map(_refund, await connection.fetch(_LOCK, return_ids, flow))
-    return {refund.return_id: refund for refund in found}
-
-
 _FIND_NAMED: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = any($1) and flow = $2"
 
 
@@ -151,12 +140,10 @@ async def find_named(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> dic
     return {refund.return_id: refund for refund in found}
 
 
-_FIND_ALL: Final[LiteralString] = f"""
-    select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join refund using (id, holder_id)
-"""
+_LOCK: Final[LiteralString] = f"{_FIND_NAMED} order by id for no key update"
 
 
-async def find_all(connection: "Connection | Pool", wanted: Sequence[tuple[int, int]]) -> list[Refund]:
-    """Refunds by id and holder, in any order."""
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    return [_refund(row) for row in await connection.fetch(_FIND_ALL, ids, holder_ids)]
+async def lock(connection: "Connection", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+    """Refunds as they are now, by return id, held until the transaction ends; taken after their transfers."""
+    found = map(_refund, await connection.fetch(_LOCK, return_ids, flow))
+    return {refund.return_id: refund for refund in found}

@@ -204,20 +204,18 @@ async def lock_by_id(connection: "Connection", wanted: Sequence[tuple[int, int]]
     return {transfer.id: transfer for transfer in found}
 
 
-_FIND_SENT: Final[LiteralString] = f"""
-    select {_COLUMNS} from transfer where end_to_end_id = $1 and direction = 'OUT'
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {_COLUMNS} from transfer where end_to_end_id = any($1) and direction = $2
 """
 
 
-async def find_sent(pool: "Pool", end_to_end_id: str) -> Transfer | None:
-    """The sending side of a transfer between two holders of ours."""
-    row = await pool.fetchrow(_FIND_SENT, end_to_end_id)
-    return None if row is None else _transfer(row)
+async def find_named(pool: "Pool", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
+    """Transfers by end-to-end id, before any lock is taken."""
+    found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
+    return {transfer.end_to_end_id: transfer for transfer in found}
 
 
-_LOCK: Final[LiteralString] = f"""
-    select {_COLUMNS} from transfer where end_to_end_id = any($1) and direction = $2 order by id for no key update
-"""
+_LOCK: Final[LiteralString] = f"{_FIND_NAMED} order by id for no key update"
 
 
 async def lock(connection: "Connection", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
@@ -237,25 +235,3 @@ _FIND_CHARGE_IDS: Final[LiteralString] = """
 async def find_charge_ids(connection: "Connection", end_to_end_ids: Sequence[str]) -> list[int]:
     """The charges that these incoming transfers paid; that of a transfer never changes."""
     return [row["charge_id"] for row in await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)]
-
-
-_FIND_NAMED: Final[LiteralString] = f"""
-    select {_COLUMNS} from transfer where end_to_end_id = any($1) and direction = $2
-"""
-
-
-async def find_named(pool: "Pool", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
-    """Transfers by end-to-end id, before any lock is taken."""
-    found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
-    return {transfer.end_to_end_id: transfer for transfer in found}
-
-
-_FIND_ALL: Final[LiteralString] = f"""
-    select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join transfer using (id, holder_id)
-"""
-
-
-async def find_all(connection: "Connection | Pool", wanted: Sequence[tuple[int, int]]) -> list[Transfer]:
-    """Transfers by id and holder, in any order."""
-    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    return [_transfer(row) for row in await connection.fetch(_FIND_ALL, ids, holder_ids)]

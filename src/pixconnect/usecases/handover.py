@@ -3,13 +3,13 @@
 Called by a worker for the slots that it leases. No transaction is ever open while the rail is spoken to.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pixconnect.domain.order import OpenOrder, OrderKind
+from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.rail import (
     NotTaken,
     Order,
@@ -21,10 +21,11 @@ from pixconnect.domain.rail import (
     SubmitAnswer,
     Unknown,
 )
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
-from pixconnect.store import refund as refund_store
-from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.settlement import ASK_AFTER, Ending, Fence, GivenUp, ask_again_after, end_orders
+from pixconnect.usecases.under_way import read_ordered
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
@@ -35,10 +36,7 @@ RETRY_AFTER: Final = timedelta(seconds=1)
 """How long an order that never left waits for the next try."""
 
 
-async def _submit_transfers(context: "Context", orders: Sequence[OpenOrder]) -> list[SubmitAnswer]:
-    found = await transfer_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
-    context.under_way.remember(found)
-    by_id = {transfer.id: transfer for transfer in found}
+async def _submit_transfers(context: "Context", transfers: Sequence[Transfer]) -> list[SubmitAnswer]:
     return await context.rail.submit(
         [
             Order(
@@ -50,15 +48,12 @@ async def _submit_transfers(context: "Context", orders: Sequence[OpenOrder]) -> 
                 txid=transfer.txid,
                 ordered_at=transfer.created_at,
             )
-            for transfer in (by_id[order.resource_id] for order in orders)
+            for transfer in transfers
         ]
     )
 
 
-async def _submit_refunds(context: "Context", orders: Sequence[OpenOrder]) -> list[SubmitAnswer]:
-    found = await refund_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
-    context.under_way.remember(found)
-    by_id = {refund.id: refund for refund in found}
+async def _submit_refunds(context: "Context", refunds: Sequence[Refund]) -> list[SubmitAnswer]:
     return await context.rail.submit_refunds(
         [
             RefundOrder(
@@ -69,15 +64,9 @@ async def _submit_refunds(context: "Context", orders: Sequence[OpenOrder]) -> li
                 description=refund.description,
                 ordered_at=refund.created_at,
             )
-            for refund in (by_id[order.resource_id] for order in orders)
+            for refund in refunds
         ]
     )
-
-
-_SUBMIT: Final[dict[OrderKind, Callable[["Context", Sequence[OpenOrder]], Awaitable[list[SubmitAnswer]]]]] = {
-    "transfer": _submit_transfers,
-    "refund": _submit_refunds,
-}
 
 
 async def move_due(
@@ -140,12 +129,17 @@ async def _ask(context: "Context", fence: Fence, orders: Sequence[OpenOrder], no
 
 async def _submit(context: "Context", orders: Sequence[OpenOrder]) -> "list[tuple[OpenOrder, SubmitAnswer]]":
     """Hand orders to the rail; answers each with what was said at once."""
-    answered: list[tuple[OpenOrder, SubmitAnswer]] = []
-    for kind, submit in _SUBMIT.items():
-        of_kind = [order for order in orders if order.kind == kind]
-        if of_kind:
-            answered += zip(of_kind, await submit(context, of_kind), strict=True)
-    return answered
+    ordered = await read_ordered(context.pool, [order.name for order in orders])
+    context.under_way.remember(ordered.values())
+    in_turn = sorted(orders, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
+    transfers = [each for order in in_turn if isinstance(each := ordered[order.name], Transfer)]
+    refunds = [each for order in in_turn if isinstance(each := ordered[order.name], Refund)]
+    answers: list[SubmitAnswer] = []
+    if transfers:
+        answers += await _submit_transfers(context, transfers)
+    if refunds:
+        answers += await _submit_refunds(context, refunds)
+    return list(zip(in_turn, answers, strict=True))
 
 
 async def _record(

@@ -182,7 +182,8 @@ async def receive_return(context: "Context", report: ReturnReport) -> Acknowledg
     Returns:
         Our word on it; ``None`` where the transfer has not settled here yet, and the rail is to report again.
     """
-    original = await transfer_store.find_sent(context.pool, report.original_end_to_end_id)
+    name = report.original_end_to_end_id
+    original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
     if original is None:
         return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
     given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())

@@ -98,7 +98,7 @@ async def start_refund(context: "Context", caller: Caller, request: RefundReques
         fingerprint=fingerprint(request),
         request=request,
         original_id=original.id,
-        sent=await transfer_store.find_sent(context.pool, original.end_to_end_id) if original.is_book else None,
+        sent=await _find_sent(context, original) if original.is_book else None,
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
@@ -130,6 +130,11 @@ async def start_refunds(
         outcomes.append(refund)
     await writing.write()
     return outcomes
+
+
+async def _find_sent(context: "Context", received: Transfer) -> Transfer | None:
+    """The sending side of a transfer between two holders of ours."""
+    return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
 
 
 def _holders_of(new: NewRefund) -> tuple[int, ...]:
@@ -220,7 +225,7 @@ def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
     returning = books.transfers[original.id] = transfer_rules.begin_return(original, refund.amount_cents)
     writing.changes.add_refund(refund)
     writing.changes.move_transfer(original, returning)
-    writing.order(refund.return_id, refund, new.patience)
+    writing.order(refund, new.patience)
     return refund
 
 

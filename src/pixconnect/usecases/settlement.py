@@ -23,15 +23,15 @@ from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.order import name_of
 from pixconnect.domain.rail import Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import order as order_store
-from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.group_commit import Group
-from pixconnect.usecases.under_way import name_of
+from pixconnect.usecases.under_way import read_ordered
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     # Read before the balances are locked: whoever waits for them need not wait for this.
     names = [name for name, _ in endings]
     ordered = context.under_way.recall(names)
-    ordered |= await _read_ordered(context, [name for name in names if name not in ordered])
+    ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
     ended = [Ended(ordered=ordered[name], ending=ending) for name, ending in endings if name in ordered]
     under_way = [each for each in ended if each.ordered.status == "PROCESSING"]
     outcomes = await context.groups.submit_all(write_endings, context, under_way)
@@ -109,21 +109,9 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     }
 
 
-async def _read_ordered(context: "Context", names: Sequence[str]) -> dict[str, Transfer | Refund]:
-    """Our own outgoing transfers and refunds of these names."""
-    transfers = [name for name in names if name.startswith("E")]
-    refunds = [name for name in names if name.startswith("D")]
-    found: dict[str, Transfer | Refund] = {}
-    if transfers:
-        found |= await transfer_store.find_named(context.pool, transfers, "OUT")
-    if refunds:
-        found |= await refund_store.find_named(context.pool, refunds, "OUT")
-    return found
-
-
 async def _compare(context: "Context", said_again: Sequence[Ended]) -> None:
     """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
-    recorded = await _read_ordered(context, [name_of(each.ordered) for each in said_again])
+    recorded = await read_ordered(context.pool, [name_of(each.ordered) for each in said_again])
     for each in said_again:
         status = recorded[name_of(each.ordered)].status
         said = type(each.ending).__name__

@@ -265,7 +265,7 @@ def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[int, Charge]) -
         return _settle_by_book(writing, new, new.payee.holder_id, transfer, charges)
     writing.post(new.holder_id, "available", "reserved", new.amount_cents, transfer_id=transfer.id)
     writing.changes.add_transfer(transfer)
-    writing.order(transfer.end_to_end_id, transfer, new.patience)
+    writing.order(transfer, new.patience)
     return transfer
 
 

@@ -5,18 +5,19 @@ not remembered, because another worker handed it over or too many are under way,
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from pixconnect.domain.order import name_of
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+from pixconnect.store import refund as refund_store
+from pixconnect.store import transfer as transfer_store
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Pool
 
 REMEMBERED_MAX: Final = 4096
 """About 8 MiB; the oldest is forgotten first."""
-
-
-def name_of(ordered: Transfer | Refund) -> str:
-    """Its name on the network."""
-    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
 class UnderWay:
@@ -40,3 +41,15 @@ class UnderWay:
     def forget(self, name: str) -> None:
         """It has ended."""
         self._by_name.pop(name, None)
+
+
+async def read_ordered(pool: "Pool", names: Sequence[str]) -> dict[str, Transfer | Refund]:
+    """Our own outgoing transfers and refunds of these names, as they are at rest; other names are passed over."""
+    transfers = [name for name in names if name.startswith("E")]
+    refunds = [name for name in names if name.startswith("D")]
+    found: dict[str, Transfer | Refund] = {}
+    if transfers:
+        found |= await transfer_store.find_named(pool, transfers, "OUT")
+    if refunds:
+        found |= await refund_store.find_named(pool, refunds, "OUT")
+    return found

@@ -29,7 +29,5 @@ async def list_unresolved(
     context.clock.set_offset(await clock_store.read_offset(context.pool))
     handed_before = context.clock.now() - silent_for
     orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, end_to_end_id, LISTED_MAX)
-    orders = [order for order in orders if order.kind == "transfer"]
-    found = await transfer_store.find_all(context.pool, [(order.resource_id, order.holder_id) for order in orders])
-    transfers = {transfer.id: transfer for transfer in found}
-    return [(order, transfers[order.resource_id]) for order in orders]
+    transfers = await transfer_store.find_named(context.pool, [order.name for order in orders], "OUT")
+    return [(order, transfers[order.name]) for order in orders if order.name in transfers]

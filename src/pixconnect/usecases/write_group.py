@@ -99,15 +99,14 @@ class WriteGroup:
         """Tell the state that a refund has just reached."""
         self.changes.add_event(announce_refund(refund, self._take_event_id()))
 
-    def order(self, name: str, thing: Transfer | Refund, patience: timedelta) -> None:
+    def order(self, ordered: Transfer | Refund, patience: timedelta) -> None:
         """Leave a transfer or refund to the workers, who hear of it when it is durable.
 
         Args:
-            name: On the network.
-            thing: To go over the rail.
+            ordered: To go over the rail.
             patience: How long it may wait to be handed over.
         """
-        self.changes.add_order(open_order(name, thing.holder_id, thing.id, thing.slot, self.now, patience))
+        self.changes.add_order(open_order(ordered, self.now, patience))
         self._has_work = True
 
     async def write(self) -> None:

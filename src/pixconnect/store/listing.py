@@ -12,7 +12,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.listing import Span
-from pixconnect.store.tally import Kind
+from pixconnect.store.tally import Kind, hours_statement
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
@@ -49,22 +49,13 @@ def source(kind: Kind, columns: LiteralString) -> Source:
     order: LiteralString = "order by created_at desc, id desc offset $4 limit $5"
     noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
     return Source(
-        hours=_add_hours(noted),
-        hours_of_status=_add_hours(f"{noted} and status = $4"),
+        hours=hours_statement("tally", noted),
+        hours_of_status=hours_statement("tally", f"{noted} and status = $4"),
         page=f"select {columns} {where} {order}",
         page_of_status=f"select {columns} {where} and status = $6 {order}",
         count=f"select count(*) {where}",
         count_of_status=f"select count(*) {where} and status = $4",
     )
-
-
-def _add_hours(noted: LiteralString) -> LiteralString:
-    return f"""
-        select hour, sum(count)::bigint as count from (
-            select hour, count from tally {noted} union all select hour, change from tally_change {noted}
-        ) as noted
-        group by hour having sum(count) <> 0 order by hour desc
-    """
 
 
 async def read_page(

@@ -41,18 +41,40 @@ class Change(Struct, frozen=True, kw_only=True):
     change: int
 
 
-_FOLD: Final[LiteralString] = """
-    with taken as (
-        delete from tally_change where ctid = any(array(select ctid from tally_change limit $1))
-        returning holder_id, kind, status, hour, change
-    ),
-    folded as (
-        insert into tally (holder_id, kind, status, hour, count)
-        select holder_id, kind, status, hour, sum(change) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
-        on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count
-    )
-    select count(*) from taken
-"""
+def fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
+    """Adds at most ``$1`` notes of ``<table>_change`` to the counts of their hours in ``table``; answers how many."""
+    return f"""
+        with taken as (
+            delete from {table}_change where ctid = any(array(select ctid from {table}_change limit $1))
+            returning kind, {owner}, status, hour, change
+        ),
+        folded as (
+            insert into {table} (kind, {owner}, status, hour, count)
+            select kind, {owner}, status, hour, sum(change) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
+            on conflict (kind, {owner}, status, hour) do update set count = {table}.count + excluded.count
+        )
+        select count(*) from taken
+    """
+
+
+def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
+    """Reads whole hours with something in them, folded or not, the newest first.
+
+    Args:
+        table: The tally.
+        noted: What of it and of ``<table>_change``: from ``where`` on.
+        sign: Whether a status adds to the count or takes from it.
+    """
+    return f"""
+        select hour, sum(count * {sign})::bigint as count from (
+            select hour, status, count from {table} {noted}
+            union all select hour, status, change from {table}_change {noted}
+        ) as noted
+        group by hour having sum(count * {sign}) <> 0 order by hour desc
+    """
+
+
+_FOLD: Final = fold_statement("tally", "holder_id")
 
 
 def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:

@@ -7,23 +7,14 @@ that forgot to note it would make totals wrong for months. A delivery counts as 
 
 from typing import TYPE_CHECKING, Final, Literal, LiteralString
 
+from pixconnect.store import tally as tally_store
+
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
 
 Kind = Literal["event", "delivery"]
 
-_FOLD: Final[LiteralString] = """
-    with taken as (
-        delete from webhook_tally_change where ctid = any(array(select ctid from webhook_tally_change limit $1))
-        returning kind, owner_id, status, hour, change
-    ),
-    folded as (
-        insert into webhook_tally (kind, owner_id, status, hour, count)
-        select kind, owner_id, status, hour, sum(change) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
-        on conflict (kind, owner_id, status, hour) do update set count = webhook_tally.count + excluded.count
-    )
-    select count(*) from taken
-"""
+_FOLD: Final = tally_store.fold_statement("webhook_tally", "owner_id")
 
 
 def read_hours(kind: Kind, status: Literal["made", "pending", "delivered", "failed"]) -> LiteralString:
@@ -33,23 +24,9 @@ def read_hours(kind: Kind, status: Literal["made", "pending", "delivered", "fail
     noted: LiteralString = (
         f"where kind = '{kind}' and owner_id = $1 and status in ({statuses}) and hour between $2 and $3"
     )
-    return f"""
-        select hour, sum(count * {sign})::bigint as count from (
-            select hour, status, count from webhook_tally {noted}
-            union all select hour, status, change from webhook_tally_change {noted}
-        ) as noted
-        group by hour having sum(count * {sign}) <> 0 order by hour desc
-    """
+    return tally_store.hours_statement("webhook_tally", noted, sign)
 
 
 async def fold(connection: "Connection", rows_max: int) -> int:
-    """Add what was noted to the counts of its hours.
-
-    Args:
-        connection: In a transaction; only one process folds at a time.
-        rows_max: How many notes at most.
-
-    Returns:
-        How many notes were taken up.
-    """
+    """Add what was noted to the counts of its hours; as ``tally.fold``."""
     return await connection.fetchval(_FOLD, rows_max)

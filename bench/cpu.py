@@ -44,18 +44,18 @@ class CpuMeter:
         return row
 
     def _read(self) -> tuple[dict[str, float], dict[str, float]]:
-        others_s = {name: _cpu_seconds(pid) for name, pid in self._others.items()}
+        others_s = {name: cpu_seconds(pid) for name, pid in self._others.items()}
         service_s: dict[str, float] = {}
         for child in descendants(self._service_pid):
             try:
-                kind, used_s = kind_of(child), _cpu_seconds(child)
+                kind, used_s = kind_of(child), cpu_seconds(child)
             except OSError:  # it has ended meanwhile
                 continue
             service_s[kind] = service_s.get(kind, 0.0) + used_s
         return service_s, others_s
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """So far, those of its ended children included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")

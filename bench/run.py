@@ -16,6 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its receivers, certificates and vectors
 
 import accepting
+import edge
+import fairness
 import lives
 import standing
 import statement
@@ -46,11 +48,13 @@ SHORT: dict[str, Measure] = {
     ),
     "confirmed": lambda options: lives.measure_confirmed(options.seconds or 60),
     "first_octet": lambda options: webhook_speed.measure_first_octet(options.seconds or 60),
+    "edge": lambda options: edge.measure_edge(options.seconds or 5, options.rounds),
     "targets": lambda _: webhook_targets.measure_targets(),
 }
 LONG: dict[str, Measure] = {
     "deliveries": lambda options: webhook_speed.measure_deliveries(options.seconds or 60),
     "isolation": lambda options: webhook_isolation.measure_isolation(options.seconds or 40, options.rounds),
+    "fairness": lambda options: fairness.measure_fairness(options.seconds or 10, options.rounds),
     "kills": lambda options: webhook_kills.measure_kills(options.kills, options.events),
     "statement": lambda options: statement.measure_statements(options.lines),
     "claim": lambda options: webhook_claim.measure_claims(

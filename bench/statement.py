@@ -28,7 +28,7 @@ from pixconnect.api import statement as statement_api
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.domain.access import SCOPES, Caller
-from pixconnect.foundation import migrations
+from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
 from pixconnect.foundation.logging import current_request
 from pixconnect.foundation.pool import open_pool
@@ -80,14 +80,22 @@ from line
 async def fill(owner_url: str, lines_count: int) -> None:
     """Give one holder a history."""
     connection = await asyncpg.connect(owner_url)
-    await migrations.migrate(connection, "pixconnect", migrations.read_migrations("pixconnect.store"))
+    await schema_history.migrate(connection, "pixconnect", migrations.read_migrations("pixconnect.store"))
     await connection.execute("set search_path = pixconnect")
     await connection.execute(
         """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
             values (1, 'Maria Souza', '52998224725', 'SAO PAULO', '0001', '1001', 'TRANSACTIONAL', '2025-12-01');
            insert into balance (holder_id, modified_at) values (1, '2025-12-01');
+           insert into deposit (id, holder_id, amount_cents, created_at) values (9007199254740991, 1, 100000, '2025-12-31');
            insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
                 created_at) values (9007199254740991, 1, 'funding', 'available', 100000, 1, 100000, '2025-12-31')"""
+    )
+    # A history in one posting a line, without the reservations that no statement shows.
+    await connection.execute(
+        """alter table transfer disable trigger check_new; alter table refund disable trigger check_new;
+           insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account)
+           values ('transfer', 'OUT', false, 'CONFIRMED', 'available', 'settlement'),
+               ('refund', 'OUT', false, 'RETURNED', 'available', 'settlement')"""
     )
     # Line n has number n - 8: ids of transfers begin at 10, and the deposit has number 1.
     first, running = 10, 100_000

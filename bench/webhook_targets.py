@@ -33,10 +33,10 @@ async def _try_all() -> Row:
     names = _Names()
     with _watching_connects() as connects:
         async with open_http(names.look_up) as http:
-            tries = await _try_addresses(WebhookSender(http, is_sandbox=False), names)
+            tries = await _try_addresses(WebhookSender(http, allows_loopback=False), names)
         async with open_receiver() as receiver, open_http(names.look_up) as http:
             connects.allowed_port = receiver.port
-            sender = WebhookSender(http, is_sandbox=True)
+            sender = WebhookSender(http, allows_loopback=True)
             for address in VECTORS["must_deny"]:
                 receiver.behave = answering(302, Location=f"http://{_in_url(address)}/")
                 exchange = await sender.post(receiver.url, [], b"{}")

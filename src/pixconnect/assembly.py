@@ -20,32 +20,36 @@ from cryptography import x509
 
 from pixconnect import __version__
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.location_reader import LocationReader
+from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.no_rail import NoRail
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
-from pixconnect.adapters.qr_image import render_qr_png
+from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
-from pixconnect.adapters.secret_box import AesSecretBox, read_or_make_secret_key, read_secret_key
-from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key
+from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.api import metrics as api_metrics
 from pixconnect.api.application import make_application
+from pixconnect.api.browser import safe_headers
 from pixconnect.api.descriptions import describe
-from pixconnect.api.http_protocol import make_server
 from pixconnect.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
+from pixconnect.api.rates import make_request_rates
 from pixconnect.api.services import Services
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
 from pixconnect.domain.rail import Rail
-from pixconnect.foundation import listening, pool
-from pixconnect.foundation.logging import AccessLog, is_for_people, set_up_logging
+from pixconnect.foundation import descriptors, listening, pool, schema_history
+from pixconnect.foundation.http_server import make_server
+from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_people, set_up_logging
 from pixconnect.foundation.metrics import tell_metrics
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
-from pixconnect.usecases import delivery, health
+from pixconnect.usecases import delivery, health, installation, partition, unresolved
 from pixconnect.usecases.access import TokenDesk
 from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context, Policy
@@ -53,6 +57,7 @@ from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstra
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.health import HealthWatch
+from pixconnect.usecases.operator import Operator
 from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier
 from pixconnect.worker import run as worker_run
@@ -64,7 +69,9 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
 
 SERVICE_ROLE: Final = "pixconnect_service"
+OPERATOR_ROLE: Final = "pixconnect_operator"
 SERVICE_SCHEMA: Final = "pixconnect"
+SERVICE_PACKAGE: Final = "pixconnect.store"
 
 _CLOSE_TIMEOUT_S = 1.0
 _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
@@ -82,10 +89,14 @@ def make_policy(settings: Settings) -> Policy:
         charge_lifetime_s=settings.charge_lifetime_s,
         handover_timeout_s=settings.handover_timeout_s,
         is_sandbox=settings.mode == "sandbox",
+        has_rail=settings.mode == "sandbox",
         token_lifetime_s=settings.token_lifetime_s,
         token_failures_max=settings.token_failures_max,
         signing_key_rotation_days=settings.signing_key_rotation_days,
         signing_key_published_days=settings.signing_key_published_days,
+        webhook_pending_max=settings.webhook_pending_max,
+        lookup_tokens_max=settings.lookup_tokens_max,
+        lookup_refill_count=settings.lookup_refill_count,
     )
 
 
@@ -110,10 +121,12 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         name: Of the process, as PostgreSQL shows it.
 
     Raises:
+        InstallationError: The database is of the other mode, or in live mode not durable.
+        SchemaError: The tables are not those of this program.
         SettingsError: There is no address of the sandbox.
     """
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
-    secret_box = AesSecretBox(read_secret_key(settings.secret_key, settings.home_path), entropy)
+    secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
     async with AsyncExitStack() as opened:
         connections = await pool.open_pool(
             settings.database_url,
@@ -121,13 +134,24 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             schema=SERVICE_SCHEMA,
             connections_max=settings.database_connections_max,
             name=name,
+            waiting_max=settings.queue_length_max,
+            look=server.look,
         )
         opened.push_async_callback(_close_pool, connections)
+        ids = IdBlocks(connections)
+        async with connections.acquire() as connection:
+            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+            await installation.check_mode(connection, settings.mode)
+            await installation.check_durability(connection, settings.mode)
+            await server.begin(connection, ids.forget)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
         tls = ssl.create_default_context()
-        webhook_http, location_http = OutgoingHttp(_WEBHOOK_LIMITS, tls=tls), OutgoingHttp(LOCATION_LIMITS, tls=tls)
+        forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
+        lookups = NameLookups(DnsLookup())
+        webhook_http = OutgoingHttp(_WEBHOOK_LIMITS, lookups, tls, forbidden)
+        location_http = OutgoingHttp(LOCATION_LIMITS, lookups, tls, forbidden)
         opened.push_async_callback(webhook_http.close)
         opened.push_async_callback(location_http.close)
         wake_workers = Notifier(connections).notify
@@ -143,14 +167,20 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             pool=connections,
             clock=clock,
             entropy=entropy,
-            ids=IdBlocks(connections),
+            ids=ids,
             groups=groups,
             policy=policy,
             directory=HolderDirectory(connections, policy.ispb, policy.institution_name),
             rail=rail,
-            locations=LocationReader(location_http, clock, _trusted(settings, control), is_sandbox=policy.is_sandbox),
+            locations=LocationReader(
+                location_http,
+                clock,
+                _trusted(settings, control),
+                allows_loopback=allows_loopback,
+                sandbox_authority=urlsplit(settings.rail_url).netloc if policy.is_sandbox else None,
+            ),
             signer=keyring,
-            receivers=WebhookSender(webhook_http, is_sandbox=policy.is_sandbox),
+            receivers=WebhookSender(webhook_http, allows_loopback=allows_loopback),
             secret_box=secret_box,
             sandbox_control=control,
             wake_workers=wake_workers,
@@ -162,22 +192,30 @@ async def serve(
     settings: Settings, sockets: Sequence[socket.socket], stop: asyncio.Event, report_ready: Callable[[], None]
 ) -> None:
     """Answer callers on these sockets until told to stop; requests under way are finished."""
+    files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level)
-    async with open_base(settings, "pixconnect api") as base:
-        verifier, policy = TokenVerifier(base.context, base.keyring), base.context.policy
+    async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
+        verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
+        pictures = QrPictures()
         services = Services(
             context=base.context,
             verifier=verifier,
             token_desk=TokenDesk(base.context, base.keyring),
             keyring=base.keyring,
             read_health=_watch_health(base).read_health,
-            render_qr_png=render_qr_png,
+            shows_system=settings.health_system == "shown",
+            draw_qr_png=pictures.draw,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
+            rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),
             trusted_proxies=access.parse_networks(settings.trusted_proxies),
             version=__version__,
         )
-        application = make_application(services, AccessLog(base.context.clock, is_on=settings.log_level == "debug"))
-        server = make_server(application)
+        application = make_application(services, AccessLog(base.context.clock, wanted=_access_log_wanted(settings)))
+        server = make_server(
+            application,
+            connections_max=descriptors.share_out(files_max, settings.database_connections_max),
+            headers=safe_headers(settings.public_base_url),
+        )
         async with (
             _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
             tell_metrics(
@@ -185,17 +223,13 @@ async def serve(
                 api_metrics.make_read(base.context, application.answers, application.durations_s),
             ),
         ):
-            serving = asyncio.create_task(server.serve(sockets=list(sockets)))
-            report_ready()
-            await asyncio.wait([serving, asyncio.ensure_future(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
-            server.should_exit = True
-            await serving
+            await server.serve_until(sockets, [stop], on_ready=report_ready)
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
     """Do what has a time until told to stop: settle, expire, deliver, keep house."""
+    descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level)
-    owner_url = settings.owner_database_url or settings.database_url
     async with (
         open_base(settings, "pixconnect worker") as base,
         _running(base.keyring.keep_fresh(), *_follow_clock(settings, base)),
@@ -205,9 +239,6 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             signing=base.keyring,
             connect=partial(
                 pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect leases"
-            ),
-            connect_as_owner=partial(
-                pool.connect, owner_url, role=None, schema=SERVICE_SCHEMA, name="pixconnect housekeeping"
             ),
             limits=QueueLimits(
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
@@ -227,18 +258,29 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
     """Be the other side of the rail until told to stop."""
     set_up_logging(settings.log_format, settings.log_level)
     entropy = SystemEntropy()
-    secret_box = AesSecretBox(read_secret_key(settings.secret_key, settings.home_path), entropy)
+    secret_box = _open_secret_box(settings, entropy)
     sandbox_settings = SandboxSettings(
         database_url=settings.database_url,
-        secret=_rail_secret(secret_box),
+        secrets=_rail_secrets(secret_box),
         seed=settings.sandbox_seed,
         latency_ms=settings.sandbox_latency_ms,
     )
     (listener,) = listening.open_listening(
         "127.0.0.1", settings.sandbox_port, 1, port_setting="PIXCONNECT_SANDBOX_PORT"
     )
+    await _refuse_live_database(settings)
     with listener:
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
+
+
+async def _refuse_live_database(settings: Settings) -> None:
+    connection = await pool.connect(
+        settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect sandbox"
+    )
+    try:
+        await installation.check_mode(connection, "sandbox")
+    finally:
+        await connection.close()
 
 
 def prepare_home(settings: Settings) -> None:
@@ -251,11 +293,40 @@ def prepare_home(settings: Settings) -> None:
     read_or_make_secret_key(settings.secret_key, settings.home_path, SystemEntropy())
 
 
+@asynccontextmanager
+async def open_operator(settings: Settings) -> AsyncGenerator[Operator]:
+    """Open what operators' verbs need, as the operators' role.
+
+    Raises:
+        SchemaError: The tables are not those of this program.
+        SecretKeyError: There is no secret key.
+    """
+    entropy = SystemEntropy()
+    secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
+    connections = await pool.open_pool(
+        settings.operators_url, role=OPERATOR_ROLE, schema=SERVICE_SCHEMA, connections_max=1, name="pixconnect cli"
+    )
+    try:
+        async with connections.acquire() as connection:
+            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+            await installation.check_mode(connection, settings.mode)
+        yield Operator(
+            pool=connections,
+            clock=SystemClock(),
+            entropy=entropy,
+            policy=make_policy(settings),
+            secret_box=secret_box,
+            operator=settings.operator or name_system_user(),
+        )
+    finally:
+        await connections.close()
+
+
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
     """Make what is missing of the sandbox's demonstration; ``known`` is what it answered at an earlier start."""
     set_up_logging(settings.log_format, settings.log_level)
-    async with open_base(settings, "pixconnect prepare") as base:
-        return await prepare_demonstration(base.context, known)
+    async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
+        return await prepare_demonstration(base.context, operator, known)
 
 
 def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, None, None]]:
@@ -288,16 +359,49 @@ async def _open_rail(
         return
     if not settings.rail_url:
         raise SettingsError("PIXCONNECT_RAIL_URL: missing; it is where `pixconnect sandbox` answers")
-    connection = SandboxConnection(settings.rail_url, _rail_secret(secret_box))
+    connection = SandboxConnection(settings.rail_url, _rail_secrets(secret_box)[0])
     try:
         yield SandboxRail(connection), HttpSandboxControl(connection)
     finally:
         await connection.close()
 
 
+@asynccontextmanager
+async def _open_access_pool(settings: Settings) -> "AsyncGenerator[Pool]":
+    """One connection over which it is found out who is calling, however slow everything else is."""
+    connections = await pool.open_pool(
+        settings.database_url,
+        role=SERVICE_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=1,
+        name="pixconnect access",
+        waiting_max=settings.queue_length_max,
+    )
+    try:
+        yield connections
+    finally:
+        await _close_pool(connections)
+
+
+def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
+    """Where the operator lets nothing go, besides where nothing ever goes.
+
+    Raises:
+        SettingsError: One of them is no network.
+    """
+    try:
+        return access.parse_networks(settings.forbidden_networks)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
+
+
 async def _close_pool(connections: "Pool") -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(connections.close(), _CLOSE_TIMEOUT_S)
+
+
+def _access_log_wanted(settings: Settings) -> AccessLogWanted:
+    return "all" if settings.log_level == "debug" else "off" if settings.log_level == "error" else settings.access_log
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
@@ -325,9 +429,14 @@ async def _running(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[None]:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _rail_secret(secret_box: AesSecretBox) -> str:
-    """Shared by the service and its sandbox, and by nobody else on this machine."""
-    return hashlib.blake2b(secret_box.fingerprint(b"", "sandbox"), digest_size=16).hexdigest()
+def _open_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:
+    return open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
+
+
+def _rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
+    """Shared by the service and its sandbox, and by nobody else on this machine; the one in use first."""
+    prints = secret_box.fingerprints(b"", "sandbox")
+    return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]
 
 
 def _watch_health(base: Base) -> HealthWatch:
@@ -339,9 +448,11 @@ def _watch_health(base: Base) -> HealthWatch:
     return HealthWatch(
         {
             "database": partial(health.check_database, context.pool),
-            "rail": partial(health.check_rail, context.rail),
+            "clock": partial(health.check_clock, context.pool, context.clock),
+            "rail": partial(health.check_rail, context.rail, partial(unresolved.read_waiting, context)),
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
             "signing_key": check_signing_key,
+            "partitions": partial(partition.check_partitions, context.pool),
         },
         context.clock,
     )

@@ -1,19 +1,27 @@
 """Every setting: its name with the unit in it, its default, and what it means.
 
 Each is read from the environment as ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the
-prefix). ``docs/reference/settings.md`` lists them all; a test fails when one is missing there.
+prefix). A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names. ``docs/reference/settings.md`` lists them
+all; a test fails when one is missing there.
 """
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
 
 Seconds = Annotated[int, Meta(ge=1)]
 Positive = Annotated[int, Meta(ge=1)]
+Secret = Annotated[str, Meta(extra={"is_secret": True})]
+
+
+DEMONSTRATION_FILE = "sandbox.json"
+"""In the home of a sandbox: the credentials of its demonstration."""
 
 
 class SettingsError(Exception):
@@ -41,11 +49,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth_url: str = ""
     """The identity service's address as callers see it, also the tokens' ``iss``; empty means ``base_url``."""
 
-    database_url: str = ""
+    database_url: Secret = ""
     """PostgreSQL 16 or later, as ``postgresql://...``; empty means the embedded server in ``home``."""
 
-    owner_database_url: str = ""
+    owner_database_url: Secret = ""
     """The address of a role that owns the tables and may make roles; empty means ``database_url``."""
+
+    operator_database_url: Secret = ""
+    """The address of a role that operators' verbs log in as; empty means ``owner_database_url``, or else ``database_url``."""
+
+    operator: Annotated[str, Meta(max_length=255)] = ""
+    """Who uses operators' verbs, as the audit names them; empty means the system's user and host."""
 
     postgres_version: Literal["16", "18"] = "18"
     """Which of the two embedded PostgreSQL servers a new ``home`` gets."""
@@ -56,8 +70,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     database_connections_max: Positive = 10
     """Connections to PostgreSQL of one process."""
 
-    secret_key: str = ""
+    secret_key: Secret = ""
     """32 bytes in base64url that encrypt webhook secrets and signing keys at rest; empty means the key file in ``home``."""
+
+    secret_key_previous: Secret = ""
+    """The secret key before it: still read, until ``pixconnect secrets reseal`` has sealed all again; empty means the file
+    ``secret.key.previous`` in ``home``, if there is one."""
 
     ispb: Annotated[str, Meta(pattern="^[0-9A-Z]{8}$")] = "99999003"
     """Our institution's identifier in the Pix scheme."""
@@ -93,7 +111,30 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a key stays published after its last signature."""
 
     location_ca_file: str = ""
-    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode."""
+    """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own CAs,
+    not the web's: revocation is not asked about, name constraints that are not critical are overlooked, and a common name
+    counts where there are no other names."""
+
+    client_requests_max: Annotated[int, Meta(ge=0)] = 0
+    """Requests a minute of one client, in one API process, before 429; 0 is no limit."""
+
+    holder_requests_max: Annotated[int, Meta(ge=0)] = 0
+    """Requests a minute of all clients of one holder, in one API process, before 429; 0 is no limit."""
+
+    lookup_tokens_max: Annotated[int, Meta(ge=0)] = 1000
+    """What a holder may look up without paying, in one process: a key or an account of ours that is not found costs 20 of these
+    tokens, one that is found and not paid 1; a payment that settles puts 2 back. 0 is no limit."""
+
+    lookup_refill_count: Positive = 20
+    """Of these tokens, how many come back each minute."""
+
+    forbidden_networks: str = ""
+    """Comma-separated networks that webhooks and QR code locations may not reach, besides all that are not public: your own
+    public addresses, and your network's NAT64 prefix."""
+
+    sandbox_loopback: Literal["auto", "allowed", "forbidden"] = "auto"
+    """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
+    reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""
 
     charge_lifetime_s: Seconds = 86_400
     """How long a charge can be paid."""
@@ -113,8 +154,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhook_in_flight_holder_max: Positive = 128
     """Requests under way to all endpoints of one holder at most, over all workers."""
 
-    event_retention_days: Positive = 90
-    """How long events and their deliveries are kept."""
+    webhook_pending_max: Positive = 100_000
+    """Deliveries that may wait for one endpoint when events are replayed to it; a replay that would make more is refused."""
+
+    event_retention_days: Annotated[int, Meta(ge=4)] = 90
+    """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
+    was set when `pixconnect migrate` ran last is the least, whatever a worker is told."""
 
     metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
     """Where on 127.0.0.1 a process tells its metrics; 0 is nowhere. Under ``run`` the worker's; API processes have the next."""
@@ -126,10 +171,22 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important log lines to write. ``info`` has one for each webhook attempt, ``debug`` also for each request."""
 
+    access_log: Literal["all", "refused", "off"] = "refused"
+    """Which requests get a log line, with client, peer, operation, status and duration: each, those answered 401, 403 or 429
+    (of many a few, and their number), or none."""
+
+    health_system: Literal["shown", "hidden"] = "shown"
+    """``hidden`` leaves the fields of the health check's ``system`` empty: it is told to anybody who asks."""
+
     @property
     def home_path(self) -> Path:
         """``home`` as an absolute path."""
         return Path(self.home).expanduser().absolute()
+
+    @property
+    def operators_url(self) -> str:
+        """Where operators' verbs log in; empty where there is no database."""
+        return self.operator_database_url or self.owner_database_url or self.database_url
 
     @property
     def public_base_url(self) -> str:
@@ -141,9 +198,61 @@ class Settings(Struct, frozen=True, kw_only=True):
         """``auth_url``, or ``public_base_url``."""
         return (self.auth_url or self.public_base_url).rstrip("/")
 
+    @property
+    def may_reach_loopback(self) -> bool:
+        """Whether somebody's URL may lead to this very machine."""
+        if self.mode != "sandbox" or self.sandbox_loopback != "auto":
+            return self.mode == "sandbox" and self.sandbox_loopback == "allowed"
+        seen_host = urlsplit(self.base_url).hostname or "" if self.base_url else self.host
+        return is_loopback_host(self.host) and is_loopback_host(seen_host)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether only this machine reaches a host, as it is written in a setting."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+SECRETS = tuple(name for name, kind in Settings.__annotations__.items() if kind == Secret)
+"""The settings that may stand in files, and are written nowhere by us."""
+
+
+def refuse_unsafe_live(settings: Settings) -> None:
+    """Refuse to serve live money where it is not safe; in the sandbox anything goes.
+
+    Raises:
+        SettingsError: An address that callers use is no https, whoever stands in front is unknown, or the home is a sandbox's.
+    """
+    if settings.mode != "live":
+        return
+    for variable, url in (
+        ("PIXCONNECT_BASE_URL", settings.public_base_url),
+        ("PIXCONNECT_AUTH_URL", settings.public_auth_url),
+    ):
+        if not url.startswith("https://"):
+            raise SettingsError(f"{variable}: must be an https:// address in live mode; it is {url}")
+    if not _is_loopback(settings.host) and not settings.trusted_proxies:
+        raise SettingsError(
+            "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
+            "PIXCONNECT_HOST be 127.0.0.1"
+        )
+    if (settings.home_path / DEMONSTRATION_FILE).exists():
+        raise SettingsError(
+            f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read all settings from the environment.
+    """Read all settings from the environment, and secrets from the files that it names.
 
     Raises:
         SettingsError: A value cannot be what it says; the message names the variable and the rule.
@@ -154,12 +263,43 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             if variable in environment:
                 found[name] = environment[variable]
                 break
+    for name, (variable, path) in _find_secret_files(environment).items():
+        if found.get(name):
+            plain = next(plain for plain in _variables(name) if environment.get(plain))
+            raise SettingsError(f"{plain}: is set, and so is {variable}; set one of them")
+        found[name] = _read_secret_file(variable, path)
     try:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
         rule, _, path = str(error).partition(" - at ")
         name = path.strip("`").removeprefix("$.")
         raise SettingsError(f"{_variables(name)[0]}: {rule}") from None
+
+
+def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
+    """The files that secrets stand in, by the setting's name."""
+    return {name: path for name, (_, path) in _find_secret_files(environment).items()}
+
+
+def _find_secret_files(environment: Mapping[str, str]) -> dict[str, tuple[str, Path]]:
+    """By the setting's name, the variable that names a file, and the file."""
+    return {
+        name: (f"{variable}_FILE", Path(path).expanduser().absolute())
+        for name in SECRETS
+        for variable in reversed(_variables(name))  # the longer name counts
+        if (path := environment.get(f"{variable}_FILE"))
+    }
+
+
+def _read_secret_file(variable: str, path: Path) -> str:
+    try:
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
+        raise SettingsError(f"{variable}: {path} cannot be read ({reason})") from None
+    if not secret:
+        raise SettingsError(f"{variable}: {path} is empty")
+    return secret
 
 
 def _variables(name: str) -> tuple[str, ...]:

@@ -17,15 +17,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pixconnect.adapters import location_reader
 from pixconnect.adapters.certificate_chain import trust_bundle, trust_sandbox
+from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.http_connection import Answer
 from pixconnect.adapters.location_payload import parse_payload
-from pixconnect.adapters.location_reader import LIMITS, LocationReader
+from pixconnect.adapters.location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
+from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain import br_code, errors
 from pixconnect.domain.address_rules import Target
 from pixconnect.domain.location import Locations, LocationUnreachable
 from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
+from pixconnect.foundation.shares import current_party
 from support import sandbox as sandbox_support
 from support.institution import PAYLOAD, Institution, certify, http, serving
 from support.ports import reserved_port
@@ -55,8 +58,8 @@ class Outside:
         self.jku = f"http://127.0.0.1:{port}/jwks"
         self.trusted: list[x509.Certificate] = []
         self.clock = Clock()
-        self.http = OutgoingHttp(LIMITS)
-        self.reader = LocationReader(self.http, self.clock, self._read_trusted, is_sandbox=True)
+        self.http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
+        self.reader = LocationReader(self.http, self.clock, self._read_trusted, allows_loopback=True)
         self.become(Institution("127.0.0.1", self.jku))
 
     async def _read_trusted(self) -> list[x509.Certificate]:
@@ -146,7 +149,12 @@ async def test_the_sandboxs_own_merchants_verify(database: Addresses) -> None:
         text = await sandbox.control.make_qr_code(NewQrCode(kind="dynamic", key="a@b.example", amount_cents=1234))
         location = br_code.parse_br_code(text).location
         assert location is not None
-        reader = LocationReader(OutgoingHttp(LIMITS), SystemClock(), trust_sandbox(sandbox.control), is_sandbox=True)
+        reader = LocationReader(
+            OutgoingHttp(LIMITS, NameLookups(DnsLookup())),
+            SystemClock(),
+            trust_sandbox(sandbox.control),
+            allows_loopback=True,
+        )
         charge = await reader.read(location)
         assert (charge.amount_cents, charge.key, charge.status) == (1234, "a@b.example", "ATIVA")
         assert charge.expires_at is not None
@@ -421,7 +429,7 @@ async def test_a_leaf_names_the_host(host: str, hosts: tuple[str, ...], is_named
     one.certified(hosts=hosts)
     pem = one.authority.public_bytes(Encoding.PEM)
     wire = cast(OutgoingHttp, Wire(one))
-    reader = LocationReader(wire, SystemClock(), trust_bundle(pem), is_sandbox=False)
+    reader = LocationReader(wire, SystemClock(), trust_bundle(pem), allows_loopback=False)
     if is_named:
         assert (await reader.read(f"{host}/qr/1")).amount_cents == 14045
     else:
@@ -438,11 +446,11 @@ def test_a_bundle_without_certificates_is_an_error_at_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "is_sandbox"),
+    ("location", "allows_loopback"),
     [
         *[
-            (location, is_sandbox)
-            for is_sandbox in (True, False)
+            (location, allows_loopback)
+            for allows_loopback in (True, False)
             for location in (
                 "10.0.0.1/qr/1",
                 "169.254.169.254/latest/meta-data",
@@ -461,8 +469,10 @@ def test_a_bundle_without_certificates_is_an_error_at_the_start() -> None:
         ("[::1]/qr", False),
     ],
 )
-async def test_a_forbidden_address_is_refused(location: str, is_sandbox: bool) -> None:
-    reader = LocationReader(OutgoingHttp(LIMITS), SystemClock(), cast(Any, None), is_sandbox=is_sandbox)
+async def test_a_forbidden_address_is_refused(location: str, allows_loopback: bool) -> None:
+    reader = LocationReader(
+        OutgoingHttp(LIMITS, NameLookups(DnsLookup())), SystemClock(), cast(Any, None), allows_loopback=allows_loopback
+    )
     with pytest.raises(errors.InvalidQrCode, match=r"^emv: its location "):
         await reader.read(location)
 
@@ -481,7 +491,9 @@ async def test_the_addresses_behind_a_name_are_judged(addresses: Any, error: typ
             raise addresses
         return addresses
 
-    reader = LocationReader(OutgoingHttp(LIMITS, look_up), SystemClock(), cast(Any, None), is_sandbox=True)
+    reader = LocationReader(
+        OutgoingHttp(LIMITS, NameLookups(look_up)), SystemClock(), cast(Any, None), allows_loopback=True
+    )
     with pytest.raises(error):
         await reader.read("pix.example/qr/1")
 
@@ -679,3 +691,72 @@ async def test_a_signed_payload_of_another_form_is_refused(outside: Outside) -> 
     outside.one.payload = {"hello": "world"}
     outside.serve()
     await refused(outside, "cannot be read")
+
+
+# -- how much, and what is told ----------------------------------------------------------------------------
+
+
+class SlowWire:
+    """Answers nobody until a test says so."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.under_way_count = 0
+
+    async def exchange(self, target: Target, request: bytes) -> Answer:
+        self.under_way_count += 1
+        try:
+            await self.open.wait()
+        finally:
+            self.under_way_count -= 1
+        return Answer(status_code=503, headers={}, body=b"")
+
+
+async def test_a_holder_reads_so_many_locations_at_once_and_leaves_places_for_the_others() -> None:
+    wire = SlowWire()
+    reader = LocationReader(cast(OutgoingHttp, wire), Clock(), cast(Any, None), allows_loopback=False)
+
+    async def read(party: str, number: int) -> None:
+        current_party.set(party)
+        with pytest.raises(LocationUnreachable):
+            await reader.read(f"{number}.example.com/qr/1")
+
+    evil = [asyncio.create_task(read("evil", number)) for number in range(400)]
+    await asyncio.sleep(0.1)
+    assert wire.under_way_count == FETCHES_OF_HOLDER_MAX
+    good = asyncio.create_task(read("good", 1))
+    await asyncio.sleep(0.05)
+    assert wire.under_way_count == FETCHES_OF_HOLDER_MAX + 1
+    wire.open.set()
+    await asyncio.gather(good, *evil)
+
+
+@pytest.mark.parametrize("status", [201, 302, 401, 403, 404, 429])
+async def test_what_a_public_host_answers_instead_of_a_payload_is_not_told(status: int) -> None:
+    class Refusing:
+        async def exchange(self, target: Target, request: bytes) -> Answer:
+            return Answer(status_code=status, headers={}, body=b"")
+
+    reader = LocationReader(cast(OutgoingHttp, Refusing()), Clock(), cast(Any, None), allows_loopback=True)
+    with pytest.raises(errors.InvalidQrCode) as refusal:
+        await reader.read("pix.example/qr/1")
+    assert refusal.value.message == "emv: its location has no payload"
+
+
+async def test_where_loopback_is_closed_the_sandboxs_own_merchants_are_read_all_the_same(outside: Outside) -> None:
+    async def read(sandbox_authority: str | None) -> None:
+        reader = LocationReader(
+            outside.http,
+            outside.clock,
+            outside._read_trusted,
+            allows_loopback=False,
+            sandbox_authority=sandbox_authority,
+        )
+        assert (await reader.read(outside.location)).txid == PAYLOAD["txid"]
+
+    await read(f"127.0.0.1:{outside.port}")
+    for authority in (None, "", f"127.0.0.1:{outside.port + 1}", "127.0.0.1"):
+        asked_count = len(outside.asked)
+        with pytest.raises(errors.InvalidQrCode, match=r"leads to 127\.0\.0\.1"):
+            await read(authority)
+        assert len(outside.asked) == asked_count

@@ -1,12 +1,17 @@
 """The picture is read back by a reader that shares nothing with the library that drew it."""
 
+import asyncio
 import io
+import threading
+from contextvars import Context
 
 import pytest
 from PIL import Image
 
-from pixconnect.adapters.qr_image import render_qr_png
+from pixconnect.adapters import qr_image
+from pixconnect.adapters.qr_image import QrPictures, render_qr_png
 from pixconnect.domain import br_code
+from pixconnect.foundation.shares import current_party
 from support.qr_symbol import read_symbol
 
 LOCATION = "pix.example.com/8b3da2f39a4140d1a91abd93113bd441"
@@ -49,3 +54,26 @@ def test_the_reader_would_notice_one_wrong_module() -> None:
         image.save(changed, "PNG")
     with pytest.raises(AssertionError, match="error correction"):
         read_symbol(changed.getvalue())
+
+
+async def test_pictures_are_drawn_beside_the_loop_and_for_each_party_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on, drawn = threading.Event(), list[str]()
+
+    def render(text: str) -> bytes:
+        assert threading.current_thread() is not threading.main_thread()
+        assert may_go_on.wait(60)
+        drawn.append(text)
+        return text.encode()
+
+    async def ask(party: str) -> bytes:
+        current_party.set(party)
+        return await pictures.draw(party)
+
+    monkeypatch.setattr(qr_image, "render_qr_png", render)
+    pictures = QrPictures()
+    asked = [asyncio.create_task(ask(party), context=Context()) for party in ["greedy"] * 20 + ["calm"] * 2]
+    await asyncio.sleep(0)
+    may_go_on.set()
+    assert await asyncio.gather(*asked) == [b"greedy"] * 20 + [b"calm"] * 2
+    assert drawn.index("calm") <= 3
+    assert drawn[:8].count("calm") == 2

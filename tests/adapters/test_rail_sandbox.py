@@ -14,6 +14,7 @@ from pixconnect.domain.rail import (
     Acknowledgement,
     AlreadyKnown,
     CreditReport,
+    NeverTaken,
     NotTaken,
     Rail,
     RailUnavailable,
@@ -34,6 +35,7 @@ from pixconnect.domain.sandbox_control import (
     OutsidePayer,
     SandboxControl,
     SandboxRefusal,
+    SandboxSilent,
     SandboxUnavailable,
 )
 from support import sandbox as support
@@ -136,12 +138,44 @@ async def test_a_lost_order_gets_ab03_after_forty_seconds_of_the_sandbox_clock(s
     assert report.code == "AB03"
 
 
-async def test_an_order_whose_time_is_off_is_asked_about_and_was_rejected(sandbox: Sandbox) -> None:
+async def test_an_order_whose_time_is_off_is_never_taken(sandbox: Sandbox) -> None:
     orders = [order(ordered_at=datetime.now(UTC) + timedelta(hours=off)) for off in (13, -13)]
-    assert await sandbox.rail.submit(orders) == [AlreadyKnown(), AlreadyKnown()]
-    rejected = Rejected(code="FF08", reason=REASONS["FF08"])
-    assert await sandbox.rail.query([one.end_to_end_id for one in orders]) == [rejected, rejected]
-    assert [type(report) for report in await reports_of(sandbox.rail, 2)] == [RejectedReport, RejectedReport]
+    orders.append(order(ordered_at=datetime.now(UTC) - timedelta(hours=11)))
+    refund = refund_order(orders[0].end_to_end_id, ordered_at=datetime.now(UTC) - timedelta(hours=13))
+    assert await sandbox.rail.submit(orders) == [AlreadyKnown(), AlreadyKnown(), Taken()]
+    assert await sandbox.rail.submit_refunds([refund]) == [AlreadyKnown()]
+    ids = [*(one.end_to_end_id for one in orders[:2]), refund.return_id]
+    assert await sandbox.rail.query(ids) == [NeverTaken()] * 3
+    assert [report.report_id for report in await reports_of(sandbox.rail, 1)] == [orders[2].end_to_end_id]
+
+
+async def test_an_id_of_which_it_was_said_that_it_is_never_taken_is_not_taken_though_the_clock_goes_back(
+    sandbox: Sandbox,
+) -> None:
+    one = order()
+    await sandbox.control.set_offset(timedelta(hours=13))
+    assert await sandbox.rail.query([one.end_to_end_id]) == [NeverTaken()]
+    await sandbox.control.set_offset(timedelta(0))
+    assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
+    assert await sandbox.rail.query([one.end_to_end_id]) == [NeverTaken()]
+    assert await sandbox.rail.reports(0.2) == []
+    with pytest.raises(SandboxRefusal, match="has settled no such transfer"):
+        await sandbox.control.give_back(one.end_to_end_id, None, "MD06")
+
+
+async def test_while_an_id_closes_the_order_under_it_is_taken_or_never(sandbox: Sandbox) -> None:
+    """Whatever comes first: what was said to be never taken does not settle."""
+    for _ in range(20):
+        one = order(ordered_at=datetime.now(UTC) - timedelta(hours=12) + timedelta(minutes=1))
+        closing = timedelta(minutes=2)
+        _, _, [said] = await asyncio.gather(
+            sandbox.rail.submit([one]),
+            sandbox.control.set_offset(closing),
+            sandbox.rail.query([one.end_to_end_id]),
+        )
+        [later] = await sandbox.rail.query([one.end_to_end_id])
+        assert not isinstance(said, NeverTaken) or later == said
+        await sandbox.control.set_offset(timedelta(0))
 
 
 async def test_a_late_resend_of_a_settled_order_does_not_reject_it(sandbox: Sandbox) -> None:
@@ -529,11 +563,10 @@ async def test_what_is_slow_is_due_when_the_clock_gets_there(sandbox: Sandbox) -
 
 
 async def test_moving_back_keeps_what_has_settled_and_brings_open_deadlines_nearer(sandbox: Sandbox) -> None:
-    settled, later = order(), order("lost")
     await sandbox.control.set_offset(timedelta(days=10))
     moved = datetime.now(UTC) + timedelta(days=10)
-    orders = [structs.replace(one, ordered_at=moved) for one in (settled, later)]
-    assert await sandbox.rail.submit(orders) == [Taken(), Taken()]
+    settled, later = order(ordered_at=moved), order("lost", ordered_at=moved)
+    assert await sandbox.rail.submit([settled, later]) == [Taken(), Taken()]
     assert isinstance(await _settled(sandbox, settled.end_to_end_id), Settled)
     due = await sandbox.control.set_offset(timedelta(0))
     assert due.next_due_at is not None
@@ -563,8 +596,22 @@ async def test_a_refused_connection_took_nothing() -> None:
         assert await rail.submit([order()]) == [NotTaken()]
         with pytest.raises(RailUnavailable):
             await rail.reports(0)
+        with pytest.raises(SandboxUnavailable) as raised:
+            await control.pay(outside_transfer())
+        assert not isinstance(raised.value, SandboxSilent)
         with pytest.raises(SandboxUnavailable):
             await control.next_due()
+
+
+async def test_a_payment_from_outside_whose_answer_is_late_may_have_been_made(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixconnect.adapters.rail_sandbox.PAY_TIMEOUT_S", 0.2)
+    with pytest.raises(SandboxSilent):
+        await sandbox.control.pay(outside_transfer(txid="slow"))
+    [report] = await next_reports(sandbox.rail)
+    assert isinstance(report, CreditReport)
+    assert report.txid == "slow"
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 500 X\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[{"])

@@ -65,7 +65,7 @@ def test_a_name_that_moves_at_every_look_is_looked_at_once_an_attempt(played: di
         ("leads to both", "leads to 10.0.0.1, which is not a public address"),
         ("leads inside by IPv6", "leads to ::1, which is not a public address"),
         ("leads inside in disguise", "leads to ::ffff:7f00:1, which is not a public address"),
-        ("leads nowhere", "the host's name cannot be resolved: No address associated with hostname"),
+        ("leads nowhere", "has a host without addresses"),
     ],
 )
 def test_a_name_with_anything_inside_is_refused_at_registration_and_at_the_attempt(
@@ -73,7 +73,7 @@ def test_a_name_with_anything_inside_is_refused_at_registration_and_at_the_attem
 ) -> None:
     scene = played[name]
     assert scene["checked"] == f"url: {reason}"
-    assert scene["errors"] == [reason if reason.startswith("the host") else f"the URL {reason}"]
+    assert scene["errors"] == [f"the URL {reason}"]
     assert (scene["statuses"], scene["outside"]) == ([None], 0)
 
 
@@ -81,15 +81,17 @@ def test_nothing_inside_was_ever_connected_to(played: dict[str, Any]) -> None:
     assert [scene["inside"] for scene in played.values()] == [0] * len(played)
 
 
-@pytest.mark.parametrize("is_sandbox", [False, True])
+@pytest.mark.parametrize("allows_loopback", [False, True])
 @pytest.mark.parametrize("later", [["127.0.0.1"], ["::1"], ["::ffff:127.0.0.1"], [PUBLIC, "127.0.0.1"], []])
-async def test_a_name_that_moves_is_not_followed_wherever_it_is_looked_up(later: list[str], is_sandbox: bool) -> None:
+async def test_a_name_that_moves_is_not_followed_wherever_it_is_looked_up(
+    later: list[str], allows_loopback: bool
+) -> None:
     async with (
         open_dns_server() as dns,
         open_receiver() as receiver,
         open_http(UdpLookup(dns), connect_s=30.0, exchange_s=30.0) as http,
     ):
-        sender, url = WebhookSender(http, is_sandbox=is_sandbox), f"https://{NAME}:{receiver.port}/"
+        sender, url = WebhookSender(http, allows_loopback=allows_loopback), f"https://{NAME}:{receiver.port}/"
         dns.say(NAME, [PUBLIC], later)
         await sender.check_url(url)
         exchange = await sender.post(url, [], b"{}")

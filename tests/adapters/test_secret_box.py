@@ -1,6 +1,7 @@
 """What is sealed stays closed to everybody else."""
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from pixconnect.domain.secret_box import SealBroken, SecretBox
 
 KEY = bytes(range(32))
 ENTROPY = SystemEntropy()
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "secret_box.json").read_text())
 
 
-def make_box(key: bytes = KEY) -> SecretBox:
-    return AesSecretBox(key, ENTROPY)
+def make_box(key: bytes = KEY, previous_key: bytes | None = None) -> SecretBox:
+    return AesSecretBox(key, ENTROPY, previous_key=previous_key)
 
 
 def test_what_is_sealed_opens_again() -> None:
@@ -52,15 +54,36 @@ def test_a_cut_seal_is_broken(length: int) -> None:
 
 
 def test_a_fingerprint_is_the_same_each_time_and_bound_to_key_and_purpose() -> None:
-    mark = make_box().fingerprint(b"secret", "a")
-    assert mark == make_box().fingerprint(b"secret", "a")
+    [mark] = make_box().fingerprints(b"secret", "a")
+    assert [mark] == make_box().fingerprints(b"secret", "a")
     others = [
-        make_box().fingerprint(b"secret", "b"),
-        make_box().fingerprint(b"Secret", "a"),
-        make_box(bytes(32)).fingerprint(b"secret", "a"),
+        *make_box().fingerprints(b"secret", "b"),
+        *make_box().fingerprints(b"Secret", "a"),
+        *make_box(bytes(32)).fingerprints(b"secret", "a"),
     ]
     assert len({mark, *others}) == 4
     assert len(mark) == 32
+
+
+def test_a_new_key_seals_and_the_previous_one_is_still_read() -> None:
+    old, new = make_box(), make_box(bytes(32), previous_key=KEY)
+    sealed_before, sealed_now = old.seal(b"before", "a"), new.seal(b"now", "a")
+    assert new.open(sealed_before, "a") == b"before"
+    assert make_box(bytes(32)).open(sealed_now, "a") == b"now"
+    assert sealed_now.startswith(new.seal_head)
+    assert not sealed_before.startswith(new.seal_head)
+    with pytest.raises(SealBroken, match="another secret key"):
+        old.open(sealed_now, "a")
+    assert new.fingerprints(b"s", "a") == [*make_box(bytes(32)).fingerprints(b"s", "a"), *old.fingerprints(b"s", "a")]
+
+
+def test_what_was_stored_is_read_for_ever() -> None:
+    plain = bytes.fromhex(VECTORS["sealed_without_key_id"])
+    assert make_box().open(plain, "signing_key:x") == b"secret"
+    assert make_box(bytes(32), previous_key=KEY).open(plain, "signing_key:x") == b"secret"
+    assert make_box().open(bytes.fromhex(VECTORS["sealed"]), "signing_key:x") == b"secret"
+    assert [mark.hex() for mark in make_box().fingerprints(b"secret", "client_secret")] == [VECTORS["fingerprint"]]
+    assert make_box().key_id.hex() == VECTORS["key_id"]
 
 
 def test_a_configured_key_is_used_and_nothing_is_written(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ import asyncio
 import socket
 import ssl
 import struct
-import threading
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
-from pixconnect.adapters.outgoing_http import Lookup, OutgoingHttp, SystemLookup
+from pixconnect.adapters import kept_connections
+from pixconnect.adapters.name_lookup import Lookup, NameLookups
+from pixconnect.adapters.outgoing_http import NO_CONNECTION, Limits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
 from pixconnect.domain.receivers import Exchange
@@ -25,11 +27,11 @@ IMPATIENT = {"connect_s": 0.5, "exchange_s": 2.0}
 
 @asynccontextmanager
 async def open_sender(
-    lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, *, is_sandbox: bool = True, **limits: float
+    lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, *, allows_loopback: bool = True, **limits: float
 ) -> AsyncIterator[WebhookSender]:
     """Patient, so that no test depends on the machine's pace; ``IMPATIENT`` where time shall run out."""
     async with open_http(lookup, tls, **({"connect_s": 60.0, "exchange_s": 60.0} | limits)) as http:
-        yield WebhookSender(http, is_sandbox=is_sandbox)
+        yield WebhookSender(http, allows_loopback=allows_loopback)
 
 
 async def post(sender: WebhookSender, url: str) -> Exchange:
@@ -328,7 +330,7 @@ async def test_the_connection_is_made_to_the_address_that_was_judged(monkeypatch
         exchange = await post(sender, "https://shop.example/")
     assert connects == ["93.184.216.34", "2606:4700:4700::1111"]
     assert names.asked == [("shop.example", 443)]
-    assert exchange.error == "the connection was refused"
+    assert (exchange.error, exchange.detail) == (NO_CONNECTION, "the connection was refused")
 
 
 async def test_a_name_that_does_not_exist_is_refused_with_the_reason() -> None:
@@ -339,33 +341,6 @@ async def test_a_name_that_does_not_exist_is_refused_with_the_reason() -> None:
         exchange = await post(sender, "https://shop.example/")
     assert refused.value.message == "url: the host's name cannot be resolved: Name or service not known"
     assert exchange.error == "the host's name cannot be resolved: Name or service not known"
-
-
-async def test_the_systems_resolver_is_asked_beside_the_loop() -> None:
-    lookup = SystemLookup()
-    assert "127.0.0.1" in await lookup("localhost", 80)
-    with pytest.raises(socket.gaierror):
-        await lookup("no-such-name.invalid", 80)
-
-
-async def test_a_resolver_that_hangs_delays_no_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
-    real = socket.getaddrinfo
-
-    def ask(host: str, port: int, **options: int) -> object:
-        if host == "slow.example":
-            release.wait(120)
-        return real("127.0.0.1", port, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", ask)
-    lookup = SystemLookup()
-    slow = [asyncio.ensure_future(lookup("slow.example", 80)) for _ in range(20)]
-    try:
-        async with asyncio.timeout(60):
-            assert await lookup("quick.example", 80) == ["127.0.0.1"]
-    finally:
-        release.set()
-    assert await asyncio.gather(*slow) == [["127.0.0.1"]] * 20
 
 
 async def test_a_name_is_looked_up_once_by_all_who_want_it_at_the_same_time() -> None:
@@ -394,7 +369,7 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
 
 
 async def test_in_live_mode_loopback_cannot_be_reached() -> None:
-    async with open_receiver() as receiver, open_sender(is_sandbox=False) as sender:
+    async with open_receiver() as receiver, open_sender(allows_loopback=False) as sender:
         exchange = await post(sender, receiver.url)
         assert exchange.error == "the URL must be an https URL"
         exchange = await post(sender, receiver.url.replace("http:", "https:"))
@@ -448,3 +423,85 @@ async def test_tls_that_stalls_ends_in_time() -> None:
         exchange = await post(sender, f"https://127.0.0.1:{listening.getsockname()[1]}/")
     listening.close()
     assert exchange.error == "no connection within 0.5 s"
+
+
+@pytest.mark.parametrize("status", [200, 204, 299, 301, 400, 404, 410, 500, 503])
+async def test_a_connection_is_kept_only_by_who_takes_what_is_sent(status: int) -> None:
+    async with open_receiver(answering(status, b"")) as receiver, open_sender() as sender:
+        for _ in range(3):
+            assert (await post(sender, receiver.url)).status_code == status
+    assert receiver.connections_count == (1 if status < 300 else 3)
+
+
+async def test_of_all_receivers_together_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_connections, "KEPT_MAX", 5)
+    async with AsyncExitStack() as stack:
+        receivers = [await stack.enter_async_context(open_receiver()) for _ in range(8)]
+        http = await stack.enter_async_context(open_http(connect_s=60.0, exchange_s=60.0))
+        sender = WebhookSender(http, allows_loopback=True)
+        for receiver in receivers:
+            await post(sender, receiver.url)
+        assert len(http._kept) == 5
+        for receiver in reversed(receivers):
+            await post(sender, receiver.url)
+        assert len(http._kept) == 5
+        # The oldest had been closed, those of the latest five were used again.
+        assert [receiver.connections_count for receiver in receivers] == [2, 2, 2, 1, 1, 1, 1, 1]
+
+
+async def test_nothing_is_left_of_targets_that_are_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_connections, "IDLE_S", 0.05)
+    async with open_receiver() as receiver, open_http(connect_s=60.0, exchange_s=60.0) as http:
+        await asyncio.gather(*(post(WebhookSender(http, allows_loopback=True), receiver.url) for _ in range(3)))
+        assert len(http._kept) == 3
+        async with asyncio.timeout(60):
+            while len(http._kept) or http._kept._sweep:  # noqa: ASYNC110  a timer of the loop's
+                await asyncio.sleep(0.02)
+        assert http._kept._of_address == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (ConnectionRefusedError(), "the connection was refused"),
+        (ConnectionResetError(), "the connection was reset before an answer"),
+        (TimeoutError(), "no connection within 60 s"),
+        (OSError(113, "No route to host"), "no connection: No route to host"),
+        (ssl.SSLError(1, "wrong version number"), "TLS: the handshake failed"),
+        (ssl.SSLCertVerificationError(1, "certificate has expired"), "TLS: the certificate cannot be trusted: "),
+    ],
+)
+async def test_of_a_public_host_its_owner_does_not_hear_which_of_its_ports_are_open(
+    error: Exception, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        error.verify_message = ""
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(OutgoingHttp, "_connect_to", fail)
+    async with open_sender(Names(["93.184.216.34"])) as sender:
+        exchange = await post(sender, "https://shop.example:8443/")
+    assert (exchange.status_code, exchange.error, exchange.detail) == (None, NO_CONNECTION, detail)
+
+
+async def test_judging_a_url_ends_in_time() -> None:
+    names = Names(["93.184.216.34"])
+    names.pause_s = 300
+    async with open_sender(names, **IMPATIENT) as sender, asyncio.timeout(60):
+        with pytest.raises(errors.InvalidWebhookUrl, match=r"^url: the host's name "):
+            await sender.check_url("https://shop.example/")
+
+
+async def test_where_the_operator_lets_nothing_go_nothing_is_connected_to() -> None:
+    forbidden = [ip_network("127.0.0.0/8"), ip_network("93.184.216.0/24")]
+    async with open_receiver() as receiver:
+        http = OutgoingHttp(Limits(), NameLookups(Names(["93.184.216.34"])), forbidden=forbidden)
+        sender = WebhookSender(http, allows_loopback=True)
+        assert (
+            await post(sender, receiver.url)
+        ).error == "the URL leads to 127.0.0.1, which this service may not reach"
+        assert receiver.connections_count == 0
+        with pytest.raises(errors.InvalidWebhookUrl, match="which this service may not reach"):
+            await sender.check_url("https://shop.example/")

@@ -48,14 +48,18 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
     async def no_health() -> Any:
         raise AssertionError("not asked for")
 
+    async def draw(text: str) -> bytes:
+        return b"picture of " + text.encode()
+
     return Services(
         context=context,
         verifier=StubVerifier(),
         token_desk=use_cases,
         keyring=SimpleNamespace(),
         read_health=no_health,
-        render_qr_png=lambda text: b"picture of " + text.encode(),
+        draw_qr_png=draw,
         descriptions=described,
+        rates=None,
         trusted_proxies=(),
         version="0.1.0",
     )
@@ -64,4 +68,4 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
 @pytest.fixture
 def api(services: Services) -> Api:
     """The application, with every use case stubbed."""
-    return Api(make_application(services, AccessLog(services.context.clock, is_on=False)))
+    return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))

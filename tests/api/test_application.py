@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixconnect.api.application import Application
+from pixconnect.api.browser import safe_headers
 from pixconnect.api.operation import Nothing, Operation, unbuilt
 from pixconnect.api.operations import list_operations
 from pixconnect.api.parameters import NONE
@@ -151,7 +152,7 @@ async def test_a_database_that_is_gone_is_503_with_retry_after(api: Any, use_cas
 
 async def test_what_is_not_built_yet_is_503_only_after_everything_else(services: Services) -> None:
     row = Operation("x", "GET", "/v1/x", "ledger.read", NONE, ListQuery, Nothing, Nothing, unbuilt, summary="Not yet")
-    api = Api(Application(services, (row,), AccessLog(services.context.clock, is_on=False)))
+    api = Api(Application(services, (row,), AccessLog(services.context.clock, wanted="off")))
     assert (await api.get("/v1/x", token=None)).status == 401
     assert (await api.get("/v1/x?page=0")).status == 400
     answer = await api.get("/v1/x")
@@ -213,6 +214,7 @@ async def test_an_integer_of_any_length_is_handed_on_still_out_of_range(
         (CHARGE, {"external_id": 5}, "external_id: must be a string"),
         (CHARGE, {"payer": "Maria"}, "payer: must be an object"),
         (CHARGE, {"payer": {"name": "Maria"}}, "payer.tax_id: is required"),
+        (CHARGE, {"payer": {"name": "M" * 201, "tax_id": "1"}}, "payer.name: must have at most 200 characters"),
         (CHARGE, {"payer": {"name": "M", "tax_id": "1", "email": "x"}}, "payer.email: unknown field"),
         (CHARGE, {"key": "a\0b"}, "key: must not contain NUL or half a surrogate pair"),
         (CHARGE, {"key": "a\ud800b"}, "key: must not contain NUL or half a surrogate pair"),
@@ -363,8 +365,9 @@ async def test_an_external_id_in_a_path_that_cannot_be_is_400(api: Any, segment:
     assert answer.message.startswith("externalId: ")
 
 
-async def test_a_percent_encoded_path_is_the_same_path(api: Any) -> None:
-    assert (await api.get("/v1/connect/%63harge/1", token=None)).status == 401
+@pytest.mark.parametrize("path", ["/v1/%63onnect/health", "/v1/connect/%63harge/1", "/%73andbox/v1/clock"])
+async def test_what_is_fixed_in_a_path_is_matched_as_it_was_sent(api: Any, path: str) -> None:
+    assert (await api.get(path, token=None)).status == 404
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -555,3 +558,21 @@ async def test_nothing_that_is_sent_is_ever_our_defect(
         return  # these have no input, and nothing is behind them here
     answer = await api.call(method, path + b"?" + query.replace(b"#", b""), body)
     assert answer.status in {200, 400, 404, 405, 503}, (method, path, query, body, answer)
+
+
+@pytest.mark.parametrize("path", ["/v1/connect/charge/1", "/nowhere", "/openapi.json"])
+async def test_what_is_for_programs_may_do_nothing_in_a_browser(api: Any, path: str) -> None:
+    policy = (await api.get(path)).headers["content-security-policy"]
+    assert policy == "default-src 'none'; frame-ancestors 'none'"
+
+
+async def test_the_documentation_page_may_have_its_style_and_nothing_else(api: Any) -> None:
+    policy = (await api.get("/docs", token=None)).headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; ")
+    assert "script" not in policy
+
+
+def test_a_browser_is_told_to_stay_with_https_only_behind_https() -> None:
+    always = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+    assert dict(safe_headers("http://127.0.0.1:8080")) == always
+    assert dict(safe_headers("https://pix.example")) == always | {"strict-transport-security": "max-age=31536000"}

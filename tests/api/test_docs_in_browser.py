@@ -10,8 +10,8 @@ import pytest
 from playwright.async_api import Browser, Request, async_playwright, expect
 
 from pixconnect.api.application import make_application
-from pixconnect.api.http_protocol import make_server
 from pixconnect.api.services import Services
+from pixconnect.foundation.http_server import make_server
 from pixconnect.foundation.logging import AccessLog
 
 CHROMIUM = shutil.which("chromium")
@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture
 async def address(services: Services) -> AsyncIterator[str]:
-    application = make_application(services, AccessLog(services.context.clock, is_on=False))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = make_server(application)

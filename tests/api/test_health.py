@@ -20,7 +20,7 @@ async def fine() -> None:
 async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: Services) -> None:
     watch = HealthWatch(dict.fromkeys(("database", "rail", "webhooks", "signing_key"), fine), SystemClock())
     services = msgspec.structs.replace(services, read_health=watch.read_health)
-    api = Api(make_application(services, AccessLog(services.context.clock, is_on=False)))
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get("/v1/connect/health?verbose=yes", headers={"Authorization": "Basic nonsense"}, token=None)
     assert answer.status == 200
     data = answer.body["data"]
@@ -33,6 +33,15 @@ async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: S
     }  # fmt: skip
     assert re.match(r"python 3\.", system["go_version"])
     assert system["mem_total_mb"] >= system["mem_sys_mb"] > 0
+
+
+async def test_an_operator_may_leave_the_system_blank(services: Services) -> None:
+    watch = HealthWatch({"database": fine}, SystemClock())
+    services = msgspec.structs.replace(services, read_health=watch.read_health, shows_system=False)
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+    system = (await api.get("/v1/connect/health", token=None)).body["data"]["system"]
+    assert len(system) == 9
+    assert set(system.values()) == {"", 0}
 
 
 def test_durations_are_texts_with_a_unit() -> None:

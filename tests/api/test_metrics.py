@@ -12,7 +12,7 @@ from support.api import Api
 
 
 async def test_requests_are_counted_by_operation_and_status(services: Services) -> None:
-    application = make_application(services, AccessLog(services.context.clock, is_on=False))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     api = Api(application)
     for path in ("/v1/connect/charge/1", "/v1/connect/charge/2", "/v1/connect/charge/x", "/nowhere"):
         await api.get(path)

@@ -52,13 +52,15 @@ class Answers:
         empty = dict.fromkeys(Services.__struct_fields__)
         present = {"context": service.context, "verifier": OneCaller(caller)}
         self.service = service
-        self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, is_on=False))
+        self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))
 
-    async def get(self, query: bytes, *, sent: list[dict[str, Any]] | None = None) -> tuple[int, dict[str, str], bytes]:
+    async def get(
+        self, query: bytes, *, method: str = "GET", sent: list[dict[str, Any]] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
         messages = [] if sent is None else sent
         scope = {
             "type": "http",
-            "method": "GET",
+            "method": method,
             "raw_path": PATH,
             "query_string": query,
             "headers": [(b"authorization", b"Bearer any"), (b"x-request-id", b"asked-1")],
@@ -178,3 +180,25 @@ async def test_a_query_of_another_shape_is_refused(answers: Answers, query: byte
     error = json.loads(content)["error"]
     assert (status, error["code"]) == (400, "BAD_REQUEST")
     assert error["message"].startswith(message)
+
+
+@pytest.mark.parametrize("form", MEDIA_TYPES)
+async def test_head_answers_as_get_and_reads_no_lines(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    query = EVER + b"&format=" + form.encode()
+    as_get = (await answers.get(query))[:2]
+
+    async def read_lines(*_: object) -> None:
+        raise AssertionError("nobody will see them")
+
+    monkeypatch.setattr(statement_store, "read_lines", read_lines)
+    status, headers, content = await answers.get(query, method="HEAD")
+    assert ((status, headers), content) == (as_get, b"")
+
+
+@pytest.mark.parametrize(("form", "filename"), [("csv", "csv"), ("ofx", "ofx"), ("camt053", "xml"), ("json", "")])
+async def test_what_is_for_other_programs_is_saved_and_never_shown(answers: Answers, form: str, filename: str) -> None:
+    _, headers, _ = await answers.get(EVER + b"&format=" + form.encode())
+    expected = f'attachment; filename="statement.{filename}"' if filename else None
+    assert headers.get("content-disposition") == expected

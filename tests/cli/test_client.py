@@ -57,3 +57,21 @@ def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) 
 def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
     assert "there is no holder 404" in pixconnect.refusal("client", "create", "--holder-id", "404")
     assert "there is no client nobody" in pixconnect.refusal("client", "rotate", "--client-id", "nobody")
+
+
+def test_a_clients_tokens_are_ended_by_its_name_alone(pixconnect: CommandLine) -> None:
+    made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())
+    assert "tokens_from" not in made
+    assert pixconnect.json("client", "revoke-tokens", made["client_id"])["tokens_from"]
+    assert pixconnect.json("client", "revoke-tokens", "--client-id", made["client_id"])["tokens_from"]
+    assert "there is no client nobody" in pixconnect.refusal("client", "revoke-tokens", "nobody")
+
+
+def test_in_live_mode_a_clients_scopes_are_named(database: Addresses, tmp_path: Path) -> None:
+    live = CommandLine(database, tmp_path, PIXCONNECT_MODE="live")
+    new = ["holder", "create", "--name", "Maria", "--tax-id", "52998224725", "--account-number", "1", "--no-limits"]
+    holder_id = str(live.json(*new)["holder_id"])
+    assert "scope: a client needs at least one" in live.refusal("client", "create", "--holder-id", holder_id)
+    assert live.json("client", "list", "--holder-id", holder_id) == {"clients": []}
+    made = live.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")
+    assert made["scope"] == "charge.read"

@@ -39,3 +39,23 @@ def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
     assert "there is no holder 404" in pixconnect.refusal("holder", "disable", "--holder-id", "404")
     assert "there is no database" in pixconnect.refusal("holder", "show", "--holder-id", "1", DATABASE_URL="")
     assert "secret key" in pixconnect.refusal("holder", "show", "--holder-id", "1", PIXCONNECT_SECRET_KEY="")
+
+
+def test_in_live_mode_every_limit_is_named_or_none_is_wanted(database: Addresses, tmp_path: Path) -> None:
+    live = CommandLine(database, tmp_path, PIXCONNECT_MODE="live")
+    create = ["holder", "create", "--name", "Maria", "--tax-id", "52998224725", "--account-number"]
+    limits = ["--transfer-limit", "5000", "--day-limit", "none", "--night-limit", "1000"]
+    assert "transfer_limit: missing" in live.refusal(*create, "1")
+    assert "night_limit: missing" in live.refusal(*create, "1", *limits[:4])
+    assert "must be from 0" in live.refusal(*create, "1", *limits[:5], "-1")
+    made = live.json(*create, "1", *limits)
+    assert (made["transfer_limit"], made.get("day_limit"), made["night_limit"]) == (5000, None, 1000)
+    assert not {"transfer_limit", "day_limit", "night_limit"} & live.json(*create, "2", "--no-limits").keys()
+    made = live.json(*create, "3", "--no-limits", *limits[4:])
+    assert ("transfer_limit" in made, made["night_limit"]) == (False, 1000)
+
+
+def test_in_the_sandbox_limits_may_be_named(pixconnect: CommandLine) -> None:
+    create = ["holder", "create", "--name", "Maria", "--tax-id", "52998224725", "--account-number", "1"]
+    made = pixconnect.json(*create, "--day-limit", "7")
+    assert (made["day_limit"], "night_limit" in made) == (7, False)

@@ -1,25 +1,24 @@
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from pixconnect import assembly, config
 from pixconnect.cli import sandbox_file, settings
 from pixconnect.cli.sandbox_file import SandboxFile
 from pixconnect.cli.settings import RUNNING_FILE, Running
 
 
-def make_running(**changes: str) -> Running:
-    return msgspec.structs.replace(
-        Running(
-            mode="sandbox",
-            base_url="http://127.0.0.1:1234",
-            auth_url="http://127.0.0.1:1234",
-            database_url="postgresql://login@/pixconnect",
-            owner_database_url="postgresql://owner@/pixconnect",
-            secret_key="",
-            rail_url="http://127.0.0.1:2345",
-        ),
-        **changes,
+def make_running(mode: str = "sandbox", **secret_files: str) -> Running:
+    return Running(
+        mode=mode,
+        base_url="http://127.0.0.1:1234",
+        auth_url="http://127.0.0.1:1234",
+        database_url="postgresql://login@/pixconnect",
+        owner_database_url="postgresql://owner@/pixconnect",
+        rail_url="http://127.0.0.1:2345",
+        secret_files=secret_files,
     )
 
 
@@ -32,7 +31,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_verb_beside_a_running_service_takes_over_what_it_found_out(home: Path) -> None:
-    (home / RUNNING_FILE).write_bytes(msgspec.json.encode(make_running(mode="live", secret_key="key")))
+    (home / "key").write_text("key\n")
+    (home / RUNNING_FILE).write_bytes(msgspec.json.encode(make_running(mode="live", secret_key=str(home / "key"))))
     found = settings.read_settings()
     assert found.database_url == "postgresql://login@/pixconnect"
     assert found.owner_database_url == "postgresql://owner@/pixconnect"
@@ -51,6 +51,24 @@ def test_without_a_running_service_the_environment_is_all(home: Path) -> None:
     assert settings.read_settings().database_url == ""
 
 
+def test_what_came_from_the_environment_is_lent_from_memory_and_written_nowhere(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_SECRET_KEY", "hunter2")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://pix:hunter3@/mine")
+    lent = settings.lend_secrets(config.read_settings())
+    written = msgspec.json.encode(msgspec.structs.replace(make_running(**lent), database_url=""))
+    assert b"hunter" not in written
+    (home / RUNNING_FILE).write_bytes(written)
+    monkeypatch.delenv("PIXCONNECT_SECRET_KEY")
+    monkeypatch.delenv("DATABASE_URL")
+    found = settings.read_settings()
+    assert (found.secret_key, found.database_url) == ("hunter2", "postgresql://pix:hunter3@/mine")
+    for path in lent.values():
+        os.close(int(path.rpartition("/")[2]))
+    assert settings.read_settings().secret_key == ""
+
+
 def test_the_sandbox_file_reads_back_and_nonsense_is_nothing(tmp_path: Path) -> None:
     assert sandbox_file.read(tmp_path) is None
     file = SandboxFile(
@@ -60,3 +78,36 @@ def test_the_sandbox_file_reads_back_and_nonsense_is_nothing(tmp_path: Path) -> 
     assert sandbox_file.read(tmp_path) == file
     (tmp_path / sandbox_file.NAME).write_text("{")
     assert sandbox_file.read(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "may_be_reached"),
+    [
+        ({}, True),
+        ({"HOST": "localhost"}, True),
+        ({"HOST": "::1"}, True),
+        ({"HOST": "127.0.0.2"}, True),
+        ({"HOST": "0.0.0.0"}, False),  # noqa: S104
+        ({"HOST": "192.0.2.7"}, False),
+        ({"HOST": "::"}, False),
+        ({"HOST": "pix.example"}, False),
+        ({"BASE_URL": "http://localhost:8080"}, True),
+        ({"BASE_URL": "https://pix.example"}, False),
+        ({"HOST": "0.0.0.0", "SANDBOX_LOOPBACK": "allowed"}, True),  # noqa: S104
+        ({"SANDBOX_LOOPBACK": "forbidden"}, False),
+        ({"MODE": "live"}, False),
+        ({"MODE": "live", "SANDBOX_LOOPBACK": "allowed"}, False),
+    ],
+)
+def test_this_machines_loopback_may_be_reached_where_only_this_machine_reaches_the_sandbox(
+    variables: dict[str, str], may_be_reached: bool
+) -> None:
+    found = config.read_settings({f"PIXCONNECT_{name}": value for name, value in variables.items()})
+    assert found.may_reach_loopback is may_be_reached
+
+
+def test_a_forbidden_network_that_is_none_is_an_error_at_the_start() -> None:
+    with pytest.raises(config.SettingsError, match=r"PIXCONNECT_FORBIDDEN_NETWORKS: .*'nowhere'"):
+        assembly.read_forbidden_networks(config.Settings(forbidden_networks="10.0.0.0/8, nowhere"))
+    found = assembly.read_forbidden_networks(config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1"))
+    assert [str(network) for network in found] == ["198.41.0.0/24", "2606:4700:1::1/128"]

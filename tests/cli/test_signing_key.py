@@ -23,3 +23,21 @@ def test_the_first_key_signs_at_once_and_the_next_a_minute_later(pixconnect: Com
     assert waits == [timedelta(0), PUBLISHED_AHEAD]
     assert first["kid"] != second["kid"]
     assert "private" not in str(first)
+
+
+def test_a_key_is_revoked_by_its_name_and_the_list_says_so(pixconnect: CommandLine) -> None:
+    leaked = pixconnect.json("signing-key", "rotate")["kid"]
+    done = pixconnect.json("signing-key", "revoke", leaked)
+    assert done["revoked"] == leaked != done["kid"]
+    assert done["signs_from"] == done["created_at"]
+    listed = pixconnect.json("signing-key", "list")["keys"]
+    assert [(key["kid"], "revoked_at" in key) for key in listed] == [(done["kid"], False), (leaked, True)]
+    assert pixconnect.json("signing-key", "revoke", "--kid", leaked)["kid"] == done["kid"]
+    assert "there is no signing key x" in pixconnect.refusal("signing-key", "revoke", "x")
+
+
+def test_the_authority_is_renewed(pixconnect: CommandLine) -> None:
+    first = pixconnect.json("signing-key", "rotate")["kid"]
+    made = pixconnect.json("signing-key", "renew-authority")
+    assert made["kid"] != first
+    assert "private" not in str(made)

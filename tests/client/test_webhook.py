@@ -1,6 +1,7 @@
 """What a receiver is told of whatever comes, by the package that it may use."""
 
 import ast
+import base64
 import re
 import sys
 import time
@@ -9,16 +10,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
 from pixconnect import client
-from pixconnect.client import InvalidWebhook, verify_webhook, verify_webhook_body
+from pixconnect.client import (
+    InvalidWebhook,
+    UnknownSigningKey,
+    es256,
+    verify_webhook,
+    verify_webhook_body,
+    verify_webhook_jws,
+)
+from pixconnect.client import webhook as client_webhook
 from pixconnect.domain import webhook_signature
+from pixconnect.foundation import jose
 
 PLAIN = "my first webhook secret"
 ENCODED = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 OTHER = "another secret of ours"
 SENT_S = 1_800_000_000
+KEY_PAIRS = {kid: jose.make_key() for kid in ("one", "two", "unpublished")}
+KEYS = {kid: jose.PrivateKey(key, kid) for kid, key in KEY_PAIRS.items()}
+KEY_SET: dict[str, object] = {
+    "keys": [jose.published_jwk(kid, jose.write_public_jwk(KEY_PAIRS[kid])) for kid in ("one", "two")]
+}
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")
 BODY = re.search(r"^```json\n(.*?)\n```", GUIDE, re.MULTILINE | re.DOTALL)[1].encode()  # type: ignore[index]
 VECTORS = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
@@ -163,3 +183,96 @@ def test_the_package_needs_nothing_but_the_standard_library() -> None:
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
                 assert name.partition(".")[0] in sys.stdlib_module_names or name.startswith("pixconnect.client"), name
+
+
+def sign_jws(kid: str = "one", event_id: int = 1, body: bytes = BODY, **changes: Any) -> dict[str, str]:
+    """As the service sends them to holder 7, but for what is changed of the header."""
+    says = webhook_signature.jws_header(7, event_id, SENT_S) | changes
+    return {"webhook-id": "evt_1", "X-Webhook-Signature-JWS": KEYS[kid].sign_detached(body, says)}
+
+
+def verify_jws(headers: dict[str, str], holder_id: int | str = 7, **options: Any) -> client.Webhook:
+    return verify_webhook_jws(BODY, headers, KEY_SET, holder_id, now=lambda: SENT_S, **options)
+
+
+@pytest.mark.parametrize("kid", ["one", "two"])
+@pytest.mark.parametrize("holder_id", [7, "7"])
+def test_what_is_signed_for_this_holder_by_a_published_key_fits(kid: str, holder_id: int | str) -> None:
+    event = verify_jws(sign_jws(kid), holder_id)
+    assert (event.id, event.name) == (1, "qrcode.approved")
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"webhook-id": "evt_1"}, "x-webhook-signature-jws: missing"),
+        (sign_jws(aud="8"), "aud: is for another holder"),
+        (sign_jws(aud=7), "aud: is for another holder"),
+        (sign_jws() | {"webhook-id": "evt_2"}, "jti: is of another event than webhook-id"),
+        (sign_jws(event_id=2) | {"webhook-id": "evt_2"}, "jti: is of another event than the body"),
+        ({"X-Webhook-Signature-JWS": sign_jws()["X-Webhook-Signature-JWS"]}, "webhook-id: missing"),
+        (sign_jws(iat=SENT_S - 301), "iat: is older than 300 s"),
+        (sign_jws(iat=SENT_S + 301), "iat: is more than 300 s ahead of this machine's clock"),
+        (sign_jws(iat="now"), "iat: must be whole seconds since 1970"),
+        (sign_jws(body=BODY + b" "), "does not fit the body and the key"),
+        (sign_jws("unpublished"), "kid: is none of the keys that are known"),
+        (sign_jws(alg="none"), "must be signed with ES256"),
+        (sign_jws(crit=["b64"]), "and have nothing critical"),
+    ],
+)
+def test_what_is_signed_for_another_holder_event_or_time_is_refused(headers: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidWebhook, match=re.escape(message)):
+        verify_jws(headers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a", "a.b", "..", "e30..", "e30.e30.", "W10..AA", "ÄÖ..AA", "!!..AA", "e30..AA.AA", "eyJhbGciOiJFUzI1NiJ9..AA"],
+)
+def test_what_is_no_detached_jws_is_refused(text: str) -> None:
+    with pytest.raises(InvalidWebhook):
+        verify_jws({"webhook-id": "evt_1", "X-Webhook-Signature-JWS": text})
+
+
+def test_a_header_of_endless_depth_is_refused() -> None:
+    deep = base64.urlsafe_b64encode(b"[" * 12_000).decode().rstrip("=")
+    with pytest.raises(InvalidWebhook):
+        verify_jws({"webhook-id": "evt_1", "X-Webhook-Signature-JWS": f"{deep}..AA"})
+
+
+def test_a_key_that_is_not_known_is_said_apart_so_that_the_keys_are_read_again() -> None:
+    with pytest.raises(UnknownSigningKey):
+        verify_jws(sign_jws("unpublished"))
+    with pytest.raises(ValueError, match="holder_id"):
+        verify_jws(sign_jws(), "")
+
+
+@settings(max_examples=60, deadline=None)
+@given(message=st.binary(max_size=80), spoilt_bit=st.integers(0, 511), s_is_zero=st.booleans())
+def test_es256_is_judged_as_a_library_in_c_judges_it(message: bytes, spoilt_bit: int, s_is_zero: bool) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    point = key.public_key().public_numbers()
+    r, s = decode_dss_signature(key.sign(message, ec.ECDSA(hashes.SHA256())))
+    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+    assert es256.is_signed(message, signature, point.x, point.y)
+    spoilt = (int.from_bytes(signature, "big") ^ 1 << spoilt_bit).to_bytes(64, "big")
+    assert not es256.is_signed(message, spoilt, point.x, point.y)
+    assert not es256.is_signed(message + b"x", signature, point.x, point.y)
+    assert not es256.is_signed(message, signature, point.x, point.y ^ 1)
+    zero = bytes(32)
+    assert not es256.is_signed(message, signature[:32] + zero if s_is_zero else zero + signature[32:], point.x, point.y)
+    assert not es256.is_signed(message, signature[:-1], point.x, point.y)
+
+
+def test_the_fixed_vector_of_the_specification_verifies() -> None:
+    """RFC 7515, appendix A.3."""
+    x = int.from_bytes(client_webhook._decode("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"), "big")
+    y = int.from_bytes(client_webhook._decode("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"), "big")
+    signed = (
+        b"eyJhbGciOiJFUzI1NiJ9."
+        b"eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+    )
+    signature = client_webhook._decode(
+        "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
+    )
+    assert es256.is_signed(signed, signature, x, y)

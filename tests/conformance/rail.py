@@ -14,15 +14,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 import pytest
+from msgspec import structs
 
 from pixconnect.domain import reject_code
 from pixconnect.domain.rail import (
     Acknowledgement,
     AlreadyKnown,
     CreditReport,
+    NeverTaken,
     NotTaken,
     Order,
     QueryAnswer,
@@ -40,6 +42,10 @@ from pixconnect.domain.rail import (
 )
 
 Fate = Literal["settles", "rejected"]
+FATES: Final[tuple[Fate, ...]] = ("settles", "rejected")
+STRANGE_NAME: Final = 'O\'Neill \\ "José" \u202e\U0001f600 %s {} \x00\x1f'
+"""What breaks programs: quotes, control characters, an end of a string, a change of direction."""
+
 Outcome = SettledReport | RejectedReport
 OneReport = TypeVar("OneReport", bound=Report)
 
@@ -79,8 +85,8 @@ class RailUnderTest(Protocol):
         """A new refund order under a new id, for a payment that came in."""
         ...
 
-    def pay_in(self, amount_cents: int, txid: str) -> Awaitable[str | None]:
-        """Let somebody outside start to pay one of our holders.
+    def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
+        """Let somebody outside start to pay one of our holders; a name that the network does not know may be left out.
 
         Returns:
             What the payer is told in the end: ``None`` that it settled, otherwise the reason's code.
@@ -223,6 +229,48 @@ class RailConformance:
         assert isinstance(again, AlreadyKnown) or again == rejected
         assert await under.rail.query([order.end_to_end_id]) == [rejected]
 
+    async def test_a_resend_of_what_was_rejected_long_ago_does_not_settle_it(self, under: RailUnderTest) -> None:
+        order = under.make_order("rejected")
+        await under.rail.submit([order])
+        rejected = await final_answer(under, order.end_to_end_id)
+        await under.pass_time(timedelta(hours=13))
+        [again] = await under.rail.submit([order])
+        assert isinstance(again, AlreadyKnown) or again == rejected
+        assert await under.rail.query([order.end_to_end_id]) == [rejected]
+
+    async def test_a_resend_with_another_amount_changes_nothing(self, under: RailUnderTest) -> None:
+        for fate in FATES:
+            order = under.make_order(fate)
+            await under.rail.submit([order])
+            final = await final_answer(under, order.end_to_end_id)
+            [again] = await under.rail.submit([structs.replace(order, amount_cents=order.amount_cents + 1)])
+            assert isinstance(again, AlreadyKnown) or again == final
+            assert await under.rail.query([order.end_to_end_id]) == [final]
+
+    # -- what is never taken
+
+    async def test_an_order_that_comes_too_late_is_never_taken(self, under: RailUnderTest) -> None:
+        order = under.make_order()
+        await under.pass_time(timedelta(hours=13))
+        [late] = await under.rail.submit([order])
+        assert isinstance(late, AlreadyKnown | Unknown)
+        await stays_never_taken(under, order)
+
+    async def test_an_order_that_was_lost_is_never_taken_once_its_time_is_over(self, under: RailUnderTest) -> None:
+        order = under.make_order()
+        await under.lose_next_message()
+        assert await under.rail.submit([order]) == [Unknown()]
+        assert await under.rail.query([order.end_to_end_id]) == [Unknown()]
+        await under.pass_time(timedelta(hours=13))
+        await stays_never_taken(under, order)
+
+    async def test_what_was_taken_in_time_is_not_never_taken(self, under: RailUnderTest) -> None:
+        order = under.make_order()
+        await under.lose_next_answer()
+        await under.rail.submit([order])
+        await under.pass_time(timedelta(hours=13))
+        assert isinstance(await final_answer(under, order.end_to_end_id), Settled)
+
     # -- unknown outcomes
 
     async def test_a_lost_answer_is_unknown_until_it_is_asked_for(self, under: RailUnderTest) -> None:
@@ -349,6 +397,23 @@ class RailConformance:
 
     # -- reports
 
+    async def test_our_word_on_what_was_never_reported_changes_nothing(self, under: RailUnderTest) -> None:
+        order = under.make_order()
+        await under.rail.acknowledge([Acknowledgement(report_id=unknown_id(order), refusal_code="AC03")])
+        await under.rail.submit([order])
+        await settles_once(under, order.end_to_end_id)
+
+    async def test_strange_texts_come_through_and_hold_nobody_back(self, under: RailUnderTest) -> None:
+        plain, strange = make_txid(), make_txid()
+        paying = [
+            asyncio.ensure_future(under.pay_in(100, strange, STRANGE_NAME)),
+            asyncio.ensure_future(under.pay_in(100, plain)),
+        ]
+        for txid in (plain, strange):
+            report = await next_report(under, CreditReport, lambda one, txid=txid: one.txid == txid)
+            await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+        assert await asyncio.gather(*paying) == [None, None]
+
     async def test_a_payment_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = asyncio.ensure_future(under.pay_in(1234, txid))
@@ -358,6 +423,9 @@ class RailConformance:
         assert is_aware(report.reported_at)
         assert report.debit_party.tax_id
         assert not paying.done()
+        since = await under.rail.waiting_since()
+        assert since is not None, "it waits, although it was handed out"
+        assert since <= report.reported_at
         await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
         assert await paying is None
 
@@ -475,6 +543,7 @@ async def final_answer(under: RailUnderTest, order_id: str) -> Settled | Rejecte
         [answer] = await under.rail.query([order_id])
         if isinstance(answer, Settled | Rejected):
             return answer
+        assert not isinstance(answer, NeverTaken), "it was taken"
         await asyncio.sleep(min(0.05, under.patience_s / 20))
     raise AssertionError(f"no outcome of {order_id} within {under.patience_s} s; the last answer was {answer}")
 
@@ -511,6 +580,15 @@ async def settles_once(under: RailUnderTest, order_id: str) -> None:
     told = await outcome(under, order_id)
     assert isinstance(told, SettledReport)
     assert told.settled_at == answer.settled_at
+
+
+async def stays_never_taken(under: RailUnderTest, order: Order) -> None:
+    """Nothing settles under this id any more, whoever asks and whatever is still sent."""
+    assert await under.rail.query([order.end_to_end_id]) == [NeverTaken()]
+    [again] = await under.rail.submit([order])
+    assert isinstance(again, AlreadyKnown | Unknown | Rejected)
+    await asyncio.sleep(min(0.3, under.patience_s / 10))
+    assert await under.rail.query([order.end_to_end_id]) == [NeverTaken()]
 
 
 async def receive(under: RailUnderTest, amount_cents: int) -> str:

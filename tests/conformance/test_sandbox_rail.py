@@ -15,6 +15,7 @@ from pixconnect.adapters.rail_sandbox import SandboxRail
 from pixconnect.domain.rail import (
     Acknowledgement,
     AlreadyKnown,
+    NeverTaken,
     NotTaken,
     Order,
     QueryAnswer,
@@ -27,7 +28,7 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.sandbox_control import Arrival, FaultRule
+from pixconnect.domain.sandbox_control import Arrival, FaultRule, OutsidePayer
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox
@@ -54,8 +55,10 @@ class SandboxUnderTest:
         ordered_at = datetime.now(UTC) + self._passed
         return support.refund_order(original_end_to_end_id, amount_cents=amount_cents, ordered_at=ordered_at)
 
-    def pay_in(self, amount_cents: int, txid: str) -> Awaitable[str | None]:
-        return _told(self._sandbox.control.pay(support.outside_transfer(amount_cents=amount_cents, txid=txid)))
+    def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
+        payer = OutsidePayer(name=payer_name)
+        transfer = support.outside_transfer(amount_cents=amount_cents, txid=txid, payer=payer)
+        return _told(self._sandbox.control.pay(transfer))
 
     def give_back(self, end_to_end_id: str, amount_cents: int) -> Awaitable[str | None]:
         return _told(self._sandbox.control.give_back(end_to_end_id, amount_cents, "MD06"))
@@ -160,6 +163,22 @@ class TakesTheUnseenForTaken(Liar):
         return [Taken() if isinstance(one, Unknown) else one for one in await self._rail.query(ids)]
 
 
+class TellsTheUnseenAsNeverTaken(Liar):
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        return [NeverTaken() if isinstance(one, Unknown) else one for one in await self._rail.query(ids)]
+
+
+class NeverEndsWhatIsNeverTaken(Liar):
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        return [Unknown() if isinstance(one, NeverTaken) else one for one in await self._rail.query(ids)]
+
+
+class TellsLateOrdersAsTaken(Liar):
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        answers = await self._rail.submit(orders)
+        return [Taken() if isinstance(one, AlreadyKnown) else one for one in answers]
+
+
 class AcknowledgesWhatItReads(Liar):
     async def reports(self, wait_s: float) -> list[Report]:
         reports = await self._rail.reports(wait_s)
@@ -196,6 +215,11 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
         (ResendsUnderAnotherName, RailConformance.test_an_order_settles_and_everybody_says_the_same),
         (AnswersOutOfOrder, RailConformance.test_a_group_is_answered_order_by_order),
         (TakesTheUnseenForTaken, RailConformance.test_what_was_never_sent_is_unknown),
+        (TellsTheUnseenAsNeverTaken, RailConformance.test_what_was_never_sent_is_unknown),
+        (TellsTheUnseenAsNeverTaken, RailConformance.test_a_lost_message_is_unknown_and_can_be_sent_again),
+        (NeverEndsWhatIsNeverTaken, RailConformance.test_an_order_that_comes_too_late_is_never_taken),
+        (NeverEndsWhatIsNeverTaken, RailConformance.test_an_order_that_was_lost_is_never_taken_once_its_time_is_over),
+        (TellsLateOrdersAsTaken, RailConformance.test_an_order_that_comes_too_late_is_never_taken),
         (AcknowledgesWhatItReads, RailConformance.test_a_report_comes_again_until_it_is_acknowledged),
         (ForgetsRefusals, RailConformance.test_a_payment_that_we_refuse_does_not_settle),
         (DatesReportsItself, RailConformance.test_an_order_settles_and_everybody_says_the_same),

@@ -1,6 +1,6 @@
 """Where webhooks may go: every address of the vectors, in every spelling, and every rule on URLs."""
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
@@ -22,14 +22,14 @@ def test_a_public_address_is_allowed(text: str) -> None:
 def test_a_forbidden_address_is_refused_in_every_spelling(text: str) -> None:
     for host in spellings(text):
         with pytest.raises(TargetRefused):
-            parse_target(f"https://{host}/hook", is_sandbox=False)
+            parse_target(f"https://{host}/hook", allows_loopback=False)
 
 
 @pytest.mark.parametrize("text", VECTORS["must_deny"])
 def test_in_the_sandbox_only_loopback_may_be_reached_of_what_is_forbidden(text: str) -> None:
     for host in spellings(text):
         try:
-            target = parse_target(f"https://{host}/hook", is_sandbox=True)
+            target = parse_target(f"https://{host}/hook", allows_loopback=True)
         except TargetRefused:
             continue
         assert target.address is not None
@@ -41,7 +41,7 @@ def test_in_the_sandbox_only_loopback_may_be_reached_of_what_is_forbidden(text: 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_spelling_of_loopback_is_refused(host: str, scheme: str) -> None:
     with pytest.raises(TargetRefused):
-        parse_target(f"{scheme}://{host}/hook", is_sandbox=False)
+        parse_target(f"{scheme}://{host}/hook", allows_loopback=False)
 
 
 @pytest.mark.parametrize("cidr", VECTORS["deny_ipv4_cidrs"])
@@ -101,7 +101,7 @@ def test_a_forbidden_ipv6_range_is_forbidden_from_end_to_end(cidr: str) -> None:
 )
 def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) -> None:
     with pytest.raises(TargetRefused) as refused:
-        parse_target(url, is_sandbox=False)
+        parse_target(url, allows_loopback=False)
     assert refused.value.reason == reason
 
 
@@ -119,7 +119,7 @@ def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) ->
     ],
 )
 def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: str) -> None:
-    target = parse_target(url, is_sandbox=False)
+    target = parse_target(url, allows_loopback=False)
     assert (target.authority, target.path) == (authority, path)
 
 
@@ -127,15 +127,15 @@ def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: 
     "url", ["http://127.0.0.1:80/", "https://127.9.9.9:22/", "http://localhost:9/", "http://[::1]:1/"]
 )
 def test_loopback_may_be_reached_in_the_sandbox_on_any_port(url: str) -> None:
-    assert parse_target(url, is_sandbox=True).is_loopback_allowed
+    assert parse_target(url, allows_loopback=True).is_loopback_allowed
     with pytest.raises(TargetRefused):
-        parse_target(url, is_sandbox=False)
+        parse_target(url, allows_loopback=False)
 
 
 @pytest.mark.parametrize("url", ["http://127.1/", "http://2130706433/", "http://shop.example/", "http://10.0.0.1/"])
 def test_the_sandbox_allows_nothing_else(url: str) -> None:
     with pytest.raises(TargetRefused):
-        parse_target(url, is_sandbox=True)
+        parse_target(url, allows_loopback=True)
 
 
 @pytest.mark.parametrize("is_sandbox", [True, False])
@@ -144,13 +144,55 @@ def test_the_sandbox_allows_nothing_else(url: str) -> None:
     [[], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["::1"], ["fe80::1%eth0"]],
 )
 def test_a_name_is_refused_if_any_of_its_addresses_is(answers: list[str], is_sandbox: bool) -> None:
-    target = parse_target("https://shop.example/", is_sandbox=is_sandbox)
+    target = parse_target("https://shop.example/", allows_loopback=is_sandbox)
     with pytest.raises(TargetRefused):
         check_addresses(target, answers)
 
 
 def test_localhost_must_lead_to_loopback_alone() -> None:
-    target = parse_target("http://localhost:8000/", is_sandbox=True)
+    target = parse_target("http://localhost:8000/", allows_loopback=True)
     assert [str(address) for address in check_addresses(target, ["::1", "127.0.0.1"])] == ["::1", "127.0.0.1"]
     with pytest.raises(TargetRefused):
         check_addresses(target, ["127.0.0.1", "93.184.216.34"])
+
+
+@pytest.mark.parametrize("text", ["168.63.129.16", "2620:4f:8000::1", "2620:4f:8000:ffff::1", "::ffff:168.63.129.16"])
+def test_what_only_looks_public_is_forbidden(text: str) -> None:
+    assert not is_public(ip_address(text))
+
+
+@pytest.mark.parametrize("text", ["168.63.129.15", "168.63.129.17", "2620:4f:7fff::1", "2620:4f:8001::1"])
+def test_what_is_beside_it_is_public(text: str) -> None:
+    assert is_public(ip_address(text))
+
+
+OWN_NETWORKS = (ip_network("198.41.0.0/24"), ip_network("2606:4700:1::/48"))
+
+
+@pytest.mark.parametrize(
+    ("address", "is_allowed"),
+    [
+        ("198.41.0.4", False),
+        ("::ffff:198.41.0.4", False),
+        ("64:ff9b::c629:4", False),
+        ("2606:4700:1::5", False),
+        ("198.41.1.4", True),
+        ("2606:4700:2::5", True),
+    ],
+)
+@pytest.mark.parametrize("is_written", [False, True])
+def test_networks_that_the_operator_names_are_forbidden_too(address: str, is_allowed: bool, is_written: bool) -> None:
+    host = f"[{address}]" if ":" in address else address
+    target = parse_target(f"https://{host if is_written else 'shop.example'}/", allows_loopback=True)
+    found = ["93.184.216.34", address]
+    if is_allowed:
+        assert len(check_addresses(target, found, OWN_NETWORKS)) == 2
+    else:
+        with pytest.raises(TargetRefused, match="which this service may not reach"):
+            check_addresses(target, found, OWN_NETWORKS)
+
+
+def test_the_operator_can_forbid_loopback_in_the_sandbox_too() -> None:
+    target = parse_target("http://localhost:8000/", allows_loopback=True)
+    with pytest.raises(TargetRefused, match="which this service may not reach"):
+        check_addresses(target, ["127.0.0.1"], [ip_network("127.0.0.0/8")])

@@ -1,5 +1,7 @@
 """Double entry by its rules alone."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -98,3 +100,23 @@ def test_whatever_moves_the_sums_are_those_of_the_postings(moves: list[tuple[Acc
     for entry in numbered:
         funds_cents += entry.amount_cents if entry.credit_account in FUNDS else -entry.amount_cents
         assert entry.running_balance_cents == funds_cents
+
+
+def test_money_is_guarded_without_assertions_too() -> None:
+    """What ``python -O`` leaves out guards nothing."""
+    program = """
+from datetime import UTC, datetime
+from pixconnect.domain import errors, ledger
+from pixconnect.domain.limit import Limits
+at = datetime(2026, 7, 1, tzinfo=UTC)
+balance = ledger.Balance(holder_id=1, available_cents=5, reserved_cents=0, last_number=0, last_entry_at=at, modified_at=at,
+    may_deposit=True, may_withdraw=True, may_lend=False, limits=Limits())
+for wrong in (("available", "reserved", 6), ("available", "reserved", 0), ("available", "available", 1)):
+    try:
+        ledger.post(balance, *wrong, entry_id=1, now=at)
+    except errors.InvariantBroken:
+        continue
+    raise SystemExit(f"{wrong} was let through")
+"""
+    done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

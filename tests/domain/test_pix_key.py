@@ -1,6 +1,8 @@
 """Pix keys: one spelling each, by the published vectors and by the traps of other scripts."""
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any, get_args
 
@@ -124,3 +126,16 @@ def test_an_email_of_any_kind_is_folded_or_refused(text: str) -> None:
     except errors.InvalidPixKey:
         return
     assert key == pix_key.PixKey(key=text.lower(), key_type="EMAIL")
+
+
+def test_what_is_too_long_for_a_key_is_refused_whatever_its_marks_and_not_remembered() -> None:
+    assert pix_key.parse_pix_key("+55" + " " * 100 + "61988887777").key == "+5561988887777"
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            is_refused("+" + " " * 60_000 + f"55619888877{number:02}", None)
+        gc.collect()  # what the refusals themselves held
+        kept_octets, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_octets < 500_000

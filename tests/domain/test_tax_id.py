@@ -1,6 +1,7 @@
 """CPF and CNPJ: forms and check digits, the alphanumeric CNPJ included."""
 
 import string
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -75,3 +76,15 @@ def test_any_text_is_a_tax_id_or_refused(text: str) -> None:
     except errors.InvalidTaxId:
         return
     assert len(text) in {11, 14}
+
+
+def test_what_is_too_long_to_be_a_tax_id_is_not_remembered() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            assert not tax_id.is_cpf(f"{number:060000}")
+            assert not tax_id.is_cnpj(f"{number:060000}")
+        kept_octets, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_octets < 100_000

@@ -1,35 +1,23 @@
 """The rules of webhooks: schedule, Retry-After, what an attempt means for its delivery and its endpoint."""
 
+import base64
+import email.utils
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pixconnect.config import SettingsError, read_settings
 from pixconnect.domain import errors, webhook
 from pixconnect.domain.event import EVENT_NAMES
 from pixconnect.domain.receivers import Exchange
-from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.domain.webhook import Conclusion, Endpoint
+from support.deliveries import make_delivery
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WAITS_S = [5, 30, 120, 300, 900, 1800, 3600, 7200, 14400, 28800, 28800, 43200, 43200, 86400]
-
-
-def make_delivery(**changes: Any) -> DueDelivery:
-    """A first attempt."""
-    fields: dict[str, Any] = {
-        "id": 1,
-        "holder_id": 1,
-        "endpoint_id": 1,
-        "event_id": 1,
-        "resource": "charge",
-        "resource_id": 1,
-        "slot": 1,
-        "due_at": NOW,
-        "attempts_count": 0,
-        "failures_count": 0,
-        "body": "{}",
-    }
-    return DueDelivery(**(fields | changes))
 
 
 def make_endpoint(**changes: Any) -> Endpoint:
@@ -104,6 +92,9 @@ def test_a_schedule_longer_than_an_hour_stands_whatever_is_asked() -> None:
         ("1e3", None),
         ("٣", None),
         ("Mon, 99 Foo 2026", None),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+        ("Mon, 01 Jan 2026 00:00:00 +99999999999999", None),
+        ("Mon, 01 Jan 2026 99999999999999999999:00:00 GMT", None),
         ("120", 120),
         (" 120 ", 120),
         ("0", 0),
@@ -228,3 +219,59 @@ def test_a_secret_has_16_to_256_characters(length: int, is_good: bool) -> None:
         with pytest.raises(errors.BadRequest) as refused:
             webhook.check_secret(secret)
         assert secret not in refused.value.message
+
+
+def encoded(bytes_count: int) -> str:
+    return "whsec_" + base64.b64encode(bytes(range(bytes_count))).decode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_good"),
+    [
+        (encoded(7), False),
+        (encoded(8), False),
+        (encoded(23), False),
+        (encoded(24), True),
+        (encoded(32), True),
+        (encoded(64), True),
+        (encoded(65), False),
+        (encoded(180), False),
+        ("whsec_", False),
+        ("whsec_not base64 at all, however long", False),
+        (encoded(25).rstrip("="), False),
+        ("whsec_" + base64.urlsafe_b64encode(b"\xff" * 24).decode(), False),
+        ("whsec_ããããããããããããããããããããã", False),
+        ("whsec-" + "a" * 10, True),
+        ("WHSEC_" + "a" * 10, True),
+    ],
+)
+def test_an_encoded_secret_holds_a_key_of_24_to_64_bytes(secret: str, is_good: bool) -> None:
+    if is_good:
+        webhook.check_secret(secret)
+    else:
+        with pytest.raises(errors.BadRequest, match=r"^secret: ") as refused:
+            webhook.check_secret(secret)
+        assert secret not in refused.value.message or secret == "whsec_"
+
+
+_DATE_WORDS = st.sampled_from(
+    ["Mon,", "Fri", "01", "Jan", "0", "9999", "00:00:00", "GMT", "-0000", ":", "+", ",", " ", "٣"]
+)
+_DATE_LIKE = st.lists(_DATE_WORDS | st.integers().map(str) | st.text(max_size=4), max_size=9).map(" ".join)
+
+
+@settings(max_examples=500)
+@given(st.text(max_size=60) | _DATE_LIKE | st.datetimes().map(email.utils.format_datetime))
+def test_no_retry_after_that_a_receiver_can_send_breaks_the_judging_of_its_attempt(text: str) -> None:
+    conclusion = conclude(make_exchange(503, retry_after=text))
+    assert conclusion.due_at is not None
+    assert timedelta(seconds=5) <= conclusion.due_at - NOW <= timedelta(hours=1)
+
+
+def test_events_are_kept_for_longer_than_their_attempts_may_take() -> None:
+    longest = [max(wait * (1 + webhook.JITTER), webhook.RETRY_AFTER_MAX) for wait in webhook.RETRY_WAITS]
+    took = sum(longest, (len(longest) + 1) * timedelta(seconds=15))
+    assert read_settings({"PIXCONNECT_EVENT_RETENTION_DAYS": "4"}).event_retention_days == 4
+    assert timedelta(days=3) < took <= timedelta(days=4)
+    with pytest.raises(SettingsError, match="PIXCONNECT_EVENT_RETENTION_DAYS"):
+        read_settings({"PIXCONNECT_EVENT_RETENTION_DAYS": "3"})

@@ -110,7 +110,7 @@ def test_a_token_that_lacks_a_claim_is_refused(claim: str) -> None:
 
 def test_a_detached_signature_is_over_the_body_that_travels_beside_it() -> None:
     body = b'{"id":1,"name":"qrcode.approved"}'
-    head, middle, signature = SIGNER.sign_detached(body).split(".")
+    head, middle, signature = SIGNER.sign_detached(body, {"aud": "7", "iat": 1, "jti": "evt_1"}).split(".")
     assert middle == ""
     assert identity.is_signed(f"{head}.{identity.encode(body)}", identity.decode(signature), PUBLIC)
     assert not identity.is_signed(f"{head}.{identity.encode(body + b' ')}", identity.decode(signature), PUBLIC)

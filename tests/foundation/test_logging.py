@@ -4,13 +4,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import structlog
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.foundation.logging import AccessLog, current_request, set_up_logging
+from pixconnect.foundation.logging import AccessLog, AccessLogWanted, current_request, set_up_logging
 
 
 @pytest.fixture
@@ -93,32 +93,69 @@ def test_on_a_console_lines_are_for_people() -> None:
     assert "slots_count" in stream.getvalue()
 
 
+def append(log: AccessLog, status: int = 200, request_id: str = "r") -> None:
+    log.append(
+        operation="readCharge",
+        method="GET",
+        path="/v1/connect/charge/{id}",
+        status=status,
+        duration_ms=0.1234567,
+        request_id=request_id,
+        holder_id=7,
+        client_id="shop",
+        peer="203.0.113.9",
+    )
+
+
 async def test_access_lines_are_gathered_and_written_together() -> None:
     stream = io.StringIO()
-    log = AccessLog(SystemClock(), is_on=True, stream=stream)
+    log = AccessLog(SystemClock(), wanted="all", stream=stream)
     for number in range(3):
-        log.append("GET", "/v1/connect/charge/{id}", 200, 0.1234567, f"req-{number}", 7)
+        append(log, request_id=f"req-{number}")
     assert stream.getvalue() == ""
     log.flush()
     found = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line["request_id"] for line in found] == ["req-0", "req-1", "req-2"]
-    assert found[0] | {"timestamp": ""} == {
-        "timestamp": "",
+    assert found[0].pop("timestamp").endswith("Z")
+    assert found[0] == {
         "level": "info",
         "event": "request",
+        "operation": "readCharge",
         "method": "GET",
         "path": "/v1/connect/charge/{id}",
         "status": 200,
         "duration_ms": 0.123,
         "request_id": "req-0",
         "holder_id": 7,
+        "client_id": "shop",
+        "peer": "203.0.113.9",
     }
     log.flush()
 
 
 async def test_no_more_than_a_few_hundred_access_lines_wait() -> None:
     stream = io.StringIO()
-    log = AccessLog(SystemClock(), is_on=True, stream=stream)
+    log = AccessLog(SystemClock(), wanted="all", stream=stream)
     for _ in range(AccessLog.LINES_MAX):
-        log.append("GET", "/", 404, 0.1, "r", None)
+        append(log)
     assert len(stream.getvalue().splitlines()) == AccessLog.LINES_MAX
+
+
+def test_which_requests_get_a_line_is_a_setting() -> None:
+    statuses = (200, 401, 403, 404, 429, 500)
+    wanted = {
+        name: [status for status in statuses if AccessLog(SystemClock(), wanted=name).wants(status)]
+        for name in get_args(AccessLogWanted)
+    }
+    assert wanted == {"all": list(statuses), "refused": [401, 403, 429], "off": []}
+
+
+async def test_who_is_refused_again_and_again_does_not_fill_the_log(lines: Any) -> None:
+    stream = io.StringIO()
+    log = AccessLog(SystemClock(), wanted="refused", stream=stream)
+    for _ in range(100):
+        append(log, 401)
+    log.flush()
+    shown = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["status"], line["level"]) for line in shown] == [(401, "warning")] * AccessLog.REFUSED_SHOWN_MAX
+    assert lines()[0]["requests_count"] == 100 - AccessLog.REFUSED_SHOWN_MAX

@@ -111,6 +111,13 @@ def let_a_charge_expire(story: Story, point: str) -> None:
     story.service.advance_clock(story.account, 0)
 
 
+def let_a_charge_fall_due(story: Story, point: str) -> None:
+    story.ask("charge", "/v1/connect/charge", "EXPIRED", key=story.account.key)
+    story.service.settle([story.account])
+    story.service.points.arm(point)
+    story.service.let_charges_fall_due(story.account)
+
+
 def deposit(story: Story, point: str) -> None:
     """A deposit has no name to repeat it under: it stands if its group was committed, and otherwise not."""
     if "COMMIT" in point:
@@ -152,9 +159,9 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
     },
     let_a_charge_expire: {
         "serve": ("before move of the clock", "after move of the clock"),
-        "work": ("before expiry", "after expiry"),
         "sandbox": ("before move of the clock", "after move of the clock"),
     },
+    let_a_charge_fall_due: {"work": ("before expiry", "after expiry")},
 }
 _CASES = [
     pytest.param(story, f"{part} {moment}", id=f"{story.__name__}: {part} {moment}")

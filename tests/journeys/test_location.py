@@ -8,7 +8,9 @@ import httpx
 import pytest
 from cryptography import x509
 
+from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.location_reader import LIMITS, LocationReader
+from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.client import Client
@@ -31,10 +33,10 @@ async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_fo
         async def trusted() -> Sequence[x509.Certificate]:
             return [authority]
 
-        http = OutgoingHttp(LIMITS)
+        http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
         location = parse_br_code(charge["emvqrcps"]).location
         assert location is not None
-        asked = await LocationReader(http, SystemClock(), trusted, is_sandbox=True).read(location)
+        asked = await LocationReader(http, SystemClock(), trusted, allows_loopback=True).read(location)
         await http.close()
         assert (asked.txid, asked.key, asked.amount_cents, asked.status) == (
             charge["transaction_identification"],

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import shutil
@@ -11,9 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from pixconnect.cli import stack
+from pixconnect.foundation.embedded_postgres import LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
 from support import installation, postgres
 from support.installation import Installation, running
 
@@ -48,6 +51,47 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
         assert second.sandbox["client_id"] == sandbox["client_id"]
         assert second.sandbox["client_secret"] == sandbox["client_secret"]
         assert second.sandbox["holder_id"] == sandbox["holder_id"]
+
+
+def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None:
+    with running(home_folder) as one:
+        assert one.is_healthy()
+        serving = [
+            pid
+            for pid in installation.descendants(one.process.pid)
+            if {b"serve", b"work", b"sandbox"} & set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+        ]
+        assert len(serving) >= 3
+        for pid in serving:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            assert LOGIN_ROLE.encode() in environment
+            assert OWNER_ROLE.encode() not in environment
+
+
+def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -> None:
+    with running(home_folder) as one:
+        assert one.is_healthy()
+        home = one.home
+    asyncio.run(_change_history(home))
+    environment = os.environ | {"PIXCONNECT_HOME": str(home), "PORT": "0", "NO_COLOR": "1"}
+    refused = subprocess.run(
+        [sys.executable, "-m", "pixconnect", "run"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    [line] = [line for line in refused.stderr.splitlines() if line.startswith("pixconnect:")]
+    assert "the schema pixconnect was made by another step 0002 (payments)" in line
+    assert "begin with another home" in line
+
+
+async def _change_history(home: Path) -> None:
+    server = EmbeddedPostgres(home, version="18", connections_max=50)
+    await server.start()
+    try:
+        connection = await asyncpg.connect(server.owner_url)
+        await connection.execute("update pixconnect.schema_version set checksum = 'another' where version = 2")
+        await connection.close()
+    finally:
+        await server.stop()
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
@@ -114,7 +158,8 @@ def test_a_home_of_a_newer_version_is_refused(home_folder: Path) -> None:
 
 
 def test_tables_of_a_newer_version_are_refused(home_folder: Path, database: postgres.Addresses) -> None:
-    postgres.execute(database.owner_url, "insert into pixconnect.schema_version (version, name) values (9999, 'later')")
+    later = "insert into pixconnect.schema_version (version, name, checksum) values (9999, 'later', 'of another')"
+    postgres.execute(database.owner_url, later)
     refused = installation.run_verb(
         home_folder, "run", database_url=database.service_url, owner_database_url=database.owner_url
     )

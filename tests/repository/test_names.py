@@ -104,3 +104,15 @@ def _names(file: Path) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
     return found
+
+
+def test_nothing_that_decides_or_keeps_money_relies_on_assertions() -> None:
+    """``python -O`` leaves them out; ``errors.ensure`` stays."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for room in ("domain", "usecases", "store")
+        for path in sorted((SOURCE / room).glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert)
+    ]
+    assert found == []

@@ -5,6 +5,7 @@ import re
 import pytest
 from msgspec import structs
 
+from pixconnect import config
 from pixconnect.config import Settings
 from support import generated_pages
 
@@ -25,6 +26,7 @@ def test_a_number_has_its_unit_in_its_name(field: structs.FieldInfo) -> None:
 
 def test_pages_name_only_settings_that_exist() -> None:
     known = {f"PIXCONNECT_{field.name.upper()}" for field in structs.fields(Settings)}
+    known |= {f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS}
     for page in generated_pages.REFERENCE.parents[1].rglob("*.md"):
         if ".venv" not in page.parts:
             named = set(re.findall(r"PIXCONNECT_[A-Z_]*[A-Z]", page.read_text(encoding="utf-8")))

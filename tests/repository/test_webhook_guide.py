@@ -1,5 +1,7 @@
 """The guide's examples and vectors are right, in each language whose tools are installed here."""
 
+import base64
+import json
 import os
 import re
 import shutil
@@ -13,7 +15,8 @@ import pytest
 from msgspec import Struct
 from standardwebhooks import Webhook
 
-from pixconnect.domain.webhook_signature import hex_signature, standard_signature
+from pixconnect.domain.webhook_signature import hex_signature, jws_header, standard_signature
+from pixconnect.foundation import jose
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")
 PLAIN = "my first webhook secret"
@@ -52,6 +55,69 @@ CASES: list[tuple[str, Callable[[], dict[str, str]], bool]] = [
 Case = tuple[str, dict[str, str]]
 
 
+HOLDER = "7"
+KEY_PAIRS = {kid: jose.make_key() for kid in ("published-key_1", "another-2", "unpublished")}
+KEYS = {kid: jose.PrivateKey(key, kid) for kid, key in KEY_PAIRS.items()}
+
+
+def key_set() -> dict[str, Any]:
+    """As ``/.well-known/jwks.json`` has them."""
+    published = [kid for kid in KEYS if kid != "unpublished"]
+    return {"keys": [jose.published_jwk(kid, jose.write_public_jwk(KEY_PAIRS[kid])) for kid in published]}
+
+
+def jws_headers(kid: str = "another-2", *, body_signed: bytes | None = None, **changes: Any) -> dict[str, str]:
+    """What the service sends about event 1 of holder 7, or nearly."""
+    says = jws_header(int(HOLDER), 1, int(time.time())) | changes
+    return {
+        "webhook-id": "evt_1",
+        "x-webhook-signature-jws": KEYS[kid].sign_detached(body() if body_signed is None else body_signed, says),
+    }
+
+
+def broken_jws(break_it: Callable[[str], str]) -> dict[str, str]:
+    sent = jws_headers()
+    return sent | {"x-webhook-signature-jws": break_it(sent["x-webhook-signature-jws"])}
+
+
+def with_header(jws: str, **changes: Any) -> str:
+    """The same signature under another header."""
+    head, _, signature = jws.split(".")
+    says = json.loads(jose.decode_base64url(head.encode())) | changes
+    return f"{jose.encode_base64url(json.dumps(says).encode()).decode()}..{signature}"
+
+
+def with_body(jws: str) -> str:
+    """The same as a JWS that brings a body of its own."""
+    head, _, signature = jws.split(".")
+    return f"{head}.{base64.urlsafe_b64encode(body()).decode().rstrip('=')}.{signature}"
+
+
+JWS_CASES: list[tuple[Callable[[], dict[str, str]], bool]] = [
+    (jws_headers, True),
+    (lambda: jws_headers("published-key_1"), True),
+    (lambda: jws_headers("unpublished"), False),
+    (lambda: jws_headers(iat=int(time.time()) - 60), True),
+    (lambda: jws_headers(iat=int(time.time()) - 600), False),
+    (lambda: jws_headers(iat=int(time.time()) + 600), False),
+    (lambda: jws_headers(aud="8"), False),
+    (lambda: jws_headers(aud="77"), False),
+    (lambda: jws_headers(jti="evt_2"), False),
+    (lambda: jws_headers() | {"webhook-id": "evt_2"}, False),
+    (lambda: {"x-webhook-signature-jws": jws_headers()["x-webhook-signature-jws"]}, False),
+    (lambda: {"webhook-id": "evt_1"}, False),
+    (lambda: jws_headers(body_signed=b"{}"), False),
+    (lambda: jws_headers(alg="ES384"), False),
+    (lambda: broken_jws(lambda jws: with_header(jws, kid="published-key_1")), False),
+    (lambda: broken_jws(lambda jws: with_header(jws, aud=HOLDER, jti="evt_1", more="1")), False),
+    (lambda: broken_jws(with_body), False),
+    (lambda: broken_jws(lambda jws: jws[:-3]), False),
+    (lambda: broken_jws(lambda jws: jws.split("..")[0] + ".."), False),
+    (lambda: broken_jws(lambda _: "a.b"), False),
+    (lambda: broken_jws(lambda _: "..."), False),
+]
+
+
 def vectors() -> list[tuple[str, str, str]]:
     """Secret, header and value, as the guide lists them."""
     return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
@@ -86,6 +152,31 @@ def test_the_example_with_the_client_package_verifies(
     exec(block("python", 1).replace(PLAIN, secret), names)  # noqa: S102  it is our own page
     status, said = names["receive"](sent(), body())
     assert (status, said == "qrcode.approved") == ((200, True) if is_good else (400, False))
+
+
+@pytest.mark.parametrize(("sent", "is_good"), JWS_CASES)
+def test_the_python_example_verifies_the_published_keys_signature(
+    sent: Callable[[], dict[str, str]], is_good: bool
+) -> None:
+    names: dict[str, Any] = {}
+    exec(block("python", 2), names)  # noqa: S102  it is our own page
+    assert names["verify_jws"](key_set(), HOLDER, sent(), body()) is is_good
+
+
+@pytest.mark.parametrize(("sent", "is_good"), JWS_CASES)
+def test_the_example_with_the_client_package_verifies_the_published_keys_signature(
+    sent: Callable[[], dict[str, str]], is_good: bool
+) -> None:
+    names: dict[str, Any] = {}
+    exec(block("python", 3), names)  # noqa: S102  it is our own page
+    status, said = names["receive"](key_set(), sent(), body())
+    assert (status, said == "qrcode.approved") == ((200, True) if is_good else (400, False))
+
+
+def test_no_page_says_that_a_signature_suffices_that_is_made_for_all_holders() -> None:
+    root = Path(__file__).parents[2]
+    for page in [*root.glob("*.md"), *(root / "docs").rglob("*.md")]:
+        assert "no shared secret" not in page.read_text(encoding="utf-8"), page
 
 
 def test_the_javascript_example_verifies(tmp_path: Path) -> None:
@@ -129,7 +220,7 @@ def check(example: Example, folder: Path) -> None:
     shown = block(example.language)
     assert example.patience in shown
     twin = shown.replace("verify(", "verifyAtAnyTime(").replace(example.patience, example.any_time)
-    twin = twin.removeprefix('const crypto = require("node:crypto");\n')
+    twin = twin.removeprefix('const crypto = require("node:crypto");\n') + block(example.language, 1)
     fixed: list[Case] = [
         (secret, {"webhook-id": "evt_1", "webhook-timestamp": "1800000000", "webhook-signature": value})
         for secret, header, value in vectors()
@@ -137,6 +228,12 @@ def check(example: Example, folder: Path) -> None:
     ]
     asked: list[tuple[str, Case]] = [("verify", (secret, sent())) for secret, sent, _ in CASES]
     asked += [("verifyAtAnyTime", case) for case in fixed]
+    asked += [("verifyJws", (HOLDER, sent())) for sent, _ in JWS_CASES]
+    keys = key_set()
+    (folder / "jwks").write_text(json.dumps(keys), encoding="utf-8")
+    (folder / "points").write_text(
+        "".join(f"{key['kid']}\t{key['x']}\t{key['y']}\n" for key in keys["keys"]), encoding="utf-8"
+    )
     (folder / "body").write_bytes(body())
     (folder / "cases").write_text(
         "".join(
@@ -157,7 +254,8 @@ def check(example: Example, folder: Path) -> None:
         timeout=600,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.split() == [str(is_good).lower() for *_, is_good in CASES] + ["true"] * len(fixed)
+    expected = [is_good for *_, is_good in CASES] + [True] * len(fixed) + [is_good for _, is_good in JWS_CASES]
+    assert ran.stdout.split() == [str(is_good).lower() for is_good in expected]
 
 
 _JAVASCRIPT = """EXAMPLES
@@ -166,16 +264,21 @@ const body = fs.readFileSync("body");
 for (const line of fs.readFileSync("cases", "utf8").trimEnd().split("\\n")) {
   const [name, secret, ...sent] = line.split("\\t");
   const headers = Object.fromEntries(sent.map((text) => [text.slice(0, text.indexOf("=")), text.slice(text.indexOf("=") + 1)]));
-  console.log((name === "verify" ? verify : verifyAtAnyTime)(secret, headers, body));
+  if (name === "verifyJws") console.log(verifyJws(JSON.parse(fs.readFileSync("jwks")), secret, headers, body));
+  else console.log((name === "verify" ? verify : verifyAtAnyTime)(secret, headers, body));
 }
 """
 _GO = """package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"math/big"
 	"net/http"
 	"os"
 	"strconv"
@@ -187,12 +290,21 @@ EXAMPLES
 func main() {
 	body, _ := os.ReadFile("body")
 	cases, _ := os.ReadFile("cases")
+	jwks, _ := os.ReadFile("jwks")
+	var keys keySet
+	if err := json.Unmarshal(jwks, &keys); err != nil {
+		panic(err)
+	}
 	for _, line := range strings.Split(strings.TrimSpace(string(cases)), "\\n") {
 		words := strings.Split(line, "\\t")
 		headers := http.Header{}
 		for _, word := range words[2:] {
 			name, value, _ := strings.Cut(word, "=")
 			headers.Set(name, value)
+		}
+		if words[0] == "verifyJws" {
+			fmt.Println(verifyJWS(keys, words[1], headers, body))
+			continue
 		}
 		ask := verifyAtAnyTime
 		if words[0] == "verify" {
@@ -202,11 +314,14 @@ func main() {
 	}
 }
 """
-_JAVA = """import java.nio.charset.*;
+_JAVA = """import java.math.*;
+import java.nio.charset.*;
 import java.nio.file.*;
 import java.security.*;
+import java.security.spec.*;
 import java.time.*;
 import java.util.*;
+import java.util.regex.*;
 import javax.crypto.*;
 import javax.crypto.spec.*;
 
@@ -214,6 +329,11 @@ class Verify {
 EXAMPLES
     public static void main(String[] arguments) throws Exception {
         byte[] body = Files.readAllBytes(Path.of("body"));
+        Map<String, PublicKey> keys = new HashMap<>();
+        for (String line : Files.readAllLines(Path.of("points"))) {
+            String[] words = line.split("\\t");
+            keys.put(words[0], readKey(words[1], words[2]));
+        }
         for (String line : Files.readAllLines(Path.of("cases"))) {
             String[] words = line.split("\\t");
             Map<String, String> headers = new HashMap<>();
@@ -221,8 +341,11 @@ EXAMPLES
                 String[] parts = words[i].split("=", 2);
                 headers.put(parts[0], parts[1]);
             }
-            System.out.println(
-                words[0].equals("verify") ? verify(words[1], headers, body) : verifyAtAnyTime(words[1], headers, body));
+            System.out.println(switch (words[0]) {
+                case "verify" -> verify(words[1], headers, body);
+                case "verifyJws" -> verifyJws(keys, words[1], headers, body);
+                default -> verifyAtAnyTime(words[1], headers, body);
+            });
         }
     }
 }
@@ -238,7 +361,10 @@ foreach (file('cases', FILE_IGNORE_NEW_LINES) as $line) {
         [$name, $value] = explode('=', $word, 2);
         $headers[$name] = $value;
     }
-    echo $words[0]($words[1], $headers, $body) ? "true\\n" : "false\\n";
+    $is_good = $words[0] === 'verifyJws'
+        ? verifyJws(json_decode(file_get_contents('jwks'), true), $words[1], $headers, $body)
+        : $words[0]($words[1], $headers, $body);
+    echo $is_good ? "true\\n" : "false\\n";
 }
 """
 EXAMPLES = {

@@ -11,6 +11,7 @@ from pixconnect.domain.listing import Span
 from pixconnect.foundation.pool import connect
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import ledger as ledger_usecases
+from support import operators
 from support.postgres import Addresses
 from support.service import FakeClock, Service, open_holder
 
@@ -21,6 +22,11 @@ FUNDS_CENTS = 1_000_000
 STARTED_AT = FakeClock().now()
 SECOND = timedelta(seconds=1)
 
+_DEPOSIT = """
+    insert into deposit (id, holder_id, amount_cents, created_at)
+    select id, holder_id, greatest(amount_cents, 1), now() from unnest($1::bigint[], $2::bigint[], $3::bigint[])
+        as new (id, holder_id, amount_cents) where holder_id <> 404
+"""
 _INSERT = """
     insert into ledger_entry
         (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents, created_at)
@@ -30,13 +36,13 @@ _INSERT = """
 
 
 class Row:
-    """An entry that would be accepted as the second of a holder with R$ 10 000.00; one keyword changes one thing."""
+    """A deposit that would be accepted as the second of a holder with R$ 10 000.00; one keyword changes one thing."""
 
     def __init__(self, holder_id: int, /, **changes: Any) -> None:
         values: dict[str, Any] = {
             "id": 77,
             "holder_id": holder_id,
-            "debit": "settlement",
+            "debit": "funding",
             "credit": "available",
             "amount_cents": 100,
             "number": 2,
@@ -47,8 +53,13 @@ class Row:
 
 
 async def insert(connection: "Connection", *rows: Row) -> None:
-    columns = zip(*(row.values for row in rows), strict=True)
-    await connection.execute(_INSERT, *(list(column) for column in columns))
+    """Add entries, each with its deposit as the cause."""
+    columns = [list(column) for column in zip(*(row.values for row in rows), strict=True)]
+    async with connection.transaction():
+        await connection.execute("set local role pixconnect_funding")
+        await connection.execute(_DEPOSIT, columns[0], columns[1], columns[4])
+        await connection.execute("set local role pixconnect_service")
+        await connection.execute(_INSERT, *columns)
 
 
 async def read_balance(connection: "Connection", holder_id: int) -> dict[str, Any]:
@@ -69,14 +80,14 @@ async def test_an_entry_moves_its_balance(service: Service, caller: Caller) -> N
         balance = await read_balance(connection, caller.holder_id)
     assert (balance["available_cents"], balance["settlement_cents"], balance["funding_cents"]) == (
         FUNDS_CENTS + 100,
-        -100,
-        -FUNDS_CENTS,
+        0,
+        -FUNDS_CENTS - 100,
     )
     assert (balance["last_number"], balance["last_entry_at"]) == (2, STARTED_AT + SECOND)
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("from an account to itself", {"credit": "settlement"}, "accounts_differ"),
+    ("from an account to itself", {"credit": "funding"}, "accounts_differ"),
     ("of no amount", {"amount_cents": 0}, "amount_is_positive"),
     ("of less than nothing", {"amount_cents": -100}, "amount_is_positive"),
     (
@@ -103,11 +114,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_an_entry_that_breaks_a_rule_is_refused_and_moves_nothing(service: Service, caller: Caller) -> None:
+    await operators.execute(
+        service.context,
+        """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
+        select 404, name, tax_id, city, branch, '404', account_type, created_at from holder""",
+    )
     async with service.context.pool.acquire() as connection:
-        await connection.execute(
-            """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
-            select 404, name, tax_id, city, branch, '404', account_type, created_at from holder"""
-        )
         before = await read_balance(connection, caller.holder_id)
         for why, changes, constraint in REFUSED:
             with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 import asyncpg
+import msgspec
 import pytest
 
 from pixconnect.domain.listing import Span
@@ -134,19 +135,31 @@ NAMES = [end_to_end_id(n) for n in GROUP]
 async def change_all(connection: "Connection") -> None:
     """What a group of settlements does to 64 rows of each kind."""
     changes = Changes()
-    for charge in (await charge_store.lock(connection, list(GROUP))).values():
+    for charge in (await charge_store.lock(connection, PAIRS))[0].values():
         changes.move_charge(charge, charge)
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
         changes.move_transfer(transfer, transfer)
-    for refund in (await refund_store.lock(connection, [return_id(n) for n in GROUP], "OUT")).values():
+    for refund in (await refund_store.lock(connection, [(return_id(n), HOT) for n in GROUP], "OUT")).values():
         changes.move_refund(refund, refund)
+    await changes.write(connection)
+
+
+async def refuse_payments(connection: "Connection") -> None:
+    """What a group of refused payments writes: each is asked for the entries that it must not have."""
+    changes = Changes()
+    for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
+        name = f"E99999004{transfer.end_to_end_id[9:]}"
+        refused = {"status": "ERROR", "direction": "IN", "external_id": None, "fingerprint": None, "charge_id": None}
+        changes.add_transfer(
+            msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused)
+        )
     await changes.write(connection)
 
 
 STATEMENTS: Final[dict[str, Statement]] = {
     "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
     "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [f"T{n:031}" for n in GROUP]),
-    "charges locked by id": lambda c: charge_store.lock(c, list(GROUP)),
+    "charges locked by id": lambda c: charge_store.lock(c, PAIRS),
     "a charge by id": lambda c: charge_store.find_by_id(a_pool(c), HOT, 5_000),
     "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),
     "a charge by txid": lambda c: charge_store.find_by_txid(a_pool(c), f"T{5000:031}"),
@@ -160,9 +173,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "charges listed, of a span": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), SPAN),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
-    "transfers received": lambda c: transfer_store.find_received(c, [(end_to_end_id(n), HOT) for n in GROUP]),
+    "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
-    "transfers locked by name": lambda c: transfer_store.lock(c, [end_to_end_id(n) for n in EVEN], "OUT"),
+    "transfers locked by name": lambda c: transfer_store.lock(c, [(end_to_end_id(n), HOT) for n in EVEN], "OUT"),
     "charges of transfers": lambda c: transfer_store.find_charge_ids(c, [end_to_end_id(n) for n in ODD]),
     "transfers by name": lambda c: transfer_store.find_named(a_pool(c), [end_to_end_id(n) for n in EVEN], "OUT"),
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
@@ -178,7 +191,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
     ),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
-    "refunds locked by name": lambda c: refund_store.lock(c, [return_id(n) for n in GROUP], "OUT"),
+    "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
     "refunds by name": lambda c: refund_store.find_named(a_pool(c), [return_id(n) for n in GROUP], "OUT"),
     "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
     "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
@@ -193,6 +206,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
     "everything changed": change_all,
+    "payments refused": refuse_payments,
 }
 BLOCKS_MAX: Final = 64 * 9
 """For 64 rows: down an index of two or three levels and to the row, twice where it is locked, past versions that the tests left
@@ -202,7 +216,7 @@ WRITTEN_BLOCKS_MAX: Final = 64 * 130
 DUE_BLOCKS_MAX: Final = 256 * 6
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
 BLOCKS_MAX_OF: Final = (
-    {"everything changed": WRITTEN_BLOCKS_MAX}
+    {"everything changed": WRITTEN_BLOCKS_MAX, "payments refused": WRITTEN_BLOCKS_MAX}
     | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
 )

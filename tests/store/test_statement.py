@@ -45,6 +45,13 @@ async def fill(owner_url: str, holder_id: int, *, entries_count: int, reserving:
     )
     await connection.execute("insert into balance (holder_id, modified_at) values ($1, now())", holder_id)
     await connection.execute(
+        """insert into deposit (id, holder_id, amount_cents, created_at)
+            select $1::bigint * 1000000 + n, $1, n, $2::timestamptz from generate_series(1, $3::bigint) as n""",
+        holder_id,
+        AT,
+        entries_count,
+    )
+    await connection.execute(
         """insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
                 created_at)
             select $1::bigint * 1000000 + n, $1, 'funding', 'available', n, n, sum(n) over (order by n),
@@ -54,6 +61,7 @@ async def fill(owner_url: str, holder_id: int, *, entries_count: int, reserving:
         entries_count,
     )
     if reserving:
+        await connection.execute("set session_replication_role = replica")  # of a transfer that nobody asks for
         await connection.execute(
             """insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, created_at)
                 values ($1::bigint * 1000000, $1, 'available', 'reserved', 1, $2)""",

@@ -41,6 +41,10 @@ async def send(service: Service, caller: Caller) -> int:
     return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
 
 
+RELEASE = """
+    insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, transfer_id, created_at)
+    select 1000000 + id, holder_id, 'reserved', 'available', amount_cents, id, created_at from transfer where id = $1
+"""
 NEW_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
 
 
@@ -68,7 +72,7 @@ async def test_names_are_used_once(service: Service, caller: Caller) -> None:
 
 async def test_what_was_handed_over_is_not_cancelled(service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
-    cancel = "update transfer set status = 'CANCELLED' where id = $1"
+    cancel = f"with released as ({RELEASE}) update transfer set status = 'CANCELLED' where id = $1"
     await service.context.pool.execute("update transfer set handed_at = now() where id = $1", sent_id)
     with pytest.raises(asyncpg.CheckViolationError, match="handed_transfer_is_never_cancelled"):
         await service.context.pool.execute(cancel, sent_id)
@@ -124,8 +128,8 @@ async def test_an_order_ends_with_its_transfer_and_not_before(service: Service, 
 async def test_what_was_handed_over_is_not_cancelled_as_if_it_had_not_been(service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
     await service.context.pool.execute("update open_order set handed_at = now() where resource_id = $1", sent_id)
-    cancel = """
-        with cancelled as (update transfer set status = 'CANCELLED' where id = $1)
+    cancel = f"""
+        with released as ({RELEASE}), cancelled as (update transfer set status = 'CANCELLED' where id = $1)
         delete from open_order where resource_id = $1
     """
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="ends otherwise than what was ordered"):

@@ -88,8 +88,8 @@ async def test_whatever_happens_to_deliveries_totals_follow(world: World) -> Non
     assert await webhook.redeliver_unacknowledged(world.context, world.caller, endpoint.id, since) == 3
     assert await check_totals(world, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
     now = world.context.clock.now()
-    assert await webhook.replay_events(world.context, world.caller, endpoint.id, since, now) == 4
-    assert await check_totals(world, endpoint) == {"pending": 7, "delivered": 1, "failed": 0}
+    assert await webhook.replay_events(world.context, world.caller, endpoint.id, since, now) == 1  # three wait already
+    assert await check_totals(world, endpoint) == {"pending": 4, "delivered": 1, "failed": 0}
     await world.execute_as_owner(f"delete from webhook_endpoint where id = {endpoint.id}")
     found = await world.fetch("select id from delivery where status = 'pending'")
     due = [row["id"] for row in found]
@@ -97,7 +97,7 @@ async def test_whatever_happens_to_deliveries_totals_follow(world: World) -> Non
     (row,) = await world.fetch(
         "select sum(change) filter (where status = 'failed') as failed from webhook_tally_change where kind = 'delivery'"
     )
-    assert row["failed"] == 7
+    assert row["failed"] == 4
 
 
 async def test_adding_notes_together_changes_no_total(world: World) -> None:

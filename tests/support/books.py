@@ -70,7 +70,8 @@ RULES: Final = {
     """,
     "a charge is paid by exactly the transfer that settled": """
         select id from charge where (status in ('APPROVED', 'RETURNED'))::int <> (
-            select count(*) from transfer where charge_id = charge.id and settled_at is not null
+            select count(*) from transfer where charge_id = charge.id and transfer.holder_id = charge.holder_id
+                and settled_at is not null
                 and transfer.amount_cents = charge.amount_cents
         )
     """,

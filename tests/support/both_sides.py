@@ -24,10 +24,10 @@ _EVENTS = """
 """
 _RAIL = """
     select id as name, false as is_arrival, amount_cents, code, is_open from sandbox.settlement
-    where id = any($1::text[]) or not exists (
+    where not is_closed and (id = any($1::text[]) or not exists (
         select from transfer where end_to_end_id = settlement.id and direction = 'OUT'
         union all select from refund where return_id = settlement.id and flow = 'OUT'
-    )
+    ))
     union all select id, true, amount_cents, code, is_open from sandbox.arrival
     where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
 """

@@ -19,9 +19,10 @@ class CommandLine:
     Args:
         database: Which.
         home: Where there is nothing; all settings come from the environment.
+        environment: Other than the usual.
     """
 
-    def __init__(self, database: Addresses, home: Path) -> None:
+    def __init__(self, database: Addresses, home: Path, **environment: str) -> None:
         self._environment = {
             "PATH": os.environ["PATH"],
             "PIXCONNECT_HOME": str(home),
@@ -29,7 +30,7 @@ class CommandLine:
             "DATABASE_URL": database.service_url,
             "COLUMNS": "240",
             "NO_COLOR": "1",
-        }
+        } | environment
 
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a verb, whatever comes of it."""

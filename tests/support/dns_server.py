@@ -19,12 +19,14 @@ class DnsServer(asyncio.DatagramProtocol):
     Attributes:
         answers: For each name the addresses of its first look-up, its second, and so on; the last of them for ever. A name that
             is not here does not exist.
+        hangs_below: What is asked of names that end so is never answered.
         asked: How often each name was asked for its IPv4 addresses.
         port: Where it answers.
     """
 
     def __init__(self) -> None:
         self.answers: dict[str, Sequence[Sequence[str]]] = {}
+        self.hangs_below = "\0"
         self.asked: Counter[str] = Counter()
         self.port = 0
         self._turns: Counter[tuple[str, int]] = Counter()
@@ -48,6 +50,8 @@ class DnsServer(asyncio.DatagramProtocol):
         (kind,) = struct.unpack_from("!H", data, end)
         question = data[_HEADER.size : end + 4]
         self.asked[name] += kind == _A
+        if name.endswith(self.hangs_below):
+            return
         if name not in self.answers:
             head = _HEADER.pack(query_id, _NO_SUCH_NAME, 1, 0, 0, 0)
             self._transport.sendto(head + question, addr)

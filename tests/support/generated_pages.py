@@ -38,8 +38,14 @@ def write_settings_page() -> str:
         "without `PIXCONNECT_` before them; where both are set, the longer name counts. A value that a setting cannot have",
         "stops the program with one line that names the variable and the rule.",
         "",
+        "A secret may stand in a file instead, such as an orchestrator mounts, that the variable with `_FILE` after its name",
+        "names: `PIXCONNECT_SECRET_KEY_FILE=/run/secrets/key`. Both at once is an error. These are secrets:",
+        ", ".join(f"`PIXCONNECT_{name.upper()}`" for name in config.SECRETS) + ".",
+        "A file or a home that others can read is complained of in one line at the start.",
+        "",
         "The operator's verbs (`pixconnect holder create` and its like) take the database and the secret key of a running",
-        "`pixconnect run` from its home: beside one, `PIXCONNECT_HOME` is all that they need.",
+        "`pixconnect run` from its home: beside one, `PIXCONNECT_HOME` is all that they need. What `run` itself was given as a",
+        "secret is written nowhere: the verbs read its file, or on Linux the memory of the running process.",
         "",
         "| Variable | Default | Values | Meaning |",
         "|---|---|---|---|",
@@ -161,6 +167,8 @@ def _values(kind: types.Type) -> str:
             return f"from {lowest}"
         case types.IntType(ge=lowest, le=highest):
             return f"{lowest} to {highest}"
+        case types.Metadata(type=kind):
+            return _values(kind)
         case types.StrType(pattern=None):
             return "text"
         case types.StrType(pattern=pattern):

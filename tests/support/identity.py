@@ -15,12 +15,13 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.clock import Clock, Reading
 from pixconnect.domain.holder import Holder
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases import access, holder
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.signing_key import Keyring
+from support.operators import as_operator
 
 SECRET_KEY = bytes(range(32))
 START = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -33,9 +34,15 @@ class SetClock:
         self.real = START
         self.seconds = 1000.0
         self.offset = timedelta(0)
+        self.revision = 0
+        self.skew = timedelta(0)
 
-    def set_offset(self, offset: timedelta) -> None:
-        self.offset = offset
+    def set_offset(self, offset: timedelta, revision: int = 0) -> None:
+        self.offset, self.revision = offset, revision
+
+    def take(self, reading: Reading) -> datetime:
+        self.set_offset(reading.offset, reading.revision)
+        return self.real + reading.offset
 
     def now(self) -> datetime:
         return self.real + self.offset
@@ -112,7 +119,7 @@ async def make_holder(context: Context, account_number: str = "1001", **changes:
         "branch": "0001",
         "account_number": account_number,
     }
-    return await holder.create_holder(context, holder.NewHolder(**(fields | changes)))
+    return await holder.create_holder(as_operator(context), holder.NewHolder(**(fields | changes)))
 
 
 def token_request(client_id: str | None, client_secret: str | None, **changes: Any) -> access.TokenRequest:

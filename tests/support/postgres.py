@@ -11,8 +11,9 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.foundation import migrations
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+from pixconnect.foundation import privileges, schema_history
+from pixconnect.foundation.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.foundation.migrations import read_migrations
 from pixconnect.foundation.postgres_placement import Placement
 from pixconnect.foundation.postgres_programs import PostgresVersion
 
@@ -60,7 +61,11 @@ async def make_template(owner_url: str) -> None:
     try:
         for schema, package in SCHEMAS.items():
             if (files(package) / "migrations").is_dir():
-                await migrations.migrate(connection, schema, migrations.read_migrations(package))
+                await schema_history.migrate(connection, schema, read_migrations(package))
+        # In tests one login plays both; elsewhere the service's may not.
+        await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
+        await privileges.allow_deposits(connection, "pixconnect", LOGIN_ROLE)
+        await privileges.narrow(connection, "pixconnect", LOGIN_ROLE, "pixconnect_service")
     finally:
         await connection.close()
 
@@ -68,6 +73,7 @@ async def make_template(owner_url: str) -> None:
 async def make_copy(server: Addresses, name: str) -> Addresses:
     # Copied file by file: through the write-ahead log, as is the default, takes three times as long.
     await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
+    await _execute(server.owner_url, f"revoke temporary on database {name} from public")  # that is not copied
     return Addresses(owner_url=_in_database(server.owner_url, name), service_url=_in_database(server.service_url, name))
 
 

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pixconnect.adapters.dns_lookup import DnsLookup
+from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
@@ -78,9 +80,10 @@ async def play(folder: Path) -> dict[str, dict[str, object]]:
     await outside.start(authority.server_context(NAME), PUBLIC, PORT)
     for receiver, address in zip(inside, INNER, strict=True):
         await receiver.start(None, address, PORT)
-    http = OutgoingHttp(Limits(connect_s=60, exchange_s=60), tls=authority.client_context())
+    lookups = NameLookups(DnsLookup(), lookup_s=60)
+    http = OutgoingHttp(Limits(connect_s=60, exchange_s=60), lookups, authority.client_context())
     async with open_dns_server(53) as dns:
-        scene = Scene(dns, WebhookSender(http, is_sandbox=False), outside, inside)
+        scene = Scene(dns, WebhookSender(http, allows_loopback=False), outside, inside)
         played = {
             "stays": await scene.act([PUBLIC], is_checked=True),
             "moves after the check": await scene.act([PUBLIC], ["127.0.0.1"], is_checked=True),

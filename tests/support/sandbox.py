@@ -12,7 +12,6 @@ from itertools import count as counter
 from pathlib import Path
 from typing import Any, Self
 
-import uvicorn
 from msgspec import Struct, structs
 
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
@@ -21,6 +20,7 @@ from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.domain.sandbox_control import OutsideTransfer
 from pixconnect.foundation import listening
+from pixconnect.foundation.http_server import make_server
 from pixconnect.sandbox import directory
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.server import SandboxSettings, open_application
@@ -48,12 +48,9 @@ async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> 
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        settings = SandboxSettings(database_url=database_url, secret=SECRET, seed=seed, latency_ms=latency_ms)
+        settings = SandboxSettings(database_url=database_url, secrets=[SECRET], seed=seed, latency_ms=latency_ms)
         async with open_application(settings, SystemClock(), address) as application:
-            config = uvicorn.Config(
-                application, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1
-            )
-            server = uvicorn.Server(config)
+            server = make_server(application, grace_s=1)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 async with connected(f"http://{address}") as (rail, control):
@@ -137,15 +134,15 @@ def our_party(key: str | None = OUR_KEY) -> Party:
     )
 
 
-def network_id(letter: str = "E") -> str:
-    return f"{letter}{OUR_ISPB}{datetime.now(UTC):%Y%m%d%H%M}{next(_number):011d}"
+def network_id(letter: str = "E", instant: datetime | None = None) -> str:
+    return f"{letter}{OUR_ISPB}{instant or datetime.now(UTC):%Y%m%d%H%M}{next(_number):011d}"
 
 
 def order(word: str = "settle", **changes: Any) -> Order:
-    """An order to an entry that is always there."""
+    """An order to an entry that is always there, named after the time at which it was made."""
     key = f"{word}@{directory.DOMAIN}"
     plain = Order(
-        end_to_end_id=network_id(),
+        end_to_end_id=network_id(instant=changes.get("ordered_at")),
         amount_cents=100,
         debit_party=our_party(None),
         credit_party=directory.FIXED_ENTRIES[key].party,
@@ -158,7 +155,7 @@ def order(word: str = "settle", **changes: Any) -> Order:
 
 def refund_order(original: str, **changes: Any) -> RefundOrder:
     plain = RefundOrder(
-        return_id=network_id("D"),
+        return_id=network_id("D", changes.get("ordered_at")),
         original_end_to_end_id=original,
         amount_cents=100,
         reason="MD06",
@@ -191,7 +188,7 @@ async def reports_of(rail: SandboxRail, count_min: int) -> list[Report]:
 async def _main(database_url: str, port: str, latency_ms: str) -> None:
     from pixconnect.sandbox import server  # noqa: PLC0415  only the child needs it
 
-    settings = SandboxSettings(database_url=database_url, secret=SECRET, seed=1, latency_ms=int(latency_ms))
+    settings = SandboxSettings(database_url=database_url, secrets=[SECRET], seed=1, latency_ms=int(latency_ms))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with socket.socket() as listener:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.access import SCOPES, Caller
+from pixconnect.domain.clock import Reading
 from pixconnect.domain.holder import Party
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.pix_key import parse_pix_key
@@ -36,6 +37,7 @@ from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.holder import NewHolder
+from support.operators import as_operator
 from support.postgres import Addresses
 
 STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
@@ -44,19 +46,25 @@ OUTSIDE_ISPB = "99999004"
 
 
 class FakeClock:
-    """Time that a test moves by hand; ``set_offset`` is what use cases do with what the database says."""
+    """Time that a test moves by hand, for the database and for the process: both have this one, but for the skew."""
 
     def __init__(self, start: datetime = STARTED_AT) -> None:
         self.real = start
         self._offset = timedelta(0)
-        self._monotonic_s = 0.0
+        self.revision = 0
+        self.skew = timedelta(0)
 
     @property
     def offset(self) -> timedelta:
         return self._offset
 
-    def set_offset(self, offset: timedelta) -> None:
-        self._offset = offset
+    def set_offset(self, offset: timedelta, revision: int = 0) -> None:
+        if revision >= self.revision:
+            self._offset, self.revision = offset, revision
+
+    def take(self, reading: Reading) -> datetime:
+        self.set_offset(reading.offset, reading.revision)
+        return self.real + reading.offset
 
     def now(self) -> datetime:
         return self.real + self._offset
@@ -83,6 +91,7 @@ class FakeRail:
         self.answers: dict[str, deque[SubmitAnswer]] = {}
         self.outcomes: dict[str, QueryAnswer] = {}
         self.is_reachable = True
+        self.oldest_waits_since: datetime | None = None
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         self._check()
@@ -104,6 +113,10 @@ class FakeRail:
     async def reports(self, wait_s: float) -> list[Report]:
         self._check()
         return []
+
+    async def waiting_since(self) -> datetime | None:
+        self._check()
+        return self.oldest_waits_since
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         self._check()
@@ -146,7 +159,11 @@ class FakeSigner:
     def sign_location(self, payload: bytes, jku: str) -> str:
         return f"{jku}.{payload.decode()}.signature"
 
-    def sign_detached(self, body: bytes) -> str:
+    @property
+    def current_kid(self) -> str:
+        return "key"
+
+    def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
         return "header..signature"
 
 
@@ -217,8 +234,8 @@ async def open_holder(
 ) -> Caller:
     """A holder with a key (an e-mail made of its account number) and money."""
     new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
-    holder = await holder_usecases.create_holder(service.context, new)
-    await holder_usecases.add_pix_key(service.context, holder.id, "EMAIL", key or own_key(account_number))
+    holder = await holder_usecases.create_holder(as_operator(service.context), new)
+    await holder_usecases.add_pix_key(as_operator(service.context), holder.id, "EMAIL", key or own_key(account_number))
     if funds_cents:
         await ledger_usecases.deposit(service.context, holder.id, funds_cents)
     return Caller(client_id="test", holder_id=holder.id, scopes=frozenset(SCOPES))

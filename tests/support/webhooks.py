@@ -10,7 +10,9 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.adapters.outgoing_http import Limits, Lookup, OutgoingHttp
+from pixconnect.adapters.dns_lookup import DnsLookup
+from pixconnect.adapters.name_lookup import LOOKUP_S, Lookup, NameLookups
+from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import event as events
@@ -139,7 +141,9 @@ async def open_receiver(behave: Behaviour | None = None, tls: ssl.SSLContext | N
 async def open_http(
     lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, **limits: float
 ) -> AsyncIterator[OutgoingHttp]:
-    http = OutgoingHttp(Limits(**limits), lookup=lookup, tls=tls)  # type: ignore[arg-type]
+    # As patient as the rest: no test depends on the machine's pace.
+    lookups = NameLookups(lookup or DnsLookup(), lookup_s=limits.get("connect_s", LOOKUP_S))
+    http = OutgoingHttp(Limits(**limits), lookups, tls)  # type: ignore[arg-type]
     try:
         yield http
     finally:
@@ -241,7 +245,7 @@ async def open_world(
         context = structs.replace(
             context,
             groups=groups,
-            receivers=WebhookSender(http, is_sandbox=True),
+            receivers=WebhookSender(http, allows_loopback=True),
             wake_workers=wake_workers,
         )
         await identity.start_keyring(context)

@@ -22,7 +22,6 @@ from msgspec import Struct
 from pixconnect import assembly
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.cli.operating import Operator
 from pixconnect.config import Settings
 from pixconnect.domain.access import SCOPES
 from pixconnect.domain.event import EVENT_NAMES
@@ -30,11 +29,12 @@ from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases import access as access_usecases
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import NewHolder
+from pixconnect.usecases.operator import Operator
 from support import postgres
 from support.books import RULES
 from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
-from support.killed_process import SITE_FOLDER, KillPoints
+from support.killed_process import CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
 
 PATIENCE_S = 180.0
 ADVANCED_WHILE_WAITING_S = 15
@@ -214,6 +214,13 @@ class WholeService:
         self.insist(account, "POST", "/sandbox/v1/clock", {"advance_s": seconds})
         self.longest_walk_s = max(self.longest_walk_s, time.monotonic() - began_s)
 
+    def let_charges_fall_due(self, account: Account) -> None:
+        """Bring an account's charges to their deadline, where the worker finds them: a walk of the clock leaves it none."""
+        postgres.execute(
+            self._running()["owner_database_url"],
+            f"update pixconnect.charge set expires_at = now() where status = 'PENDING' and holder_id = {account.holder_id}",
+        )
+
     def wait_until_killed(self, account: Account, *points: str) -> None:
         """Let time pass until somebody has died at each of these points."""
         deadline_s = time.monotonic() + PATIENCE_S
@@ -230,6 +237,24 @@ class WholeService:
         with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is dead already
             found = self.installation
             os.kill(found.database_pid if part == "database" else min(found.children(part)), signal.SIGKILL)
+
+    def set_clock_off(self, part: str, seconds: int) -> None:
+        """Start a part's processes again on a machine whose clock is off by so much."""
+        folder = self.installation.home / CLOCKS_FOLDER_NAME
+        folder.mkdir(exist_ok=True)
+        (folder / part).write_text(str(seconds))
+        before = self._pids(part)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not (now := self._pids(part)) or now & before:
+            assert time.monotonic() < deadline_s, f"{part} does not come back"
+            time.sleep(0.05)
+
+    def _pids(self, part: str) -> set[int]:
+        with suppress(AssertionError):  # there is none just now
+            return set(self.installation.children(part))
+        return set()
 
     def check_books(self) -> None:
         """What holds in the tables alone, of all holders."""
@@ -302,11 +327,17 @@ class WholeService:
     async def _make_account(self, account_number: str, key: str) -> Account:
         running, entropy = self._running(), SystemEntropy()
         pool = await open_pool(
-            running["database_url"], role="pixconnect_service", schema="pixconnect", connections_max=1, name="tests"
+            running["owner_database_url"],
+            role="pixconnect_operator",
+            schema="pixconnect",
+            connections_max=1,
+            name="tests",
         )
         box = AesSecretBox(read_secret_key("", self.installation.home), entropy)
         policy = assembly.make_policy(Settings())
-        operator = Operator(pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box)
+        operator = Operator(
+            pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box, operator="tests"
+        )
         try:
             new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
             holder = await holder_usecases.create_holder(operator, new)

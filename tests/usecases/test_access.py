@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, AccessToken, IssuedClient
 from pixconnect.usecases import access, holder
-from pixconnect.usecases.access import AddressLimited, TokenDesk
+from pixconnect.usecases.access import AddressLimited, TokenDesk, TokenRequest
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.signing_key import Keyring
 from support import identity
 from support.identity import SetClock, token_request
+from support.operators import as_operator
 from support.postgres import Addresses
 
 
@@ -38,7 +40,7 @@ async def keyring(context: Context) -> Keyring:
 @pytest.fixture
 async def issued(context: Context) -> IssuedClient:
     owner = await identity.make_holder(context)
-    return await access.create_client(context, owner.id, "shop", ["charge.write", "charge.read"])
+    return await access.create_client(as_operator(context), owner.id, "shop", ["charge.write", "charge.read"])
 
 
 async def attempt(context: Context, keyring: Keyring, request: access.TokenRequest) -> AccessToken | errors.Refusal:
@@ -211,7 +213,7 @@ async def test_old_failures_are_forgotten(database: Addresses, context: Context,
 
 
 async def test_a_new_secret_replaces_the_old_one(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
-    again = await access.rotate_client(context, issued.client.client_id)
+    again = await access.rotate_client(as_operator(context), issued.client.client_id)
     old = await attempt(context, keyring, token_request(issued.client.client_id, issued.client_secret))
     new = await attempt(context, keyring, token_request(issued.client.client_id, again.client_secret))
     assert isinstance(old, errors.Unauthorized)
@@ -223,41 +225,41 @@ async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
     context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:
     request = token_request(issued.client.client_id, issued.client_secret)
-    disabled = await access.disable_client(context, issued.client.client_id)
+    disabled = await access.disable_client(as_operator(context), issued.client.client_id)
     assert disabled.disabled_at == identity.START
     assert isinstance(await attempt(context, keyring, request), errors.Unauthorized)
-    await access.enable_client(context, issued.client.client_id)
+    await access.enable_client(as_operator(context), issued.client.client_id)
     assert isinstance(await attempt(context, keyring, request), AccessToken)
 
 
 async def test_the_clients_of_a_disabled_holder_get_no_token(
     context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:
-    await holder.set_holder(context, issued.client.holder_id, holder.HolderChanges(is_disabled=True))
+    await holder.set_holder(as_operator(context), issued.client.holder_id, holder.HolderChanges(is_disabled=True))
     request = token_request(issued.client.client_id, issued.client_secret)
     assert isinstance(await attempt(context, keyring, request), errors.Unauthorized)
 
 
 async def test_a_client_has_an_unguessable_id_and_secret(context: Context, issued: IssuedClient) -> None:
     assert len(issued.client_secret) == 43
-    assert await access.list_clients(context, issued.client.holder_id) == [issued.client]
+    assert await access.list_clients(as_operator(context), issued.client.holder_id) == [issued.client]
 
 
 async def test_a_client_needs_a_holder_a_name_and_scopes(context: Context) -> None:
     owner = await identity.make_holder(context)
     with pytest.raises(errors.NotFound, match="holder 404"):
-        await access.create_client(context, 404, "shop", SCOPES)
+        await access.create_client(as_operator(context), 404, "shop", SCOPES)
     with pytest.raises(errors.BadRequest, match=r"^name: "):
-        await access.create_client(context, owner.id, "", SCOPES)
+        await access.create_client(as_operator(context), owner.id, "", SCOPES)
     with pytest.raises(errors.BadRequest, match=r"^scope: "):
-        await access.create_client(context, owner.id, "shop", ["everything"])
+        await access.create_client(as_operator(context), owner.id, "shop", ["everything"])
 
 
 async def test_an_unknown_client_can_be_neither_rotated_nor_disabled(context: Context) -> None:
     with pytest.raises(errors.NotFound):
-        await access.rotate_client(context, "unknown")
+        await access.rotate_client(as_operator(context), "unknown")
     with pytest.raises(errors.NotFound):
-        await access.disable_client(context, "unknown")
+        await access.disable_client(as_operator(context), "unknown")
 
 
 async def test_a_limited_address_is_refused_without_asking_the_database_and_heard_again_in_time(
@@ -290,3 +292,86 @@ async def test_a_flood_of_token_requests_is_refused_and_leaves_connections_to_ot
     answers = Counter(type(answer) for answer in await flood)
     assert answers == {AccessToken: 20, errors.ServiceUnavailable: 30}
     assert isinstance(await desk.login(right), AccessToken)
+
+
+async def limit_client(context: Context, keyring: Keyring, client_id: str) -> None:
+    for number in range(10):
+        request = token_request(client_id, "wrong", address=f"198.51.100.{number}")
+        assert isinstance(await attempt(context, keyring, request), errors.Unauthorized)
+
+
+def guesses(client_id: str, count: int, address: str = "192.0.2.1") -> list[TokenRequest]:
+    return [token_request(client_id, f"guess {number}", address=address) for number in range(count)]
+
+
+async def test_guesses_at_a_limited_client_ask_the_database_once_a_second_and_limit_their_address(
+    context: Context, keyring: Keyring, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_id = issued.client.client_id
+    await limit_client(context, keyring, client_id)
+    desk = TokenDesk(context, keyring)
+    judged: list[TokenRequest] = []
+    login = access.login
+
+    async def count(context: Any, keyring: Any, request: TokenRequest) -> AccessToken:
+        judged.append(request)
+        return await login(context, keyring, request)
+
+    monkeypatch.setattr(access, "login", count)
+    answers = [await refusal_of(desk, request) for request in guesses(client_id, 40)]
+    assert Counter(type(answer) for answer in answers) == {access.ClientLimited: 10, AddressLimited: 30}
+    assert len(judged) == 1
+    clock.pass_s(1)
+    assert isinstance(await refusal_of(desk, guesses(client_id, 1, "192.0.2.2")[0]), access.ClientLimited)
+    assert len(judged) == 2
+    right = token_request(client_id, issued.client_secret, address="192.0.2.3")
+    assert isinstance(await desk.login(right), AccessToken)
+    clock.pass_s(60)
+    await desk.login(token_request(client_id, issued.client_secret, address="192.0.2.1"))
+
+
+async def test_a_new_secret_of_a_limited_client_is_known_within_a_second(
+    context: Context, keyring: Keyring, issued: IssuedClient, clock: SetClock
+) -> None:
+    client_id = issued.client.client_id
+    await limit_client(context, keyring, client_id)
+    desk = TokenDesk(context, keyring)
+    assert isinstance(await refusal_of(desk, guesses(client_id, 1)[0]), access.ClientLimited)
+    again = await access.rotate_client(as_operator(context), client_id)
+    clock.pass_s(1)
+    renewed = token_request(client_id, again.client_secret, address="192.0.2.9")
+    assert isinstance(await desk.login(renewed), AccessToken)
+
+
+async def test_a_client_id_that_does_not_exist_is_limited_alike(context: Context, keyring: Keyring) -> None:
+    await limit_client(context, keyring, "invented")
+    desk = TokenDesk(context, keyring)
+    answers = [await refusal_of(desk, request) for request in guesses("invented", 3)]
+    assert {type(answer) for answer in answers} == {access.ClientLimited}
+
+
+async def test_addresses_are_served_in_turn(
+    context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "WAITING_MAX", 40)
+    desk = TokenDesk(context, keyring)
+    served: list[str] = []
+
+    async def log_in(address: str) -> None:
+        await desk.login(token_request(issued.client.client_id, issued.client_secret, address=address))
+        served.append(address)
+
+    flood = [asyncio.create_task(log_in("192.0.2.1")) for _ in range(60)]
+    await asyncio.sleep(0)
+    calm = [asyncio.create_task(log_in(f"192.0.2.{number}")) for number in range(2, 7)]
+    await asyncio.gather(*calm)
+    assert served.count("192.0.2.1") <= 10
+    refused = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(answer, errors.ServiceUnavailable) for answer in refused) >= 20
+    assert {type(answer) for answer in refused} == {type(None), errors.ServiceUnavailable}
+
+
+async def refusal_of(desk: TokenDesk, request: TokenRequest) -> errors.Refusal:
+    with pytest.raises(errors.Refusal) as refused:
+        await desk.login(request)
+    return refused.value

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from hashlib import blake2b
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from pixconnect.domain import errors
@@ -79,6 +81,21 @@ async def test_a_replay_comes_before_every_refusal_and_answers_the_charge_as_it_
         with pytest.raises(errors.ExternalIdConflict):
             await charge_usecases.create_charge(service.context, caller, other)
     assert await count(service, "charge") == 1
+
+
+async def test_what_was_made_before_the_upgrade_is_found_again(
+    service: Service, caller: Caller, database: Addresses
+) -> None:
+    charge = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=7))
+    contents = {"amount_cents": 7, "external_id": "ChargeRequest", "key": charge.key, "payer": None}
+    first_version = blake2b(msgspec.json.encode(contents), digest_size=16).digest()
+    owner = await asyncpg.connect(database.owner_url)
+    await owner.execute("update pixconnect.charge set fingerprint = $1", first_version)
+    await owner.close()
+    again = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=7))
+    assert again.id == charge.id
+    with pytest.raises(errors.ExternalIdConflict):
+        await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=8))
 
 
 async def test_fifty_at_once_with_one_external_id_make_one_charge(service: Service, caller: Caller) -> None:

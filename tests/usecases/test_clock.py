@@ -22,11 +22,13 @@ from pixconnect.domain.sandbox_control import (
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.domain.webhook import EndpointRequest
 from pixconnect.foundation.pool import connect
+from pixconnect.store import clock as clock_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.handover import move_due
+from pixconnect.usecases.settlement import ASK_AFTER_MAX
 from support.postgres import Addresses
 from support.service import Service, no_fence, outside_party, own_key
 
@@ -176,6 +178,41 @@ async def test_back_it_jumps_and_brings_open_deadlines_nearer(
     assert nearer.created_at == after.created_at
 
 
+async def test_after_a_reset_the_rail_is_asked_soon_about_what_it_was_asked_about_in_the_future(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    await transfer_usecases.start_transfer(
+        service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+    )
+    earliest = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+    await move_due(service.context, no_fence, range(256), earliest, service.clock.now(), 10)
+    await clock_store.move(service.context.pool, timedelta(days=1))
+    service.rail.is_reachable = False
+    now = await clock_usecases.read_clock(service.context)
+    for _ in range(10):
+        await move_due(service.context, no_fence, range(256), earliest, now, 10)
+        now = await service.context.pool.fetchval("select due_at from open_order")
+    await clock_store.move(service.context.pool, now - service.clock.real_now())
+    await clock_usecases.reset_clock(service.context, control)
+    due_at = await service.context.pool.fetchval("select due_at from open_order")
+    assert due_at <= service.clock.now() + ASK_AFTER_MAX
+
+
+async def test_those_who_wait_to_move_the_clock_keep_nobody_else_from_the_database(
+    service: Service, caller: Caller, control: FakeControl, database: Addresses
+) -> None:
+    mover = await connect(database.service_url, role="pixconnect_service", schema="pixconnect", name="test")
+    await clock_store.try_lock(mover)
+    waiting = [
+        asyncio.create_task(clock_usecases.advance_clock(service.context, control, timedelta(0))) for _ in range(30)
+    ]
+    await asyncio.sleep(0.2)
+    async with asyncio.timeout(10):
+        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await mover.close()
+    await asyncio.gather(*waiting)
+
+
 async def test_it_can_be_moved_to_an_instant_and_never_beyond_the_calendar(
     service: Service, control: FakeControl
 ) -> None:
@@ -203,7 +240,7 @@ async def test_other_processes_hear_of_a_move(service: Service, control: FakeCon
     following = asyncio.create_task(clock_usecases.follow_clock(service.context, open_listener))
     await asyncio.sleep(0.2)
     await service.context.pool.execute(
-        "with moved as (update clock set offset_us = 5000000 returning 1) select pg_notify('pixconnect_clock', '5000000')"
+        "with moved as (update clock set offset_us = 5000000 returning 1) select pg_notify('pixconnect_clock', '1:5000000')"
     )
     async with asyncio.timeout(60):
         while service.clock.offset != timedelta(seconds=5):  # noqa: ASYNC110  nothing tells when it was heard

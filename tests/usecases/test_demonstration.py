@@ -3,12 +3,13 @@
 from pixconnect.domain.access import SCOPES
 from pixconnect.usecases import access, ledger
 from pixconnect.usecases.demonstration import DEPOSIT_CENTS, prepare_demonstration
+from support.operators import as_operator
 from support.service import Service
 
 
 async def test_it_has_a_key_of_each_type_money_and_all_scopes(service: Service) -> None:
-    made = await prepare_demonstration(service.context, None)
-    (client,) = await access.list_clients(service.context, int(made.holder_id))
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    (client,) = await access.list_clients(as_operator(service.context), int(made.holder_id))
     assert set(client.scopes) == set(SCOPES)
     types = await service.context.pool.fetch("select key_type from pix_key order by key_type")
     assert [row["key_type"] for row in types] == ["CNPJ", "CPF", "EMAIL", "EVP", "PHONE"]
@@ -18,21 +19,22 @@ async def test_it_has_a_key_of_each_type_money_and_all_scopes(service: Service) 
 
 
 async def test_a_second_start_answers_the_same_and_adds_nothing(service: Service) -> None:
-    made = await prepare_demonstration(service.context, None)
-    assert await prepare_demonstration(service.context, made) == made
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    assert await prepare_demonstration(service.context, as_operator(service.context), made) == made
     assert await service.context.pool.fetchval("select count(*) from ledger_entry") == 1
 
 
 async def test_money_that_was_spent_is_not_given_again(service: Service) -> None:
-    made = await prepare_demonstration(service.context, None)
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
     await ledger.deposit(service.context, int(made.holder_id), 1)
-    await prepare_demonstration(service.context, made)
+    await prepare_demonstration(service.context, as_operator(service.context), made)
     assert await service.context.pool.fetchval("select available_cents from balance") == DEPOSIT_CENTS + 1
 
 
 async def test_credentials_of_another_database_are_replaced(service: Service) -> None:
-    made = await prepare_demonstration(service.context, None)
-    await service.context.pool.execute("update client set disabled_at = now()")
-    again = await prepare_demonstration(service.context, made)
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    async with as_operator(service.context).pool.acquire() as connection:
+        await connection.execute("update client set disabled_at = now()")
+    again = await prepare_demonstration(service.context, as_operator(service.context), made)
     assert again.client_id != made.client_id
     assert (again.holder_id, again.pix_keys) == (made.holder_id, made.pix_keys)

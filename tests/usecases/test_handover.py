@@ -12,6 +12,7 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.rail import (
     AlreadyKnown,
+    NeverTaken,
     NotTaken,
     QueryAnswer,
     RailUnavailable,
@@ -24,6 +25,7 @@ from pixconnect.domain.rail import (
 from pixconnect.domain.refund import Refund, RefundRequest
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.store import order as order_store
+from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import settlement
@@ -33,7 +35,8 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.settlement import Fence, GivenUp, ask_again_after, end_orders
 from support.books import check_books
-from support.service import STARTED_AT, Service, credit_report, no_fence, outside_party
+from support.postgres import Addresses
+from support.service import STARTED_AT, Service, credit_report, no_fence, open_service, outside_party
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -324,6 +327,124 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
 
     await move(service, take_back)
     assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
+
+
+async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:
+    """The first message was slow: it may settle still."""
+    service.rail.answer(Unknown(), Rejected(code="AB03", reason="too slow"))
+    await work(service)
+    service.clock.advance(seconds=2)
+    await work(service)
+    assert (order.sent_count(service), (await order.now(service)).status) == (2, "PROCESSING")
+    service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    service.clock.advance(seconds=4)
+    await work(service)
+    assert await is_settled(service, order)
+
+
+async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    ask = service.rail.query
+
+    async def stand_still(ids: Sequence[str]) -> list[QueryAnswer]:
+        answers = await ask(ids)
+        monkeypatch.setattr(service.rail, "query", ask)
+        service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+        service.clock.advance(seconds=4)
+        await work(service)
+        return answers
+
+    monkeypatch.setattr(service.rail, "query", stand_still)
+    await work(service)
+    assert ((await order.now(service)).status, order.sent_count(service)) == ("ERROR", 1)
+    await check_books(service)
+
+
+async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an_operator(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+    ask = service.rail.query
+
+    async def be_overtaken(ids: Sequence[str]) -> list[QueryAnswer]:
+        answers = await ask(ids)
+        await end_orders(service.context, [(order.name, Settled(settled_at=STARTED_AT))])
+        return answers
+
+    monkeypatch.setattr(service.rail, "query", be_overtaken)
+    await work(service)
+    [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
+    assert (kept.kind, kept.reason, kept.name) == ("rejected", "contradiction", order.name)
+    assert await is_settled(service, order)
+
+
+async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    fences_count = 0
+
+    async def lose(connection: "Connection", slots: Sequence[int]) -> None:
+        nonlocal fences_count
+        fences_count += 1
+        if fences_count == 2:
+            raise LeaseLost("another worker has the slot")
+
+    with pytest.raises(LeaseLost):
+        await move(service, lose)
+    assert (order.sent_count(service), (await order.now(service)).status) == (1, "PROCESSING")
+
+
+async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown(), AlreadyKnown())
+    await work(service)
+    service.clock.advance(hours=13)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+    service.rail.outcomes[order.name] = NeverTaken()
+    service.clock.advance(minutes=5)
+    await work(service)
+    ended = await order.now(service)
+    assert (ended.status, ended.outcome_code) == ("ERROR", "NEVER_TAKEN")
+    assert ended.outcome_reason
+    assert await reserved(service, order.caller) == 0
+    await check_books(service)
+
+
+async def test_a_rail_that_says_so_while_it_could_still_be_taken_is_not_believed(
+    service: Service, order: Order
+) -> None:
+    service.rail.answer(Unknown())
+    service.rail.outcomes[order.name] = NeverTaken()
+    await work(service)
+    service.clock.advance(hours=12)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+    assert await reserved(service, order.caller) == 400
+    service.clock.advance(minutes=5)
+    await work(service)
+    assert (await order.now(service)).status == "ERROR"
+
+
+async def test_without_anybody_to_hand_it_to_nothing_is_marked_and_all_is_given_up(
+    service: Service, order: Order, database: Addresses
+) -> None:
+    async with open_service(database, clock=service.clock, has_rail=False) as live:
+        assert await work(live) == 1
+        assert (await order.handed_at(live), live.rail.orders, live.rail.refund_orders) == (None, [], [])
+        assert await work(live) == 0
+        service.clock.advance(seconds=60)
+        assert await work(live) == 1
+    assert (await order.now(service)).outcome_code == "NOT_HANDED_OVER"
+    await check_books(service)
 
 
 async def test_two_workers_at_once_send_an_order_once(service: Service, order: Order) -> None:

@@ -2,14 +2,22 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain import errors
+from pixconnect.domain.rail import SettledReport
 from pixconnect.usecases import health
-from pixconnect.usecases.health import HealthWatch, check_webhooks
+from pixconnect.usecases import kept_report as kept_usecases
+from pixconnect.usecases.health import HealthWatch, check_rail, check_webhooks
+from pixconnect.usecases.report import take_reports
+from pixconnect.usecases.unresolved import RailWaiting, read_waiting
 from support import identity
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.service import ISPB, STARTED_AT, FakeRail, open_service
 
 
 async def fine() -> None:
@@ -109,3 +117,55 @@ async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: in
     else:
         with pytest.raises(errors.ServiceUnavailable, match="has waited for 61 s"):
             await check_webhooks(read_oldest_due, clock)
+
+
+@pytest.mark.parametrize(
+    ("reports_count", "silent_count", "error"),
+    [
+        (0, 0, None),
+        (1, 0, "1 report waits for an operator"),
+        (2, 0, "2 reports wait for an operator"),
+        (0, 1, "1 order has been silent for over 60 s"),
+        (2, 10, "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
+    ],
+)
+async def test_what_a_person_must_see_of_the_rail_degrades_it(
+    reports_count: int, silent_count: int, error: str | None
+) -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=reports_count, silent_count=silent_count)
+
+    check = partial(check_rail, FakeRail(), read_waiting)
+    found = await HealthWatch({"database": fine, "rail": check}, SystemClock()).read_health()
+    assert (found.status, found.checks["rail"].error) == ("degraded" if error else "healthy", error)
+
+
+async def test_a_rail_that_is_away_hides_no_report() -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=1, silent_count=0)
+
+    rail = FakeRail()
+    rail.is_reachable = False
+    with pytest.raises(errors.ServiceUnavailable) as raised:
+        await check_rail(rail, read_waiting)
+    assert raised.value.message == "the rail cannot be reached; 1 report waits for an operator"
+
+
+async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
+    async def read_waiting() -> RailWaiting:
+        raise ConnectionRefusedError
+
+    await check_rail(FakeRail(), read_waiting)
+
+
+async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: Addresses) -> None:
+    async with open_service(database) as service:
+        check = partial(check_rail, service.rail, partial(read_waiting, service.context))
+        await check()
+        unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
+        await take_reports(service.context, [unknown])
+        with pytest.raises(errors.ServiceUnavailable, match="1 report waits"):
+            await check()
+        [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
+        await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked")
+        await check()

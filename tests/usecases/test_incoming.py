@@ -17,6 +17,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service, credit_report, open_holder, open_service, own_key
 
@@ -122,7 +123,7 @@ async def test_what_was_announced_as_expired_is_paid_no_more(service: Service, c
 
 
 async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, caller: Caller) -> None:
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_deposit=False))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
     charge = await a_charge(service, caller)
     for txid in (None, charge.txid):
         report = credit_report(service, txid=txid)

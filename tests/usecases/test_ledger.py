@@ -21,6 +21,7 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
+from support.operators import as_operator
 from support.service import Service, credit_report, open_holder, outside_party, own_key
 
 
@@ -48,7 +49,7 @@ async def test_an_amount_that_no_pix_can_have_is_no_deposit(
 
 
 async def test_a_holder_who_may_not_deposit_does_not(service: Service, caller: Caller) -> None:
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_deposit=False))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
     with pytest.raises(errors.HolderBlocked):
         await ledger_usecases.deposit(service.context, caller.holder_id, 1)
 
@@ -141,6 +142,10 @@ class Model:
                 name, who, amount_cents = self.open_orders.pop(which % len(self.open_orders))
                 settled = Settled(settled_at=datetime(2026, 1, 1, tzinfo=UTC))
                 endings: dict[str, Ending] = {"settle": settled, "reject": Rejected(code="AC03", reason="no")}
+                # Its time is over, whatever became of the clock.
+                await context.pool.execute(
+                    "update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name
+                )
                 await end_orders(context, [(name, endings.get(what, GivenUp()))] * 2)
                 self.reserved[who] -= amount_cents
                 self.available[who] += 0 if what == "settle" else amount_cents

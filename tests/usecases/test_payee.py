@@ -17,6 +17,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
+from support.operators import as_operator
 from support.service import STARTED_AT, Service, credit_report, open_holder, outside_party, own_key
 
 OUTSIDE_KEY = "loja@outside.example"
@@ -157,7 +158,7 @@ async def test_who_cannot_be_asked_is_passed_over_until_nothing_else_is_wrong(se
         await pay(service, caller, DYNAMIC, 1_000_001)
     with pytest.raises(errors.ServiceUnavailable):
         await pay(service, caller, DYNAMIC)
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_withdraw=False))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=False))
     with pytest.raises(errors.HolderBlocked):
         await pay(service, caller, DYNAMIC, 1_000_001)
 

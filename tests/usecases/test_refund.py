@@ -23,6 +23,7 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.settlement import Ending, end_orders
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, outside_party, own_key
 
@@ -119,7 +120,9 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(
     before = await funds(service, caller)
 
     async def block(*, may_withdraw: bool) -> None:
-        await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_withdraw=may_withdraw))
+        await holder_usecases.set_holder(
+            as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=may_withdraw)
+        )
 
     await block(may_withdraw=False)
     blocked: list[tuple[str, int, type[errors.RuleBroken]]] = [
@@ -161,7 +164,7 @@ async def test_a_replay_comes_before_every_refusal(service: Service, caller: Cal
     name = await receive(service)
     refund = await start(service, caller, name, external_id="a")
     service.clock.advance(days=100)
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_withdraw=False))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=False))
     assert await start(service, caller, name, external_id="a") == refund
     assert await start(service, caller, name, external_id="a", reason="MD06") == refund  # a default filled in
     for changes in ({"amount_cents": 0}, {"amount_cents": 1}, {"reason": "FR01"}, {"description": "x"}, {"name": "E1"}):
@@ -233,12 +236,12 @@ async def test_a_book_refund_to_a_holder_who_may_not_deposit_ends_in_error_on_bo
     paid = await transfer_usecases.start_transfer(
         service.context, payer, AccountTransferRequest(amount_cents=1000, credit_party=party)
     )
-    await holder_usecases.set_holder(service.context, payer.holder_id, HolderChanges(may_deposit=False))
+    await holder_usecases.set_holder(as_operator(service.context), payer.holder_id, HolderChanges(may_deposit=False))
     refund = await start(service, caller, paid.transfer.end_to_end_id)
     assert (refund.status, refund.outcome_code) == ("ERROR", "AC06")
     assert (await refund_usecases.read_refund_by_return_id(service.context, payer, refund.return_id)).status == "ERROR"
     assert await funds(service, caller) == (1_001_000, 0)
-    await holder_usecases.set_holder(service.context, payer.holder_id, HolderChanges(may_deposit=True))
+    await holder_usecases.set_holder(as_operator(service.context), payer.holder_id, HolderChanges(may_deposit=True))
     assert (await start(service, caller, paid.transfer.end_to_end_id)).status == "RETURNED"
     await check_books(service)
 

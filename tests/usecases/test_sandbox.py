@@ -8,7 +8,15 @@ from msgspec import structs
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import ReturnReport, Settled
-from pixconnect.domain.sandbox_control import Arrival, NewKey, OutsidePayer, SandboxControl
+from pixconnect.domain.sandbox_control import (
+    Arrival,
+    NewKey,
+    NewQrCode,
+    OutsidePayer,
+    SandboxControl,
+    SandboxSilent,
+    SandboxUnavailable,
+)
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.usecases import sandbox as sandbox_usecases
 from pixconnect.usecases import transfer as transfer_usecases
@@ -54,6 +62,43 @@ async def test_a_return_without_an_amount_is_of_what_is_left(service: Service, c
         await receive_return(context, report)
     await sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06")
     assert control.amounts == [1000, 600, None], "of nothing left the sandbox asks for all, which is refused"
+
+
+class Away:
+    """A sandbox that fails in one way, whatever is asked."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+    def __getattr__(self, _name: str) -> object:
+        async def fail(*_: object) -> None:
+            raise self.failure
+
+        return fail
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [(SandboxUnavailable("refused"), errors.ServiceUnavailable), (SandboxSilent("no answer"), errors.OutcomeUnknown)],
+)
+async def test_what_may_have_been_done_is_never_told_as_not_done(
+    service: Service, caller: Caller, failure: Exception, error: type[errors.PixConnectError]
+) -> None:
+    context = with_control(service, Away(failure)).context
+    request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
+    sent = (await transfer_usecases.start_transfer(context, caller, request)).transfer
+    for asked in (
+        sandbox_usecases.pay_by_key(context, caller, own_key(), 100, OutsidePayer()),
+        sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06"),
+        sandbox_usecases.add_key(context, NewKey(key_type="EVP")),
+        sandbox_usecases.make_qr_code(context, NewQrCode(kind="static")),
+        sandbox_usecases.replace_faults(context, []),
+    ):
+        with pytest.raises(error) as raised:
+            await asked
+        assert ("nothing was done" in raised.value.message) == (error is errors.ServiceUnavailable)
+    with pytest.raises(errors.ServiceUnavailable):
+        await sandbox_usecases.list_keys(context)
 
 
 async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -> None:

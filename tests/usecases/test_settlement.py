@@ -17,6 +17,7 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_return
 from pixconnect.usecases.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import OUTSIDE_ISPB, STARTED_AT, Service, open_holder, open_service, outside_party
 
@@ -50,6 +51,7 @@ async def test_an_ending_counts_once_however_often_it_is_said(
     service: Service, caller: Caller, database: Addresses, ending: Ending, status: str, available_cents: int
 ) -> None:
     transfer = await send(service, caller)
+    service.clock.advance(seconds=60)
     async with open_service(database, clock=service.clock) as other:
         await asyncio.gather(*(end(one, transfer, ending, ending) for _ in range(10) for one in (service, other)))
     ended = await now(service, caller, transfer)
@@ -58,11 +60,22 @@ async def test_an_ending_counts_once_however_often_it_is_said(
     await check_books(service)
 
 
+async def test_an_order_is_not_given_up_by_a_worker_whose_clock_is_ahead(service: Service, caller: Caller) -> None:
+    transfer = await send(service, caller)
+    service.clock.advance(seconds=59)
+    await end(service, transfer, GivenUp())
+    assert (await now(service, caller, transfer)).status == "PROCESSING"
+    service.clock.advance(seconds=1)
+    await end(service, transfer, GivenUp())
+    assert (await now(service, caller, transfer)).status == "CANCELLED"
+
+
 @pytest.mark.parametrize("endings", list(permutations([SETTLED, REJECTED, GivenUp()])))
 async def test_the_first_word_stands_whatever_is_said_after_it(
     service: Service, caller: Caller, endings: tuple[Ending, ...]
 ) -> None:
     transfers = [await send(service, caller) for _ in range(2)]
+    service.clock.advance(seconds=60)
     for ending in endings:
         await end(service, transfers[0], ending)
     await end(service, transfers[1], *endings)
@@ -161,7 +174,7 @@ async def test_the_window_and_the_holders_flag_hold_for_returns_too(service: Ser
     assert await code_of(service, a_return(service, transfer, amount_cents=1)) == "DT05"
     fresh = await send(service, caller)
     await end(service, fresh, SETTLED)
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(may_deposit=False))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
     assert await code_of(service, a_return(service, fresh)) == "AC06"
     await check_books(service)
 

@@ -20,6 +20,7 @@ from pixconnect.usecases.context import Context
 from pixconnect.usecases.signing_key import Keyring
 from support import identity
 from support.identity import SetClock
+from support.operators import as_operator
 from support.postgres import Addresses
 
 DAY_S = 86_400
@@ -78,7 +79,7 @@ async def test_two_processes_that_start_together_make_one_key(
 
 async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: SetClock) -> None:
     old = keyring.token_key().kid
-    new = (await signing_key.rotate(context)).kid
+    new = (await signing_key.rotate(as_operator(context))).kid
     await keyring.reload()
     assert kids(keyring) == [new, old]
     clock.pass_s(59)
@@ -92,7 +93,7 @@ async def test_keys_are_read_again_in_time(
 ) -> None:
     monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
     keeping = asyncio.create_task(keyring.keep_fresh())
-    new = (await signing_key.rotate(context)).kid
+    new = (await signing_key.rotate(as_operator(context))).kid
     await until(lambda: new in kids(keyring))
     keeping.cancel()
     clock.pass_s(60)
@@ -115,7 +116,7 @@ async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
     context: Context, keyring: Keyring, clock: SetClock
 ) -> None:
     old = kids(keyring)[0]
-    new = (await signing_key.rotate(context)).kid
+    new = (await signing_key.rotate(as_operator(context))).kid
     clock.pass_s(60 + 30 * DAY_S)
     await signing_key.rotate_if_due(context)
     await keyring.reload()
@@ -129,7 +130,7 @@ async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
 async def test_the_private_part_is_forgotten_once_it_signs_no_more(
     context: Context, keyring: Keyring, clock: SetClock
 ) -> None:
-    await signing_key.rotate(context)
+    await signing_key.rotate(as_operator(context))
     clock.pass_s(60 + 601)
     await signing_key.rotate_if_due(context)
     rows = await context.pool.fetch("select private_sealed is null as gone from signing_key order by signs_from")
@@ -171,7 +172,7 @@ async def test_an_operator_elsewhere_rotates_the_key_of_the_service(
     database: Addresses, clock: SetClock, keyring: Keyring
 ) -> None:
     async with identity.open_context(database.service_url, clock, location_prefix="localhost/qr/") as elsewhere:
-        made = await signing_key.rotate(elsewhere)
+        made = await signing_key.rotate(as_operator(elsewhere))
     clock.pass_s(60)
     await keyring.reload()
     assert keyring.token_key().kid == made.kid
@@ -203,7 +204,7 @@ async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Key
 
 async def test_a_detached_signature_is_verified_with_the_published_key(keyring: Keyring) -> None:
     body = b'{"id": 1}'
-    head, middle, signature = keyring.sign_detached(body).split(".")
+    head, middle, signature = keyring.sign_detached(body, {"aud": "7", "iat": 1, "jti": "evt_1"}).split(".")
     header = json.loads(identity.decode(head))
     (jwk,) = [key for key in keyring.key_set()["keys"] if key["kid"] == header["kid"]]
     assert middle == ""
@@ -222,7 +223,7 @@ async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyr
     connection = await asyncpg.connect(database.owner_url)
     sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
     await connection.close()
-    assert sealed[0] == 1
+    assert sealed[0] == 2
     assert b"\x30\x81" not in sealed[:4]
 
 
@@ -252,3 +253,138 @@ async def test_a_gone_database_leaves_the_keys_that_were_read(context: Context, 
     with pytest.raises(errors.ServiceUnavailable):
         await keyring.reload()
     assert keyring.sign_jws(b"x")
+
+
+async def test_a_revoked_key_is_gone_at_once_and_its_successor_signs(context: Context, keyring: Keyring) -> None:
+    revoked = keyring.token_key().kid
+    new = await signing_key.revoke(as_operator(context), revoked)
+    assert await signing_key.revoke(as_operator(context), revoked) == new  # done twice it changes nothing
+    await keyring.reload()
+    assert kids(keyring) == [new.kid]
+    assert [key["kid"] for key in keyring.certified_key_set()["keys"]] == [new.kid]
+    assert keyring.public_key_document()["kid"] == keyring.token_key().kid == new.kid
+    for compact in (keyring.sign_jws(b"x"), keyring.sign_location(b"{}", "jku"), keyring.sign_detached(b"x", {})):
+        assert json.loads(identity.decode(compact.split(".")[0]))["kid"] == new.kid
+    assert keyring.token_verification_key(revoked) is None
+    assert await context.pool.fetchval("select private_sealed is null from signing_key where kid = $1", revoked)
+
+
+async def test_every_keyring_hears_of_a_revoked_key_by_itself(
+    context: Context, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signing_key, "LOOK_INTERVAL_S", 0.01)
+    revoked = keyring.token_key().kid
+    keeping = asyncio.create_task(keyring.keep_fresh())
+    new = await signing_key.revoke(as_operator(context), revoked)
+    await until(lambda: kids(keyring) == [new.kid])
+    keeping.cancel()
+
+
+async def test_keys_are_looked_at_twice_a_second_at_least() -> None:
+    assert signing_key.LOOK_INTERVAL_S <= 0.5
+
+
+async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_is_revoked(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    old = keyring.token_key().kid
+    waiting = (await signing_key.rotate(as_operator(context))).kid
+    clock.pass_s(10)
+    assert (await signing_key.revoke(as_operator(context), old)).kid == waiting
+    await keyring.reload()
+    assert keyring.token_key().kid == waiting
+    assert kids(keyring) == [waiting]
+
+
+async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    old = keyring.token_key().kid
+    waiting = (await signing_key.rotate(as_operator(context))).kid
+    clock.pass_s(10)
+    assert (await signing_key.revoke(as_operator(context), waiting)).kid == old
+    clock.pass_s(100)
+    await keyring.reload()
+    assert keyring.token_key().kid == old
+    assert kids(keyring) == [old]
+
+
+async def test_a_key_that_was_replaced_long_ago_does_not_come_back_when_its_successor_is_revoked(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    oldest = keyring.token_key().kid
+    middle = (await signing_key.rotate(as_operator(context))).kid
+    clock.pass_s(60 + 400)
+    new = (await signing_key.revoke(as_operator(context), middle)).kid
+    await keyring.reload()
+    assert keyring.token_verification_key(oldest) is None
+    assert keyring.token_key().kid == new
+    assert kids(keyring) == [new, oldest]  # what it signed can still be verified, for 30 days from when it was replaced
+    clock.pass_s(30 * DAY_S - 400 + 1)
+    assert kids(keyring) == [new]
+
+
+async def test_a_process_whose_clock_is_behind_signs_with_the_successor_too(
+    database: Addresses, context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    clock.pass_s(100)
+    revoked, late = keyring.token_key().kid, SetClock()
+    late.pass_s(95)
+    async with identity.open_context(database.service_url, late) as behind:
+        there = await identity.start_keyring(behind)
+        new = await signing_key.revoke(as_operator(context), revoked)
+        await there.reload()
+        assert there.token_key().kid == new.kid
+
+
+async def test_a_key_that_nobody_knows_cannot_be_revoked(context: Context, keyring: Keyring) -> None:
+    with pytest.raises(errors.NotFound, match="there is no signing key x"):
+        await signing_key.revoke(as_operator(context), "x")
+
+
+async def test_a_revoked_key_is_forgotten_when_nobody_could_ask_for_it_any_more(
+    context: Context, keyring: Keyring, clock: SetClock
+) -> None:
+    revoked = keyring.token_key().kid
+    await signing_key.revoke(as_operator(context), revoked)
+    clock.pass_s(30 * DAY_S)
+    await signing_key.rotate_if_due(context)
+    assert revoked in [key.kid for key in await signing_key.list_keys(context)]
+    clock.pass_s(1)
+    await signing_key.rotate_if_due(context)
+    assert revoked not in [key.kid for key in await signing_key.list_keys(context)]
+
+
+async def test_an_answer_that_was_overtaken_does_not_bring_a_revoked_key_back(
+    context: Context, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revoked = keyring.token_key().kid
+    original = signing_key.signing_key_store.read_all
+
+    async def slow(pool: Any) -> Any:
+        """The keys are read, then one of them is revoked and somebody else reads, and only then does the answer arrive."""
+        read = await original(pool)
+        monkeypatch.setattr(signing_key.signing_key_store, "read_all", original)
+        await signing_key.revoke(as_operator(context), revoked)
+        others.append(asyncio.create_task(keyring.reload()))
+        await asyncio.sleep(0.2)
+        return read
+
+    others: list[asyncio.Task[None]] = []
+    monkeypatch.setattr(signing_key.signing_key_store, "read_all", slow)
+    await keyring.reload()
+    await asyncio.gather(*others)
+    assert revoked not in kids(keyring)
+
+
+async def test_a_new_authority_certifies_the_next_key(context: Context, keyring: Keyring, clock: SetClock) -> None:
+    before = keyring.certified_key_set()["keys"][0]["x5c"]
+    made = await signing_key.renew_authority(as_operator(context))
+    await keyring.reload()
+    after = next(key["x5c"] for key in keyring.certified_key_set()["keys"] if key["kid"] == made.kid)
+    assert before[1] != after[1]
+    leaf, authority = (x509.load_der_x509_certificate(base64.b64decode(der)) for der in after)
+    leaf.verify_directly_issued_by(authority)
+    clock.pass_s(60)
+    assert keyring.token_key().kid == made.kid
+    assert (await signing_key.rotate(as_operator(context))).certificates[1] == made.certificates[1]

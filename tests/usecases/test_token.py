@@ -19,6 +19,7 @@ from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier
 from support import identity
 from support.identity import SetClock, token_request
+from support.operators import as_operator
 from support.postgres import Addresses
 
 
@@ -43,7 +44,7 @@ async def processes(database: Addresses, clock: SetClock) -> AsyncIterator[list[
         for _ in range(2):
             context = await stack.enter_async_context(identity.open_context(database.service_url, clock))
             keyring = await identity.start_keyring(context)
-            made.append(Process(context, keyring, TokenVerifier(context, keyring)))
+            made.append(Process(context, keyring, TokenVerifier(context, keyring, context.pool)))
         yield made
 
 
@@ -55,7 +56,7 @@ def process(processes: list[Process]) -> Process:
 @pytest.fixture
 async def issued(process: Process) -> IssuedClient:
     owner = await identity.make_holder(process.context)
-    return await access.create_client(process.context, owner.id, "shop", SCOPES)
+    return await access.create_client(as_operator(process.context), owner.id, "shop", SCOPES)
 
 
 async def make_header(process: Process, issued: IssuedClient) -> bytes:
@@ -104,7 +105,7 @@ async def test_a_disabled_client_is_out_within_a_second_on_every_process(
     header = await make_header(processes[0], issued)
     for process in processes:
         await process.verifier.verify(header)
-    await access.disable_client(processes[0].context, issued.client.client_id)
+    await access.disable_client(as_operator(processes[0].context), issued.client.client_id)
     clock.pass_s(1.0)
     for process in processes:
         assert process.verifier.recall(header) is None
@@ -117,24 +118,127 @@ async def test_a_disabled_holder_is_out_within_a_second_and_back_when_enabled(
 ) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
-    await holder.set_holder(process.context, issued.client.holder_id, holder.HolderChanges(is_disabled=True))
+    await holder.set_holder(
+        as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=True)
+    )
     clock.pass_s(1.0)
     with pytest.raises(errors.Unauthorized, match="disabled"):
         await process.verifier.verify(header)
-    await holder.set_holder(process.context, issued.client.holder_id, holder.HolderChanges(is_disabled=False))
+    await holder.set_holder(
+        as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=False)
+    )
     clock.pass_s(1.0)
     await process.verifier.verify(header)
     assert process.verifier.recall(header) is not None
 
 
+async def test_tokens_of_a_disabled_client_stay_dead_when_it_is_let_in_again(
+    processes: list[Process], issued: IssuedClient, clock: SetClock
+) -> None:
+    stolen = await make_header(processes[0], issued)
+    for process in processes:
+        await process.verifier.verify(stolen)
+    await access.disable_client(as_operator(processes[0].context), issued.client.client_id)
+    await access.enable_client(as_operator(processes[0].context), issued.client.client_id)
+    fresh = await make_header(processes[0], issued)  # of the same second
+    clock.pass_s(1.0)
+    for process in processes:
+        with pytest.raises(errors.Unauthorized, match="revoked"):
+            await process.verifier.verify(stolen)
+        assert await process.verifier.verify(fresh)
+
+
+@pytest.mark.parametrize("verb", [access.revoke_tokens, access.rotate_client])
+async def test_a_clients_tokens_are_ended_within_a_second_on_every_process_and_others_are_not(
+    processes: list[Process], issued: IssuedClient, clock: SetClock, verb: Any
+) -> None:
+    other = await access.create_client(as_operator(processes[0].context), issued.client.holder_id, "other", SCOPES)
+    stolen, of_other = [await make_header(processes[0], one) for one in (issued, other)]
+    for process in processes:
+        await process.verifier.verify(stolen)
+        await process.verifier.verify(of_other)
+    clock.pass_s(60.4)
+    changed = await verb(as_operator(processes[0].context), issued.client.client_id)
+    again = issued if verb is access.revoke_tokens else changed
+    fresh = await make_header(processes[0], again)
+    clock.pass_s(1.0)
+    for process in processes:
+        assert process.verifier.recall(stolen) is None
+        with pytest.raises(errors.Unauthorized, match="revoked"):
+            await process.verifier.verify(stolen)
+        assert await process.verifier.verify(of_other)
+        assert await process.verifier.verify(fresh)
+
+
+async def test_a_token_of_a_revoked_key_is_refused_within_a_second_on_every_process_and_the_next_key_signs_at_once(
+    processes: list[Process], issued: IssuedClient, clock: SetClock
+) -> None:
+    stolen = processes[0].keyring.token_key()
+    header = await make_header(processes[0], issued)
+    for process in processes:
+        await process.verifier.verify(header)
+    new = await signing_key.revoke(as_operator(processes[0].context), stolen.kid)
+    clock.pass_s(1.0)
+    await processes[0].keyring.reload()
+    fresh = await make_header(processes[0], issued)
+    assert processes[0].keyring.token_key().kid == new.kid != stolen.kid
+    for process in processes:
+        assert process.verifier.recall(header) is None
+        assert await process.verifier.verify(fresh)
+        for dead in (header, forge(process, issued, stolen)):
+            with pytest.raises(errors.Unauthorized, match="unknown key"):
+                await process.verifier.verify(dead)
+
+
+async def test_a_token_of_the_next_key_is_good_on_a_process_that_has_only_just_read_the_keys(
+    processes: list[Process], issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock.pass_s(seconds)
+
+    await processes[1].keyring.reload()
+    await signing_key.revoke(as_operator(processes[0].context), processes[0].keyring.token_key().kid)
+    clock.pass_s(0.05)
+    await processes[0].keyring.reload()
+    fresh = await make_header(processes[0], issued)
+    monkeypatch.setattr(signing_key.asyncio, "sleep", sleep)
+    assert await processes[1].verifier.verify(fresh)
+    assert waits == [pytest.approx(0.15)]
+
+
+async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
+    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = await make_header(process, issued)
+    stolen = process.keyring.token_key().kid
+    original = token.access_store.read_standing
+
+    async def overtaken(*arguments: Any) -> Any:
+        """Its signature is verified, then its key is revoked and everybody hears of it, and only then its client is asked."""
+        monkeypatch.setattr(token.access_store, "read_standing", original)
+        await signing_key.revoke(as_operator(process.context), stolen)
+        clock.pass_s(1.0)
+        await process.verifier._look()
+        return await original(*arguments)
+
+    await process.verifier._look()
+    monkeypatch.setattr(token.access_store, "read_standing", overtaken)
+    with pytest.raises(errors.Unauthorized, match="unknown key"):
+        await process.verifier.verify(header)
+    assert process.verifier.recall(header) is None
+
+
 async def test_others_are_still_remembered_when_one_is_shut_out(
     process: Process, issued: IssuedClient, clock: SetClock
 ) -> None:
-    other = await access.create_client(process.context, issued.client.holder_id, "other", SCOPES)
+    other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     headers = [await make_header(process, one) for one in (issued, other)]
     for header in headers:
         await process.verifier.verify(header)
-    await access.disable_client(process.context, issued.client.client_id)
+    await access.disable_client(as_operator(process.context), issued.client.client_id)
     clock.pass_s(1.0)
     await process.verifier.verify(headers[1])
     assert process.verifier.recall(headers[0]) is None
@@ -145,7 +249,7 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
     process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = await make_header(process, issued)
-    other = await access.create_client(process.context, issued.client.holder_id, "other", SCOPES)
+    other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     await process.verifier.verify(await make_header(process, other))
     original = token.access_store.read_standing
 
@@ -153,7 +257,7 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
         """The answer is read, then the client is shut out and everybody looks, and only then does it arrive."""
         standing = await original(*arguments)
         monkeypatch.setattr(token.access_store, "read_standing", original)
-        await access.disable_client(process.context, issued.client.client_id)
+        await access.disable_client(as_operator(process.context), issued.client.client_id)
         clock.pass_s(1.0)
         await process.verifier.verify(await make_header(process, other))
         return standing
@@ -317,7 +421,7 @@ async def test_an_unknown_key_name_reads_the_keys_again_once_a_second(
 async def test_a_token_of_a_key_that_another_process_made_is_accepted(
     processes: list[Process], issued: IssuedClient, clock: SetClock
 ) -> None:
-    await signing_key.rotate(processes[0].context)
+    await signing_key.rotate(as_operator(processes[0].context))
     await processes[0].keyring.reload()
     clock.pass_s(60)
     header = await make_header(processes[0], issued)
@@ -328,7 +432,7 @@ async def test_a_replaced_key_verifies_its_tokens_until_they_expire_and_no_forge
     process: Process, issued: IssuedClient, clock: SetClock
 ) -> None:
     stolen = process.keyring.token_key()
-    await signing_key.rotate(process.context)
+    await signing_key.rotate(as_operator(process.context))
     await process.keyring.reload()
     clock.pass_s(59)
     header = await make_header(process, issued)
@@ -364,3 +468,16 @@ async def test_a_caller_who_goes_away_does_not_spoil_the_look_for_others(
     await asyncio.sleep(0)
     gone.cancel()
     assert await stays
+
+
+async def test_who_is_calling_is_found_out_although_everybody_reads(
+    database: Addresses, clock: SetClock, process: Process, issued: IssuedClient
+) -> None:
+    header = await make_header(process, issued)
+    async with identity.open_context(database.service_url, clock) as own, AsyncExitStack() as readers:
+        verifier = TokenVerifier(process.context, process.keyring, own.pool)
+        for _ in range(process.context.pool.get_max_size()):
+            await readers.enter_async_context(process.context.pool.acquire())
+        assert (await verifier.verify(header)).client_id == issued.client.client_id
+        clock.pass_s(token.FRESH_FOR_S)
+        assert (await verifier.verify(header)).client_id == issued.client.client_id

@@ -28,6 +28,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import (
     ISPB,
@@ -65,7 +66,7 @@ async def start(service: Service, caller: Caller, request: TransferRequest) -> T
 
 
 async def limit(service: Service, caller: Caller, **changes: Any) -> None:
-    await holder_usecases.set_holder(service.context, caller.holder_id, HolderChanges(**changes))
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
 
 
 async def funds(service: Service, caller: Caller) -> tuple[int, int]:

@@ -7,6 +7,7 @@ import pytest
 import structlog.testing
 
 from pixconnect.domain.access import Caller
+from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.rail import Rejected, Settled
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.usecases import transfer as transfer_usecases
@@ -77,9 +78,12 @@ async def test_a_contradiction_is_seen_although_the_first_word_was_not_heard_her
     name = await hand_over(service, caller)
     async with open_service(database, clock=service.clock) as other:
         await end_orders(other.context, [(name, SETTLED)])
-    with structlog.testing.capture_logs() as logged:
-        await end_orders(service.context, [(name, Rejected(code="AC03", reason="no such account"))])
-    assert [(line["log_level"], line["recorded"]) for line in logged] == [("critical", "CONFIRMED")]
+    [misfit] = await end_orders(service.context, [(name, Rejected(code="AC03", reason="no such account"))])
+    assert isinstance(misfit, Misfit)
+    assert (misfit.reason, misfit.explanation) == (
+        "contradiction",
+        "the rail says Rejected, and CONFIRMED is recorded here",
+    )
     assert await status_of(service, caller, name) == "CONFIRMED"
     await check_books(service)
 

@@ -2,12 +2,18 @@
 
 from datetime import datetime, timedelta
 
+import asyncpg
+
 from pixconnect.domain.access import Caller
-from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.refund import Refund, RefundRequest
+from pixconnect.domain.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import move_due
-from pixconnect.usecases.unresolved import list_unresolved
-from support.service import Service, no_fence, outside_party
+from pixconnect.usecases.incoming import receive_credit
+from pixconnect.usecases.unresolved import RailWaiting, list_unresolved, read_waiting
+from support.postgres import Addresses
+from support.service import Service, credit_report, no_fence, outside_party
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -21,7 +27,44 @@ async def test_only_what_was_handed_over_and_stayed_silent_is_listed(service: Se
     assert await list_unresolved(service.context, timedelta(seconds=60), None, None) == []
     service.clock.advance(seconds=1)
     ((order, found),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
+    assert isinstance(found, Transfer)
     assert (found.id, order.name, order.asked_count) == (handed.transfer.id, found.end_to_end_id, 0)
     assert await list_unresolved(service.context, timedelta(0), caller.holder_id + 1, None) == []
     assert await list_unresolved(service.context, timedelta(0), None, "E" + "0" * 31) == []
     assert len(await list_unresolved(service.context, timedelta(0), caller.holder_id, found.end_to_end_id)) == 1
+
+
+async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Service, caller: Caller) -> None:
+    report = credit_report(service)
+    await receive_credit(service.context, report)
+    asked = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
+    refund = await refund_usecases.start_refund(service.context, caller, asked)
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    service.clock.advance(seconds=61)
+    found = [ordered for _, ordered in await list_unresolved(service.context, timedelta(seconds=60), None, None)]
+    assert sorted(type(ordered).__name__ for ordered in found) == ["Refund", "Transfer"]
+    ((_, ordered),) = await list_unresolved(service.context, timedelta(0), None, refund.return_id)
+    assert isinstance(ordered, Refund)
+    assert ordered.return_id == refund.return_id
+    assert await read_waiting(service.context) == RailWaiting(reports_count=0, silent_count=2)
+
+
+async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(
+    service: Service, caller: Caller, database: Addresses
+) -> None:
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    owner = await asyncpg.connect(database.owner_url)
+    try:
+        await owner.execute("set session_replication_role = 'replica'; delete from pixconnect.transfer")
+    finally:
+        await owner.close()
+    service.clock.advance(seconds=61)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    assert (await read_waiting(service.context)).silent_count == 1
+    ((_, ordered),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
+    assert ordered is None
+    assert len(service.rail.orders) == 1, "what is not there is not sent again"

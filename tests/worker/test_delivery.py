@@ -6,13 +6,19 @@ import hmac
 import json
 from collections import defaultdict
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+import pytest
+from msgspec import structs
 from standardwebhooks import Webhook
 
+from pixconnect.client import InvalidWebhook, verify_webhook_jws
+from pixconnect.domain import webhook as webhook_rules
 from pixconnect.domain.listing import Span
-from pixconnect.domain.webhook import RETRY_WAITS, EndpointChange
+from pixconnect.domain.receivers import Exchange, Receivers
+from pixconnect.domain.webhook import RETRY_WAITS, Conclusion, DueDelivery, EndpointChange
 from pixconnect.usecases import delivery, webhook
+from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from support import identity, postgres
 from support.webhooks import (
@@ -29,6 +35,7 @@ from support.webhooks import (
     start_worker,
 )
 
+OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
 ASKING_FOR_TIME = answering(503, b"", Retry_After="900")
 """Refuses, and wants the next attempt in a quarter of an hour only: no retry comes by itself while a test looks."""
 
@@ -60,7 +67,15 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
     assert headers["webhook-id"] == f"evt_{event.id}"
     assert Webhook(SECRET.encode()).verify(request.body, headers)
     head, payload, signature = headers["X-Webhook-Signature-JWS"].split(".")
-    (jwk,) = (key for key in keys if key["kid"] == json.loads(identity.decode(head))["kid"])
+    header = json.loads(identity.decode(head))
+    (jwk,) = (key for key in keys if key["kid"] == header["kid"])
+    assert set(header) == {"alg", "kid", "aud", "iat", "jti"}
+    assert (header["alg"], header["aud"], header["jti"]) == (
+        "ES256",
+        str(world.caller.holder_id),
+        headers["webhook-id"],
+    )
+    assert 0 <= int(headers["webhook-timestamp"]) - header["iat"] <= 60
     assert payload == ""
     signed = f"{head}.{identity.encode(request.body)}"
     assert identity.is_signed(signed, identity.decode(signature), identity.public_key(jwk))
@@ -460,3 +475,88 @@ async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(database: p
         page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
         assert page.items[0].attempts[0].error == "the endpoint's secret cannot be read here any more: set it again"
         assert receiver.received == []
+
+
+async def test_a_retry_after_that_no_clock_can_hold_is_a_failure_like_any_other(database: postgres.Addresses) -> None:
+    behave = answering(503, b"", Retry_After="Mon, 01 Jan 2026 00:00:00 +99999999999999")
+    async with open_world(database) as world, open_receiver(behave) as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await receiver.wait_for(1)
+        await eventually(lambda: _has_attempts(world, 1))
+        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+    assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
+
+
+class DefectiveReceivers:
+    """Posts like those that it stands before, and fails in a way that nobody thought of."""
+
+    async def post(self, *_: Any) -> Exchange:
+        raise RuntimeError("a defect of ours")
+
+
+async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_on(
+    database: postgres.Addresses,
+) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        sound = world.context
+        world.context = structs.replace(sound, receivers=cast(Receivers, DefectiveReceivers()))
+        async with running_worker(world):
+            await eventually(lambda: _has_attempts(world, 1))
+            page = await webhook.list_deliveries(sound, world.caller, endpoint.id, "pending", Span())
+            (row,) = await world.fetch("select due_at - modified_at as wait, failures_count from delivery")
+    assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
+    assert row["failures_count"] == 1
+    assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
+
+
+async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_being_counted(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = webhook_rules.conclude
+
+    def spoil(due: DueDelivery, exchange: Exchange, **when: Any) -> Conclusion:
+        conclusion = judge(due, exchange, **when)
+        if exchange.status_code is None:
+            return conclusion
+        return structs.replace(conclusion, attempt=structs.replace(conclusion.attempt, response="\0"))
+
+    monkeypatch.setattr(webhook_rules, "conclude", spoil)
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        endpoint = await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        await eventually(lambda: _has_attempts(world, 1))
+        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
+    assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
+
+
+async def test_a_holder_cannot_pass_an_event_of_its_own_off_as_anothers(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
+        await world.add_endpoint(receiver.url)
+        await world.announce([7])
+        (request,) = await receiver.wait_for(1)
+        await eventually(lambda: is_settled(world, delivered=1))
+        keys = cast(dict[str, object], identity.keyring_of(world.context).key_set())
+    forger, victim = world.caller.holder_id, world.caller.holder_id + 1
+    assert verify_webhook_jws(request.body, request.headers, keys, forger).name == "qrcode.pending"
+    with pytest.raises(InvalidWebhook, match="aud: is for another holder"):
+        verify_webhook_jws(request.body, request.headers, keys, victim)
+
+
+class BrokenLog(AttemptLog):
+    """Writes to where nobody reads."""
+
+    def append(self, conclusion: Conclusion) -> None:
+        raise BrokenPipeError
+
+
+async def test_a_log_that_cannot_be_written_costs_no_attempt_its_record(database: postgres.Addresses) -> None:
+    async with open_world(database) as world, open_receiver() as receiver:
+        await world.add_endpoint(receiver.url)
+        await world.announce([1])
+        worker = start_worker(world, attempt_log=BrokenLog(world.context.clock, is_on=True))
+        await eventually(lambda: is_settled(world, delivered=1))
+        await worker.stop()
+    assert len(receiver.received) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.webhook import Attempt, Conclusion, DueDelivery
@@ -83,6 +84,14 @@ async def test_every_attempt_has_a_line_that_says_what_came_of_it() -> None:
         "number": 1, "status": "delivered", "status_code": 200, "duration_ms": 1.234,
     }  # fmt: skip
     assert (badly["status"], badly["error"], "status_code" in badly) == ("pending", "the connection was refused", False)
+
+
+async def test_the_operator_is_told_why_where_the_owner_is_not() -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=True, stream=stream)
+    log.append(structs.replace(make_conclusion(1, error="no connection"), detail="the connection was refused"))
+    log.flush()
+    assert json.loads(stream.getvalue())["error"] == "the connection was refused"
 
 
 async def test_lines_are_written_by_themselves_after_a_moment() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import suppress
 
-import asyncpg
 import pytest
 
 from pixconnect.domain.listing import Span
@@ -26,16 +25,13 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
         for change in (EndpointChange(status="inactive"), EndpointChange(status="active")):
             resumed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
 
-        async def connect_as_owner() -> "asyncpg.Connection[asyncpg.Record]":
-            return await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-
         async def is_done() -> bool:
             notes = await world.fetch("select from webhook_tally_change")
             return not notes and await webhook_store.find_resumed(world.context.pool, 1) == []
 
         assert not await is_done()
         keyring = identity.keyring_of(world.context)
-        keeping = asyncio.create_task(housekeeping.keep_house(world.context, keyring, connect_as_owner, 90))
+        keeping = asyncio.create_task(housekeeping.keep_house(world.context, keyring, 90))
         await eventually(is_done)
         keeping.cancel()
         with suppress(asyncio.CancelledError):

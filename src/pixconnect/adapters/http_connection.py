@@ -36,12 +36,14 @@ class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
 
     Args:
         reason: For the receiver's owner to read.
+        detail: For the operator; the same if there is nothing to hide.
         is_untouched: Nothing at all came back: perhaps a kept connection that had been closed meanwhile.
     """
 
-    def __init__(self, reason: str, *, is_untouched: bool = False) -> None:
+    def __init__(self, reason: str, *, detail: str | None = None, is_untouched: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.detail = detail or reason
         self.is_untouched = is_untouched
 
 

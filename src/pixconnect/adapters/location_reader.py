@@ -10,17 +10,22 @@
 The locations' port (``domain.location.Locations``). Their hosts are chosen by whoever shows the code, so all requests go
 through ``OutgoingHttp``, which judges addresses and bounds time and size; both requests together have 10 s. What the other side
 got wrong is ``InvalidQrCode``; what may work later is ``LocationUnreachable``. In the sandbox a loopback location is fetched
-by plain http: merchants there have no TLS.
+by plain http: merchants there have no TLS. One holder reads so many at once, and all together so many: what is read is a
+stranger's server, and takes as long as it likes.
 """
 
 import asyncio
 from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
 
 from pixconnect.adapters.certificate_chain import Trusted
 from pixconnect.adapters.http_connection import Answer, ConnectionFailed
 from pixconnect.adapters.location_payload import parse_payload
 from pixconnect.adapters.location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_places import OutgoingPlaces
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
 from pixconnect.domain.clock import Clock
@@ -32,6 +37,10 @@ LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH
 KEYS_KEPT_S: Final = 60.0
 """How long an institution's keys are used again; an unknown ``kid`` asks again at once."""
 KEY_SETS_MAX: Final = 64
+FETCHES_MAX: Final = 128
+FETCHES_OF_HOLDER_MAX: Final = 32
+
+_log = structlog.get_logger(__name__)
 
 
 class LocationReader:
@@ -41,26 +50,41 @@ class LocationReader:
         http: With the ``LIMITS`` of this module.
         clock: Its real side: certificates do not follow the sandbox clock.
         trusted: The authorities that an institution's certificate must lead to.
-        is_sandbox: Whether loopback may be read.
+        allows_loopback: Whether locations on this very machine may be read.
+        sandbox_authority: Host and port of the sandbox's own merchants, which may be read in any case.
     """
 
-    def __init__(self, http: OutgoingHttp, clock: Clock, trusted: Trusted, *, is_sandbox: bool) -> None:
+    def __init__(
+        self,
+        http: OutgoingHttp,
+        clock: Clock,
+        trusted: Trusted,
+        *,
+        allows_loopback: bool,
+        sandbox_authority: str | None = None,
+    ) -> None:
         self._http = http
         self._clock = clock
         self._trusted = trusted
-        self._is_sandbox = is_sandbox
+        self._allows_loopback = allows_loopback
+        self._sandbox_authority = sandbox_authority
+        self._places = OutgoingPlaces(
+            FETCHES_MAX, holder_max=FETCHES_OF_HOLDER_MAX, what="readings of QR code locations"
+        )
         self._key_sets: dict[Target, tuple[float, bytes]] = {}
 
     async def read(self, location: str) -> OutsideCharge:
         """Fetch and verify what a location serves."""
         target = self._parse_location(location)
         try:
-            async with asyncio.timeout(LIMITS.exchange_s):
+            async with asyncio.timeout(LIMITS.exchange_s), self._places.lend():
                 signed = parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()
         except TimeoutError:
             raise LocationUnreachable(f"not read within {LIMITS.exchange_s:g} s") from None
+        except errors.ServiceUnavailable as error:
+            raise LocationUnreachable(error.message) from error
         verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         return parse_payload(signed.payload)
 
@@ -70,16 +94,20 @@ class LocationReader:
 
     def _parse_location(self, location: str) -> Target:
         try:
-            target = parse_target(f"https://{location}", is_sandbox=self._is_sandbox)
+            target = self._parse_target(f"https://{location}")
             if target.is_loopback_allowed:
-                target = parse_target(f"http://{location}", is_sandbox=True)
+                target = self._parse_target(f"http://{location}")
         except TargetRefused as refused:
             raise errors.InvalidQrCode(f"emv: its location {refused.reason}") from None
         return target
 
+    def _parse_target(self, url: str) -> Target:
+        is_ours = self._sandbox_authority is not None and urlsplit(url).netloc == self._sandbox_authority
+        return parse_target(url, allows_loopback=self._allows_loopback or is_ours)
+
     def _parse_jku(self, jku: str, location: Target) -> Target:
         try:
-            target = parse_target(jku, is_sandbox=self._is_sandbox)
+            target = self._parse_target(jku)
         except TargetRefused as refused:
             raise refusal(f"signed with a key whose jku {refused.reason}") from None
         if target.host != location.host:
@@ -114,11 +142,15 @@ class LocationReader:
         except TargetRefused as refused:
             raise errors.InvalidQrCode(f"emv: its {what} {refused.reason}") from None
         except ConnectionFailed as failure:
+            _log.info("QR code location not read", host=target.host, reason=failure.detail)
             raise LocationUnreachable(f"{what}: {failure.reason}") from failure
         if answer.status_code >= 500:
             raise LocationUnreachable(f"{what}: answered {answer.status_code}")
         if answer.status_code != 200:
-            raise errors.InvalidQrCode(f"emv: its {what} answered {answer.status_code} instead of 200")
+            _log.info("QR code location not read", host=target.host, reason=f"answered {answer.status_code}")
+            # Which of the other statuses it was is told of loopback only: other hosts' doors are not tried from here.
+            found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
+            raise errors.InvalidQrCode(f"emv: its {what} {found}")
         if _is_too_long(answer):
             raise errors.InvalidQrCode(f"emv: its {what} serves more than {BODY_LENGTH_MAX // 1024} KiB")
         if answer.error is not None:

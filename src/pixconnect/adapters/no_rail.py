@@ -1,11 +1,13 @@
 """The rail of live mode for as long as there is no adapter to an institution: it cannot be reached.
 
 Charges can be made and read; transfers wait, and are given up with their money back; health says that the rail is away. Nothing
-is ever sent anywhere, and nothing of the sandbox is reachable.
+is ever sent anywhere, so nothing is ever marked as handed over (``Policy.has_rail``). What an adapter of before has marked is
+that adapter's to answer for: this one knows nothing of it, and says so.
 """
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 
 from pixconnect.domain.rail import (
     Acknowledgement,
@@ -45,6 +47,10 @@ class NoRail:
         """Nothing happens."""
         await asyncio.sleep(wait_s)
         return []
+
+    async def waiting_since(self) -> datetime | None:
+        """Nothing happens, so nothing waits."""
+        return None
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Nobody listens."""

@@ -3,34 +3,30 @@
 ::
 
     exchange ─► look the name up ─► judge all answers ─► a kept connection to one of them, or a new one ─► one exchange
-                (at most one look-up of a name at a time)
 
 The connection is made to the very address that was judged, never by name again; TLS and ``Host`` carry the name. Redirects are
-an answer like any other. Nothing is read from the environment. Connections are kept for a while and used again.
+an answer like any other. Nothing is read from the environment. A connection is kept and used again only after an answer of 2xx:
+who refuses what we send holds nothing of ours.
+
+Why there is no connection is told to whoever chose the host only of loopback, where it is the developer's own machine. Of any
+other host it hears one sentence, whatever it was: from our address it shall not find out which ports are open.
 """
 
 import asyncio
-import socket
 import ssl
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from pixconnect.adapters.http_connection import Answer, ConnectionFailed, HttpConnection
-from pixconnect.domain.address_rules import Target, check_addresses
+from pixconnect.adapters.kept_connections import Address, KeptConnections
+from pixconnect.adapters.name_lookup import NameLookups
+from pixconnect.domain import errors
+from pixconnect.domain.address_rules import Network, Target, check_addresses
 
-Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Finds the addresses of a name, given with its port; raises ``OSError`` where there are none."""
-
-_ADDRESSES_TRIED_MAX = 3
-_LOOKUPS_MAX = 64
-"""Names looked up at the same time at most: one that hangs holds one place, however often it is asked for."""
-_IDLE_S = 20.0
-_IDLE_PER_ADDRESS_MAX = 64
-_Key = tuple[str, str, str, int]
+NO_CONNECTION: Final = "no connection: it was refused, took too long, or has no TLS certificate that can be trusted"
+_ADDRESSES_TRIED_MAX: Final = 3
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -47,75 +43,41 @@ class Limits(Struct, frozen=True, kw_only=True):
     body_kept_max: int = 1024
 
 
-class SystemLookup:
-    """Asks the system's resolver, on threads of its own: one that hangs delays nobody else, nor the end of the process."""
-
-    def __init__(self) -> None:
-        self._places = asyncio.Semaphore(_LOOKUPS_MAX)
-
-    async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Look a name up."""
-        async with self._places:
-            loop = asyncio.get_running_loop()
-            answer: asyncio.Future[Sequence[str]] = loop.create_future()
-            threading.Thread(target=_ask, args=(loop, answer, host, port), name="lookup", daemon=True).start()
-            return await answer
-
-
-def _ask(loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[Sequence[str]]", host: str, port: int) -> None:
-    """Look a name up and tell whoever still waits; runs on a thread of its own."""
-    found: list[str] = []
-    failure: Exception | None = None
-    try:
-        found = [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    except (OSError, UnicodeError) as error:
-        failure = error
-
-    def tell() -> None:
-        if answer.done():
-            return
-        if failure is not None:
-            answer.set_exception(failure)
-        else:
-            answer.set_result(found)
-
-    with suppress(RuntimeError):  # the loop has ended meanwhile
-        loop.call_soon_threadsafe(tell)
-
-
 class OutgoingHttp:
     """Exchanges with hosts that somebody else chose.
 
     Args:
         limits: Of every exchange.
-        lookup: Finds addresses.
+        lookups: Finds addresses; may be shared.
         tls: Who is trusted; by default the system's authorities.
+        forbidden: Networks of the operator's, besides those that nobody may reach.
     """
 
-    def __init__(self, limits: Limits, lookup: Lookup | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        lookups: NameLookups,
+        tls: ssl.SSLContext | None = None,
+        forbidden: Sequence[Network] = (),
+    ) -> None:
         self._limits = limits
-        self._lookup = lookup or SystemLookup()
+        self._lookups = lookups
         self._tls = tls or ssl.create_default_context()
-        self._lookups: dict[tuple[str, int], asyncio.Task[Sequence[str]]] = {}
-        self._idle: dict[_Key, deque[tuple[float, HttpConnection]]] = {}
-        self._sweep: asyncio.TimerHandle | None = None
+        self._forbidden = forbidden
+        self._kept = KeptConnections()
 
-    async def resolve(self, target: Target) -> list[str]:
-        """The addresses that a target may be reached at now.
+    async def check(self, target: Target) -> None:
+        """Whether a target may be reached, by where its name leads to now.
 
         Raises:
-            TargetRefused: One of them is forbidden, or there is none.
-            ConnectionFailed: The name cannot be looked up.
+            TargetRefused: One of its addresses is forbidden, or there is none.
+            ConnectionFailed: The name cannot be looked up in time.
         """
-        if target.address is not None:
-            found: Sequence[str] = [str(target.address)]
-        else:
-            try:
-                found = await self._look_up(target.host, target.port)
-            except (OSError, UnicodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-                raise ConnectionFailed(f"the host's name cannot be resolved: {reason}") from error
-        return [str(address) for address in check_addresses(target, found)]
+        try:
+            async with asyncio.timeout(self._limits.connect_s):
+                await self._resolve(target)
+        except TimeoutError:
+            raise ConnectionFailed(f"the host's name was not resolved within {self._limits.connect_s:g} s") from None
 
     async def exchange(self, target: Target, request: bytes) -> Answer:
         """Send one request and read its answer.
@@ -145,62 +107,54 @@ class OutgoingHttp:
             if answer is None:
                 raise ConnectionFailed(f"no answer within {self._limits.exchange_s:g} s") from None
         if connection is not None and connection.is_reusable:
-            self._keep(_key(target, connection.address), connection)
+            if 200 <= answer.status_code <= 299:
+                self._kept.keep(_key(target, connection.address), connection)
+            else:
+                connection.close()
         return answer
 
     async def close(self) -> None:
         """Close what is kept."""
-        if self._sweep is not None:
-            self._sweep.cancel()
-        for kept in self._idle.values():
-            for _, connection in kept:
-                connection.close()
-        self._idle.clear()
-        for lookup in self._lookups.values():
-            lookup.cancel()
+        self._kept.close()
 
-    async def _look_up(self, host: str, port: int) -> Sequence[str]:
-        """Look a name up, together with whoever is doing so already."""
-        key = (host, port)
-        task = self._lookups.get(key)
-        if task is None:
-            task = self._lookups[key] = asyncio.ensure_future(self._lookup_alone(key))
-            # Nobody may be left to hear of a failure.
-            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-        return await asyncio.shield(task)
-
-    async def _lookup_alone(self, key: tuple[str, int]) -> Sequence[str]:
-        try:
-            return await self._lookup(*key)
-        finally:
-            del self._lookups[key]
+    async def _resolve(self, target: Target) -> list[str]:
+        if target.address is not None:
+            found: Sequence[str] = [str(target.address)]
+        else:
+            try:
+                found = await self._lookups.find(target.host, target.port)
+            except OSError as error:
+                raise ConnectionFailed(f"the host's name cannot be resolved: {error.strerror}") from error
+            except errors.ServiceUnavailable as error:
+                raise ConnectionFailed(f"the host's name was not looked up: {error.message}") from error
+        return [str(address) for address in check_addresses(target, found, self._forbidden)]
 
     async def _connection(self, target: Target, *, is_new: bool = False) -> HttpConnection:
         if target.address is not None and not is_new:
-            kept = self._take(target, await self.resolve(target))
+            kept = self._take(target, await self._resolve(target))
             if kept is not None:
                 return kept
         try:
             async with asyncio.timeout(self._limits.connect_s):
-                addresses = await self.resolve(target)
+                addresses = await self._resolve(target)
                 kept = None if is_new else self._take(target, addresses)
                 return kept or await self._connect(target, addresses[:_ADDRESSES_TRIED_MAX])
         except TimeoutError:
-            raise ConnectionFailed(f"no connection within {self._limits.connect_s:g} s") from None
+            raise _failure(target, f"no connection within {self._limits.connect_s:g} s") from None
 
     async def _connect(self, target: Target, addresses: Sequence[str]) -> HttpConnection:
         """Connect to the first address that takes the connection; each has its part of the time."""
         share_s = self._limits.connect_s / len(addresses)
-        failure = ConnectionFailed("no address")
+        reason = "no address"
         for address in addresses:
             try:
                 async with asyncio.timeout(share_s):
                     return await self._connect_to(target, address)
             except TimeoutError:
-                failure = ConnectionFailed(f"no connection within {self._limits.connect_s:g} s")
+                reason = f"no connection within {self._limits.connect_s:g} s"
             except (OSError, ssl.SSLError) as error:
-                failure = ConnectionFailed(_describe(error))
-        raise failure
+                reason = _describe(error)
+        raise _failure(target, reason)
 
     async def _connect_to(self, target: Target, address: str) -> HttpConnection:
         is_tls = target.scheme == "https"
@@ -214,37 +168,21 @@ class OutgoingHttp:
         return connection
 
     def _take(self, target: Target, addresses: Sequence[str]) -> HttpConnection | None:
-        """The latest used of the kept connections to one of these addresses."""
+        """A kept connection to one of these addresses."""
         for address in addresses:
-            kept = self._idle.get(_key(target, address))
-            while kept:
-                _, connection = kept.pop()
-                if connection.is_reusable:
-                    return connection
+            connection = self._kept.take(_key(target, address))
+            if connection is not None:
+                return connection
         return None
 
-    def _keep(self, key: _Key, connection: HttpConnection) -> None:
-        loop = asyncio.get_running_loop()
-        kept = self._idle.setdefault(key, deque())
-        kept.append((loop.time(), connection))
-        if len(kept) > _IDLE_PER_ADDRESS_MAX:
-            kept.popleft()[1].close()
-        if self._sweep is None:
-            self._sweep = loop.call_later(_IDLE_S, self._close_idle)
 
-    def _close_idle(self) -> None:
-        """Close what nobody has used for a while; comes back as long as anything is kept."""
-        loop = asyncio.get_running_loop()
-        for key, kept in list(self._idle.items()):
-            while kept and (loop.time() - kept[0][0] >= _IDLE_S or not kept[0][1].is_reusable):
-                kept.popleft()[1].close()
-            if not kept:
-                del self._idle[key]
-        self._sweep = loop.call_later(_IDLE_S, self._close_idle) if self._idle else None
-
-
-def _key(target: Target, address: str) -> _Key:
+def _key(target: Target, address: str) -> Address:
     return target.scheme, target.host, address, target.port
+
+
+def _failure(target: Target, reason: str) -> ConnectionFailed:
+    """That there is no connection: why, for the operator, and for who chose the host only if it is on loopback."""
+    return ConnectionFailed(reason if target.is_loopback_allowed else NO_CONNECTION, detail=reason)
 
 
 def _describe(error: OSError) -> str:
@@ -252,7 +190,7 @@ def _describe(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: the certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or 'the handshake failed'}"
+        return f"TLS: {getattr(error, 'reason', None) or 'the handshake failed'}"  # one made by asyncio has none
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     if isinstance(error, ConnectionResetError):

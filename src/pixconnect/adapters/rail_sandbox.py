@@ -3,7 +3,8 @@
 What is said to mean what, as for any rail:
 
 - a refused connection, or 503: nothing was done (``NotTaken``, ``RailUnavailable``);
-- a lost answer, a timeout, any other failure after a send: nobody knows (``Unknown``, or a ``None`` in a group's answers);
+- a lost answer, a timeout, any other failure after a send: nobody knows (``Unknown``, or a ``None`` in a group's answers;
+  ``SandboxSilent``);
 - a submission refused as a duplicate (ED05) or for its time (FF08): it may well be a re-send of an order that settled, so
   it is asked about (``AlreadyKnown``). A rejection under these codes that is told by report or query is a rejection.
 """
@@ -38,6 +39,7 @@ from pixconnect.domain.sandbox_control import (
     NewQrCode,
     OutsideTransfer,
     SandboxRefusal,
+    SandboxSilent,
     SandboxUnavailable,
 )
 
@@ -64,6 +66,7 @@ _encode = msgspec.json.Encoder().encode
 _submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
 _query_answers = msgspec.json.Decoder(list[QueryAnswer])
 _reports = msgspec.json.Decoder(list[Report])
+_instant = msgspec.json.Decoder(datetime | None)
 _entry = msgspec.json.Decoder(DirectoryEntry)
 _entries = msgspec.json.Decoder(list[DirectoryEntry])
 _arrival = msgspec.json.Decoder(Arrival)
@@ -174,6 +177,11 @@ class SandboxRail:
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)
         return _read(_reports, status, body, RailUnavailable)
 
+    async def waiting_since(self) -> datetime | None:
+        """Ask when the oldest payment was reported that waits for our word."""
+        status, body = await self._ask("/rail/waiting", method="GET")
+        return _read(_instant, status, body, RailUnavailable)
+
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Give our word on reports."""
         for group in _groups(acknowledgements):
@@ -282,17 +290,19 @@ class HttpSandboxControl:
         total_s: float = TOTAL_TIMEOUT_S,
     ) -> Decoded:
         status, body = await self._send(method, path, asked, total_s)
-        return _read(decoder, status, body, SandboxUnavailable)
+        return _read(decoder, status, body, SandboxSilent)
 
     async def _tell(self, method: str, path: str, asked: object = None) -> None:
         status, body = await self._send(method, path, asked, TOTAL_TIMEOUT_S)
-        _check(status, body, SandboxUnavailable)
+        _check(status, body, SandboxSilent)
 
     async def _send(self, method: str, path: str, asked: object, total_s: float) -> tuple[int, bytes]:
         try:
             status, body = await self._connection.ask(method, path, asked, total_s=total_s)
-        except (_NothingSentError, _NobodyKnowsError) as error:
+        except _NothingSentError as error:
             raise SandboxUnavailable(str(error)) from error
+        except _NobodyKnowsError as error:
+            raise SandboxSilent(str(error)) from error
         if status in (400, 422):
             refused = _read(_failure, 200, body, SandboxUnavailable)
             raise SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)

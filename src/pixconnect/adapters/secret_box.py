@@ -1,14 +1,19 @@
 """Locks secrets with AES-256-GCM, under keys derived from one that stays outside the database.
 
-A sealed value is one byte of version, 12 of nonce, then ciphertext and tag; what it is about is authenticated with it. The
-key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Whoever loses it cannot open what it
-sealed: new signing keys, new client secrets and new webhook secrets are then needed.
+A sealed value is one byte of version (2), eight of the key's id, 12 of nonce, then ciphertext and tag; what it is about is
+authenticated with it. Values of version 1 have no key id, and are still read: each key is tried. What is stored stays
+readable for ever, so another form gets another version.
+
+The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Whoever loses it cannot open what it
+sealed: new signing keys, new client secrets and new webhook secrets are then needed. A key that somebody has seen is replaced:
+beside the new one the previous is read until ``pixconnect secrets reseal`` has sealed everything again.
 """
 
 import base64
 import binascii
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -18,51 +23,102 @@ from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.secret_box import SealBroken
 
 KEY_FILE = "secret.key"
+PREVIOUS_KEY_FILE = "secret.key.previous"
 _KEY_LENGTH = 32
+_KEY_ID_LENGTH = 8
 _NONCE_LENGTH = 12
-_VERSION = b"\x01"
+_VERSION_WITHOUT_KEY_ID = b"\x01"
+_VERSION = b"\x02"
+_HEAD_LENGTH = len(_VERSION) + _KEY_ID_LENGTH
 
 
 class SecretKeyError(Exception):
     """The secret key is missing or has no right form; the message says what to do and never shows it."""
 
 
+class _Key:
+    """What is derived from one secret key."""
+
+    def __init__(self, key: bytes) -> None:
+        self.cipher = AESGCM(_derive(key, b"seal"))
+        self.fingerprint_key = _derive(key, b"fingerprint")
+        self.id = _derive(key, b"id")[:_KEY_ID_LENGTH]
+
+
 class AesSecretBox:
     """The one box of a process.
 
     Args:
-        key: 32 bytes.
+        key: 32 bytes; what seals now.
         entropy: Makes the nonces.
+        previous_key: Still opens what it sealed before.
     """
 
-    def __init__(self, key: bytes, entropy: Entropy) -> None:
-        self._cipher = AESGCM(_derive(key, b"seal"))
-        self._fingerprint_key = _derive(key, b"fingerprint")
+    def __init__(self, key: bytes, entropy: Entropy, *, previous_key: bytes | None = None) -> None:
+        self._key = _Key(key)
+        self._keys = [self._key, *([_Key(previous_key)] if previous_key is not None else [])]
         self._entropy = entropy
+
+    @property
+    def key_id(self) -> bytes:
+        """The id of the key in use."""
+        return self._key.id
+
+    @property
+    def seal_head(self) -> bytes:
+        """Version and key id."""
+        return _VERSION + self._key.id
 
     def seal(self, plaintext: bytes, about: str) -> bytes:
         """Encrypt."""
         nonce = self._entropy.octets(_NONCE_LENGTH)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, plaintext, about.encode())
+        return self.seal_head + nonce + self._key.cipher.encrypt(nonce, plaintext, about.encode())
 
     def open(self, sealed: bytes, about: str) -> bytes:
         """Decrypt."""
-        nonce, ciphertext = sealed[1 : 1 + _NONCE_LENGTH], sealed[1 + _NONCE_LENGTH :]
-        if sealed[:1] != _VERSION:
+        if sealed[:1] == _VERSION:
+            keys = [key for key in self._keys if key.id == sealed[1:_HEAD_LENGTH]]
+            body = sealed[_HEAD_LENGTH:]
+        elif sealed[:1] == _VERSION_WITHOUT_KEY_ID:
+            keys, body = self._keys, sealed[1:]
+        else:
             raise SealBroken(f"{about}: sealed in a way that this version does not know")
-        try:
-            return self._cipher.decrypt(nonce, ciphertext, about.encode())
-        except (InvalidTag, ValueError):
-            raise SealBroken(f"{about}: sealed with another secret key, or damaged") from None
+        for key in keys:
+            try:
+                return key.cipher.decrypt(body[:_NONCE_LENGTH], body[_NONCE_LENGTH:], about.encode())
+            except (InvalidTag, ValueError):
+                continue
+        raise SealBroken(f"{about}: sealed with another secret key, or damaged")
 
-    def fingerprint(self, secret: bytes, about: str) -> bytes:
-        """A keyed hash of 32 bytes."""
-        context = hashlib.blake2b(about.encode(), digest_size=32).digest()
-        return hashlib.blake2b(context + secret, key=self._fingerprint_key, digest_size=32).digest()
+    def fingerprints(self, secret: bytes, about: str) -> Sequence[bytes]:
+        """A keyed hash of 32 bytes under each key."""
+        content = hashlib.blake2b(about.encode(), digest_size=32).digest() + secret
+        return [hashlib.blake2b(content, key=key.fingerprint_key, digest_size=32).digest() for key in self._keys]
 
 
-def parse_secret_key(text: str) -> bytes:
-    """Read ``PIXCONNECT_SECRET_KEY``.
+def open_secret_box(configured: str, configured_previous: str, home: Path, entropy: Entropy) -> AesSecretBox:
+    """The box of an installation that exists.
+
+    Args:
+        configured: ``PIXCONNECT_SECRET_KEY``, or empty.
+        configured_previous: ``PIXCONNECT_SECRET_KEY_PREVIOUS``, or empty.
+        home: Where the key files are.
+        entropy: Makes the nonces.
+
+    Raises:
+        SecretKeyError: There is no key, or one that is none.
+        OSError: A file cannot be read.
+    """
+    key = read_secret_key(configured, home)
+    return AesSecretBox(key, entropy, previous_key=_read_previous_key(configured_previous, home))
+
+
+def parse_secret_key(text: str, setting: str = "PIXCONNECT_SECRET_KEY") -> bytes:
+    """Read a secret key.
+
+    Args:
+        text: As it is set.
+        setting: Where, to be named in a complaint.
 
     Raises:
         SecretKeyError: It is not 32 bytes in base64url.
@@ -73,7 +129,7 @@ def parse_secret_key(text: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != _KEY_LENGTH:
-        raise SecretKeyError("PIXCONNECT_SECRET_KEY: must be 32 bytes in base64url")
+        raise SecretKeyError(f"{setting}: must be 32 bytes in base64url")
     return key
 
 
@@ -108,13 +164,26 @@ def read_secret_key(configured: str, home: Path) -> bytes:
     """
     if configured:
         return parse_secret_key(configured)
-    path = home / KEY_FILE
+    key = _read_key_file(home / KEY_FILE)
+    if key is None:
+        raise SecretKeyError(
+            f"there is no secret key: set PIXCONNECT_SECRET_KEY, or PIXCONNECT_HOME to the folder of {KEY_FILE}"
+        )
+    return key
+
+
+def _read_previous_key(configured: str, home: Path) -> bytes | None:
+    if configured:
+        return parse_secret_key(configured, "PIXCONNECT_SECRET_KEY_PREVIOUS")
+    return _read_key_file(home / PREVIOUS_KEY_FILE)
+
+
+def _read_key_file(path: Path) -> bytes | None:
+    """The key in a file, or ``None`` if there is no file."""
     try:
         return parse_secret_key(path.read_text(encoding="ascii"))
     except (FileNotFoundError, NotADirectoryError):
-        raise SecretKeyError(
-            f"there is no secret key: set PIXCONNECT_SECRET_KEY, or PIXCONNECT_HOME to the folder of {KEY_FILE}"
-        ) from None
+        return None
     except (SecretKeyError, UnicodeDecodeError):
         raise SecretKeyError(f"{path}: holds no secret key; restore it from a backup") from None
 

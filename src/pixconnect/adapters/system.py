@@ -1,11 +1,15 @@
-"""The machine's own clock and randomness."""
+"""The machine's own clock, randomness and names."""
 
 import os
+import pwd
 import random
+import socket
 import string
 import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
+
+from pixconnect.domain.clock import Reading
 
 _ALPHABET = (string.ascii_letters + string.digits).encode()
 _FOLD = bytes(_ALPHABET[byte % 62] for byte in range(256))
@@ -18,15 +22,34 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._offset = timedelta(0)
+        self._revision = 0
+        self._skew = timedelta(0)
 
     @property
     def offset(self) -> timedelta:
         """How far the sandbox moved the service's time."""
         return self._offset
 
-    def set_offset(self, offset: timedelta) -> None:
-        """Take over the offset that the database holds."""
-        self._offset = offset
+    @property
+    def revision(self) -> int:
+        """How often it was moved until then."""
+        return self._revision
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the machine was ahead of the database at the last reading."""
+        return self._skew
+
+    def set_offset(self, offset: timedelta, revision: int = 0) -> None:
+        """Take over the offset that the database holds, unless a later one is known."""
+        if revision >= self._revision:
+            self._offset, self._revision = offset, revision
+
+    def take(self, reading: Reading) -> datetime:
+        """Take over what was read of the database's clock."""
+        self.set_offset(reading.offset, reading.revision)
+        self._skew = reading.skew
+        return reading.database_now + reading.offset
 
     def now(self) -> datetime:
         """The service's time."""
@@ -69,3 +92,12 @@ class SystemEntropy:
     def fraction(self) -> float:
         """A number from 0 (included) to 1 (excluded), for jitter."""
         return random.random()  # noqa: S311  jitter guards no secret
+
+
+def name_system_user() -> str:
+    """Who runs this process, and where: ``maria@host``."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's made-up number
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"[:255]

@@ -17,18 +17,18 @@ class WebhookSender:
 
     Args:
         http: Connections.
-        is_sandbox: Whether loopback may be reached.
+        allows_loopback: Whether receivers on this very machine may be reached.
     """
 
-    def __init__(self, http: OutgoingHttp, *, is_sandbox: bool) -> None:
+    def __init__(self, http: OutgoingHttp, *, allows_loopback: bool) -> None:
         self._http = http
-        self._is_sandbox = is_sandbox
+        self._allows_loopback = allows_loopback
         self._targets: dict[str, Target] = {}
 
     async def check_url(self, url: str) -> None:
         """Judge a URL before it is kept."""
         try:
-            await self._http.resolve(parse_target(url, is_sandbox=self._is_sandbox))
+            await self._http.check(parse_target(url, allows_loopback=self._allows_loopback))
         except (TargetRefused, ConnectionFailed) as refused:
             raise errors.InvalidWebhookUrl(f"url: {refused.reason}") from refused
 
@@ -41,7 +41,7 @@ class WebhookSender:
         except TargetRefused as refused:
             return _failed(f"the URL {refused.reason}", started_ns)
         except ConnectionFailed as failure:
-            return _failed(failure.reason, started_ns)
+            return _failed(failure.reason, started_ns, failure.detail)
         return Exchange(
             status_code=answer.status_code,
             retry_after=answer.headers.get("retry-after"),
@@ -54,7 +54,7 @@ class WebhookSender:
         """The URL taken apart; those in use are remembered."""
         target = self._targets.get(url)
         if target is None:
-            target = parse_target(url, is_sandbox=self._is_sandbox)
+            target = parse_target(url, allows_loopback=self._allows_loopback)
             if len(self._targets) >= _TARGETS_MAX:
                 self._targets.clear()
             self._targets[url] = target
@@ -74,8 +74,10 @@ def _request(target: Target, headers: Sequence[tuple[str, str]], body: bytes) ->
     return "\r\n".join(lines).encode("ascii") + body
 
 
-def _failed(reason: str, started_ns: int) -> Exchange:
-    return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=_since_us(started_ns))
+def _failed(reason: str, started_ns: int, detail: str | None = None) -> Exchange:
+    return Exchange(
+        status_code=None, retry_after=None, response=b"", error=reason, detail=detail, duration_us=_since_us(started_ns)
+    )
 
 
 def _since_us(started_ns: int) -> int:

@@ -8,15 +8,15 @@ It knows no operation by name: everything is read once from the table, when the 
 what does not change from request to request is prepared there.
 """
 
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-import asyncpg
 import structlog
 from msgspec import Struct
 
-from pixconnect.api import decoding, envelope
+from pixconnect.api import browser, decoding, envelope
 from pixconnect.api.authentication import authenticate
 from pixconnect.api.envelope import Headers
 from pixconnect.api.operation import NOBODY, AnyOperation, Document, Nothing, Request
@@ -24,37 +24,30 @@ from pixconnect.api.operations import list_operations
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
-from pixconnect.domain.access import authorize
+from pixconnect.domain.access import authorize, client_address
+from pixconnect.foundation.asgi import Receive, Scope, Send
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+from pixconnect.foundation.shares import FairPlaces, current_party
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
+_UNDER_WAY_BESIDE_OTHERS: Final = 16
+"""Requests of one party that a process works on at once while others are there: what all of them need of the event loop is what
+another's request waits for at each of its steps. A party that is alone has no such bound."""
+
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 """Money and tokens are for whoever asked, and for no cache on the way."""
-_JSON_HEADERS: Final[Headers] = [(b"content-type", b"application/json"), _NOT_KEPT]
+_JSON_HEADERS: Final[Headers] = [
+    (b"content-type", b"application/json"),
+    _NOT_KEPT,
+    (b"content-security-policy", browser.POLICY),
+]
 _TOO_LARGE: Final = f"body: must have at most {decoding.BODY_MAX} bytes"
 
-_DATABASE_GONE: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a connection that ends between two messages of one statement
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.QueryCanceledError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-)
-"""Raised by reads when the database is away; writes know more and say it themselves."""
+_DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
+"""Raised by reads, and by writes that were not done; a write that may have been done says so itself."""
 
 _NOTHING: Final = Nothing()
 _log = structlog.get_logger(__name__)
@@ -98,6 +91,10 @@ class Application:
         self._monotonic_s = services.context.clock.monotonic_s
         self._request_ids = envelope.RequestIds(services.context.clock, services.context.entropy)
         self._access_log = access_log
+        self._rates = services.rates
+        self._turns = FairPlaces(
+            sys.maxsize, waiting_max=sys.maxsize, what="requests", share_max=_UNDER_WAY_BESIDE_OTHERS
+        )
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for who watches."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
@@ -108,14 +105,16 @@ class Application:
         """Answer one request, as ASGI has it."""
         assert scope["type"] == "http", scope["type"]
         started_s = self._monotonic_s()
-        headers = _read_headers(scope["headers"])
+        headers = scope.get("headers_by_name") or _read_headers(scope["headers"])
         progress = _Progress(self._request_ids.choose(headers.get(b"x-request-id")))
         current_request.set((progress.request_id, None))
+        client = scope["client"]
+        current_party.set(client[0] if client else None)
         try:
             answer = await self._run(scope, receive, headers, progress)
             status = 200
             if type(answer) is Document:
-                content, own_headers = answer.content, [(b"content-type", answer.media_type.encode()), _NOT_KEPT]
+                content, own_headers = answer.content, _document_headers(answer)
             else:
                 content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
@@ -123,17 +122,33 @@ class Application:
             status = envelope.STATUSES[refusal.code]
             content = envelope.write_error(refusal, progress.request_id, self._now())
             own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
+        if self._rates is not None and status != envelope.STATUSES["RATE_LIMITED"]:
+            own_headers = [*own_headers, *self._rates.headers(progress.caller)]
         self._count(progress.operation, status, self._monotonic_s() - started_s)
+        if scope["method"] == "HEAD" and not isinstance(content, bytes):
+            content = _no_parts()  # nobody hears them, so they are not made
         await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
-        if self._access_log.is_on:
-            self._access_log.append(
-                scope["method"],
-                progress.operation.path if progress.operation else "",
-                status,
-                (self._monotonic_s() - started_s) * 1000,
-                progress.request_id,
-                progress.caller.holder_id or None,
-            )
+        if self._access_log.wants(status):
+            self._note_access(scope, headers, status, started_s, progress)
+
+    def _note_access(
+        self, scope: Scope, headers: Mapping[bytes, bytes], status: int, started_s: float, progress: _Progress
+    ) -> None:
+        operation, caller = progress.operation, progress.caller
+        peer, proxies = scope["client"][0] if scope["client"] else "", self._services.trusted_proxies
+        if proxies:
+            peer = client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), proxies)
+        self._access_log.append(
+            operation=operation.id if operation else "",
+            method=scope["method"],
+            path=operation.path if operation else "",
+            status=status,
+            duration_ms=(self._monotonic_s() - started_s) * 1000,
+            request_id=progress.request_id,
+            holder_id=caller.holder_id or None,
+            client_id=caller.client_id or None,
+            peer=peer,
+        )
 
     def _count(self, operation: AnyOperation | None, status: int, duration_s: float) -> None:
         operation_id = operation.id if operation else ""
@@ -148,8 +163,11 @@ class Application:
         if not endpoint.is_public:
             progress.caller = await authenticate(self._services.verifier, headers)
             current_request.set((progress.request_id, progress.caller.holder_id))
+            current_party.set(progress.caller.holder_id)
             if endpoint.scope is not None:
                 authorize(progress.caller, endpoint.scope)
+            if self._rates is not None:
+                self._rates.spend(progress.caller)
         raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
         parameter = None
         if endpoint.parameter_name:
@@ -157,17 +175,21 @@ class Application:
         query = endpoint.query_decoder.decode(scope["query_string"])
         body = endpoint.body_decoder.decode(raw_body, headers) if endpoint.has_body else _NOTHING
         client = scope["client"]
-        return await operation.handler(
-            self._services,
-            Request(
-                caller=progress.caller,
-                parameter=parameter,
-                query=query,
-                body=body,
-                peer=client[0] if client else "",
-                headers=headers,
-            ),
+        request = Request(
+            caller=progress.caller,
+            parameter=parameter,
+            query=query,
+            body=body,
+            peer=client[0] if client else "",
+            headers=headers,
         )
+        party = current_party.get()
+        if not self._turns.take_now(party):
+            await self._turns.take(party)
+        try:
+            return await operation.handler(self._services, request)
+        finally:
+            self._turns.give_back(party)
 
 
 def make_application(services: Services, access_log: AccessLog) -> Application:
@@ -225,6 +247,22 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     operation_id = progress.operation.id if progress.operation else None
     _log.error("request failed", operation=operation_id, exc_info=error)
     return errors.InternalError("internal error")
+
+
+def _document_headers(document: Document) -> Headers:
+    headers = [
+        (b"content-type", document.media_type.encode()),
+        _NOT_KEPT,
+        (b"content-security-policy", document.policy),
+    ]
+    if document.filename:
+        headers.append((b"content-disposition", f'attachment; filename="{document.filename}"'.encode()))
+    return headers
+
+
+async def _no_parts() -> AsyncIterator[bytes]:
+    for part in ():
+        yield part
 
 
 async def _send(send: Send, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]) -> None:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from pixconnect.api.operation import Listing, Request
 from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery, clamp_cents
 from pixconnect.domain import charge as charges
-from pixconnect.domain.charge import ChargeStatus
+from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.usecases import charge as charge_usecases
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         tax_id: CPF of 11 digits or CNPJ of 14 characters, without a mask.
     """
 
-    name: str
+    name: Annotated[str, Meta(max_length=PAYER_NAME_LENGTH_MAX)]
     tax_id: Annotated[str, Meta(examples=["52998224725"])]
 
 
@@ -104,25 +104,25 @@ async def create_charge(services: "Services", request: Request[None, QrCodeQuery
         payer=charges.Payer(name=body.payer.name, tax_id=body.payer.tax_id) if body.payer else None,
     )
     charge = await charge_usecases.create_charge(services.context, request.caller, wanted)
-    return _show(services, charge, draws=request.query.base64)
+    return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
 async def get_charge_by_id(services: "Services", request: "Request[int, QrCodeQuery, Nothing]") -> Charge:
     """Read a charge by its id."""
     charge = await charge_usecases.read_charge_by_id(services.context, request.caller, request.parameter)
-    return _show(services, charge, draws=request.query.base64)
+    return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
 async def get_charge_by_external_id(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
     """Read a charge by your own id."""
     charge = await charge_usecases.read_charge_by_external_id(services.context, request.caller, request.parameter)
-    return _show(services, charge, draws=request.query.base64)
+    return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
 async def get_charge_by_txid(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
     """Read a charge by its txid."""
     charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
-    return _show(services, charge, draws=request.query.base64)
+    return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
 async def list_charges(services: "Services", request: "Request[None, ChargeListQuery, Nothing]") -> Listing[Charge]:
@@ -133,14 +133,18 @@ async def list_charges(services: "Services", request: "Request[None, ChargeListQ
     query = request.query
     page = await charge_usecases.list_charges(services.context, request.caller, query.status, query.span())
     return Listing(
-        items=[_show(services, charge, draws=False) for charge in page.items],
+        items=[_show(charge) for charge in page.items],
         page=query.page,
         page_size=query.page_size,
         total_count=page.total_count,
     )
 
 
-def _show(services: "Services", charge: charges.Charge, *, draws: bool) -> Charge:
+async def _show_drawn(services: "Services", charge: charges.Charge) -> Charge:
+    return _show(charge, base64.b64encode(await services.draw_qr_png(charge.br_code)).decode())
+
+
+def _show(charge: charges.Charge, picture: str = "") -> Charge:
     return Charge(
         id=charge.id,
         amount=charge.amount_cents,
@@ -148,7 +152,7 @@ def _show(services: "Services", charge: charges.Charge, *, draws: bool) -> Charg
         external_id=charge.external_id,
         status=charge.status,
         emvqrcps=charge.br_code,
-        base64image=base64.b64encode(services.render_qr_png(charge.br_code)).decode() if draws else "",
+        base64image=picture,
         transaction_identification=charge.txid,
         payer=ChargePayer(name=charge.payer.name, tax_id=charge.payer.tax_id) if charge.payer else None,
     )

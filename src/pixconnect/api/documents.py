@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from pixconnect.api import browser
 from pixconnect.api.operation import Document, Request
 
 if TYPE_CHECKING:
@@ -22,4 +23,6 @@ async def get_docs(services: "Services", request: "Request[None, Anything, Nothi
 
     One page for people; it needs nothing else.
     """
-    return Document(content=services.descriptions.docs, media_type="text/html; charset=utf-8")
+    return Document(
+        content=services.descriptions.docs, media_type="text/html; charset=utf-8", policy=browser.DOCS_POLICY
+    )

@@ -22,6 +22,7 @@ from pixconnect.api.wire import Instant
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock, format_instant
 from pixconnect.domain.entropy import Entropy
+from pixconnect.domain.rate import RatePolicy
 
 VERSION: Final = "1.0"
 
@@ -165,10 +166,31 @@ def error_headers(error: errors.PixConnectError) -> Headers:
             return [(b"allow", ", ".join(error.allowed).encode())]
         case errors.Unauthorized():
             return [(b"www-authenticate", b"Bearer")]
-        case errors.RateLimited() | errors.ServiceUnavailable():
+        case errors.RateLimited():
+            retry_after = (b"retry-after", b"%d" % error.retry_after_s)
+            return [
+                retry_after,
+                *([] if error.policy is None else rate_headers((error.policy, 0, error.retry_after_s))),
+            ]
+        case errors.ServiceUnavailable():
             return [(b"retry-after", b"%d" % error.retry_after_s)]
         case _:
             return []
+
+
+def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
+    """Rates, what is left of each and in how many seconds there will be more, in the words of an IETF draft.
+
+    Source:
+        draft-ietf-httpapi-ratelimit-headers-10.
+
+    Example:
+        >>> rate_headers((RatePolicy(name="lookups", tokens_max=1000, refill_per_s=0.5), 0, 2))[1]
+        (b'ratelimit', b'"lookups";r=0;t=2')
+    """
+    policies = [f'"{policy.name}";q={policy.tokens_max};w={policy.window_s}' for policy, _, _ in rates]
+    left = [f'"{policy.name}";r={max(0, left)};t={reset_s}' for policy, left, reset_s in rates]
+    return [(b"ratelimit-policy", ", ".join(policies).encode()), (b"ratelimit", ", ".join(left).encode())]
 
 
 def paginate(page: int, page_size: int, total_count: int) -> Pagination:

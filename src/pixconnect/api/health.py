@@ -58,6 +58,20 @@ class SystemInfo(Struct, frozen=True, kw_only=True):
     version: str
 
 
+_NOTHING_TOLD = SystemInfo(
+    go_version="",
+    mem_alloc_mb=0,
+    mem_sys_mb=0,
+    mem_total_mb=0,
+    num_cpu=0,
+    num_gc=0,
+    num_goroutine=0,
+    uptime="",
+    version="",
+)
+"""The same fields with nothing in them: the declared shape stays."""
+
+
 class Health(Struct, frozen=True, kw_only=True):
     """How the service is.
 
@@ -82,23 +96,27 @@ async def check_health(services: "Services", request: "Request[None, Anything, N
     Always 200, within two seconds, without a token. Look at `status`.
     """
     health = await services.read_health()
-    figures = read_process_figures()
     return Health(
         status=health.status,
         duration=format_duration(health.duration_s),
         timestamp=format_instant(health.checked_at),
         checks={name: _show(result) for name, result in health.checks.items()},
-        system=SystemInfo(
-            go_version=figures.runtime,
-            mem_alloc_mb=figures.resident_mib,
-            mem_sys_mb=figures.resident_mib,
-            mem_total_mb=figures.peak_resident_mib,
-            num_cpu=figures.cores_count,
-            num_gc=figures.collections_count,
-            num_goroutine=figures.tasks_count,
-            uptime=format_duration(health.uptime_s),
-            version=services.version,
-        ),
+        system=_describe_system(health.uptime_s, services.version) if services.shows_system else _NOTHING_TOLD,
+    )
+
+
+def _describe_system(uptime_s: float, version: str) -> SystemInfo:
+    figures = read_process_figures()
+    return SystemInfo(
+        go_version=figures.runtime,
+        mem_alloc_mb=figures.resident_mib,
+        mem_sys_mb=figures.resident_mib,
+        mem_total_mb=figures.peak_resident_mib,
+        num_cpu=figures.cores_count,
+        num_gc=figures.collections_count,
+        num_goroutine=figures.tasks_count,
+        uptime=format_duration(uptime_s),
+        version=version,
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_
 
 from msgspec import Struct
 
+from pixconnect.api import browser
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 
@@ -67,10 +68,14 @@ class Document(Struct, frozen=True, kw_only=True):
     Attributes:
         content: The body; in parts, it is sent in chunks without a length.
         media_type: Its ``Content-Type``.
+        filename: Under which a browser saves it; empty if it may be shown.
+        policy: Its ``Content-Security-Policy``.
     """
 
     content: bytes | AsyncIterator[bytes]
     media_type: str
+    filename: str = ""
+    policy: bytes = browser.POLICY
 
 
 class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):

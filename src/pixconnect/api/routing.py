@@ -1,7 +1,8 @@
 """From a path and a method to an operation.
 
 The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
-of the id, and a trailing slash names nothing. Nothing is redirected or repaired.
+of the id, and a trailing slash names nothing. Only a parameter is decoded: a rule of a proxy for a path as it is sent holds
+for all that leads there. Nothing is redirected or repaired.
 """
 
 from collections.abc import Iterable, Mapping
@@ -75,11 +76,10 @@ class Router(Generic[Target]):
     def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], bytes]:
         node, parameter = self._root, b""
         for raw_segment in raw_path.split(b"/")[1:]:
-            segment = unquote_to_bytes(raw_segment) if b"%" in raw_segment else raw_segment
-            below = node.children.get(segment)
+            below = node.children.get(raw_segment)
             if below is None:
-                below, parameter = node.wildcard, segment
-            if below is None or not segment:
+                below, parameter = node.wildcard, unquote_to_bytes(raw_segment)
+            if below is None or not raw_segment:
                 raise errors.NotFound("there is no such path")
             node = below
         if not node.methods:

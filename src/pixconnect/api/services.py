@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pixconnect.api.authentication import Verifier
+from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
 from pixconnect.usecases.health import Health
 
@@ -36,10 +37,12 @@ class Services(Struct, frozen=True, kw_only=True):
         token_desk: Gives out tokens.
         keyring: The keys that are published.
         read_health: Collects the health of the service; answers within 2 s.
-        render_qr_png: Draws a QR code.
+        draw_qr_png: Draws a QR code, when it is this caller's turn.
         descriptions: Of the interface.
+        rates: How many requests the operator allows, if there is a limit.
         trusted_proxies: Whose ``X-Forwarded-For`` is believed.
         version: The program's.
+        shows_system: Whether the health check tells what runs here.
     """
 
     context: "Context"
@@ -47,7 +50,9 @@ class Services(Struct, frozen=True, kw_only=True):
     token_desk: "TokenDesk"
     keyring: "Keyring"
     read_health: Callable[[], Awaitable[Health]]
-    render_qr_png: Callable[[str], bytes]
+    draw_qr_png: Callable[[str], Awaitable[bytes]]
     descriptions: Descriptions
+    rates: RequestRates | None
     trusted_proxies: Sequence[Network]
     version: str
+    shows_system: bool = True

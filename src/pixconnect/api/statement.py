@@ -34,6 +34,9 @@ MEDIA_TYPES: Final = {
     "camt053": "application/xml",
 }
 
+FILENAMES: Final = {"csv": "statement.csv", "ofx": "statement.ofx", "camt053": "statement.xml"}
+"""What is for other programs is saved, and never shown in a browser."""
+
 
 class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which part of the account's history, and in which form.
@@ -127,7 +130,11 @@ async def retrieve_statement(services: "Services", request: "Request[None, State
     context = services.context
     found = await statement_usecases.open_statement(context, request.caller, query.initial_date, query.final_date)
     parts = statement_usecases.read_parts(context, found)
-    return Document(content=_write(_FORMATS[query.format], found, parts), media_type=MEDIA_TYPES[query.format])
+    return Document(
+        content=_write(_FORMATS[query.format], found, parts),
+        media_type=MEDIA_TYPES[query.format],
+        filename=FILENAMES.get(query.format, ""),
+    )
 
 
 async def _write(

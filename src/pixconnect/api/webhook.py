@@ -31,7 +31,8 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         url: A public https address.
-        secret: Known to you and the service only; it signs what is sent.
+        secret: Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24
+            to 64 bytes.
         event_types: What you want to be told.
     """
 
@@ -244,7 +245,10 @@ async def delete_endpoint(services: "Services", request: "Request[int, Nothing, 
 async def list_deliveries(
     services: "Services", request: "Request[int, DeliveryListQuery, Nothing]"
 ) -> Listing[WebhookDelivery]:
-    """List an endpoint's deliveries."""
+    """List an endpoint's deliveries.
+
+    With the newest 15 attempts of each; of all but the newest, the first 64 characters of the answer.
+    """
     query = request.query
     page = await webhook_usecases.list_deliveries(
         services.context, request.caller, request.parameter, query.status, query.span()
@@ -260,7 +264,7 @@ async def list_deliveries(
 async def get_delivery(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookDelivery:
     """Read a delivery.
 
-    With every attempt.
+    With every attempt; of more than 100, which only redelivery makes, the newest.
     """
     return _show_delivery(await webhook_usecases.read_delivery(services.context, request.caller, request.parameter))
 
@@ -307,7 +311,8 @@ async def list_events(services: "Services", request: "Request[None, ListQuery, N
 async def replay_events(services: "Services", request: "Request[int, Nothing, ReplayRequest]") -> Replayed:
     """Send past events again.
 
-    Every event of that time whose type the endpoint asks for. To an endpoint that is not active they wait.
+    Every event of that time whose type the endpoint asks for and that does not wait for it already. To an endpoint that is not
+    active they wait. While another replay to the endpoint is under way, or where too many would wait: LIMIT_EXCEEDED.
     """
     count = await webhook_usecases.replay_events(
         services.context,

@@ -6,7 +6,7 @@ from cyclopts import App
 
 from pixconnect.cli import operating
 from pixconnect.cli.operating import HolderId, Json
-from pixconnect.domain.access import SCOPES, Client
+from pixconnect.domain.access import Client
 from pixconnect.usecases import access as access_usecases
 
 Scope = Literal[
@@ -28,20 +28,21 @@ app = App(name="client", help="The OAuth clients of holders.")
 def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
     """Make a client; prints its client_id and its client_secret, which is shown this once only.
 
+    In live mode its scopes must be named.
+
     Args:
         holder_id: Whose account it works on.
         name: For you to tell it from others.
-        scope: What it may do, once for each scope; all scopes without.
+        scope: What it may do, once for each scope; all scopes without, in the sandbox.
         json: Print one JSON object.
     """
-    scopes = scope or SCOPES
-    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scopes))
+    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)
 
 
 @app.command
 def rotate(*, client_id: str, json: Json = False) -> None:
-    """Replace a client's secret; prints the new one, and the old one is refused from now on.
+    """Replace a client's secret; prints the new one. The old one, and tokens issued until now, are refused from now on.
 
     Args:
         client_id: The client.
@@ -53,7 +54,7 @@ def rotate(*, client_id: str, json: Json = False) -> None:
 
 @app.command
 def disable(*, client_id: str, json: Json = False) -> None:
-    """Shut out a client, tokens already issued included, within a second.
+    """Shut out a client, tokens already issued included, within a second; those never come back.
 
     Args:
         client_id: The client.
@@ -72,6 +73,18 @@ def enable(*, client_id: str, json: Json = False) -> None:
         json: Print one JSON object.
     """
     client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
+    operating.show(_shown(client), as_json=json)
+
+
+@app.command(name="revoke-tokens")
+def revoke_tokens(client_id: str, *, json: Json = False) -> None:
+    """Refuse every token that a client was issued until now, within a second; with its secret it may log in again.
+
+    Args:
+        client_id: The client.
+        json: Print one JSON object.
+    """
+    client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
     operating.show(_shown(client), as_json=json)
 
 
@@ -98,4 +111,5 @@ def _shown(client: Client, client_secret: str | None = None) -> operating.Shown:
         "created_at": client.created_at,
         "rotated_at": client.rotated_at,
         "disabled_at": client.disabled_at,
+        "tokens_from": client.tokens_from,
     }

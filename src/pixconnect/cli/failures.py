@@ -33,14 +33,16 @@ _SAY_IT_ALL = (
 )
 _BY_NAME = {
     "AlreadyRunningError": "{}",
-    "NewerSchemaError": "{}",
+    "InstallationError": "{}",
+    "SchemaError": "{}",
     "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
     "SecretKeyError": "{}",
     "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
     "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
     "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
-    "the tables and may make roles",
+    "the tables and may make roles, and for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
+    "pixconnect_operator",
     "CannotConnectNowError": "PostgreSQL is starting or stopping ({}): try again",
     "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections",
     "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",

@@ -1,8 +1,8 @@
 """``pixconnect holder``: open accounts, limit, block and shut out their owners."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from msgspec import UNSET, UnsetType
 
 from pixconnect.cli import operating
@@ -18,7 +18,7 @@ app = App(name="holder", help="Account holders.")
 
 
 @app.command
-def create(
+def create(  # noqa: PLR0913  each is an option on the command line
     *,
     name: str,
     tax_id: str,
@@ -26,9 +26,15 @@ def create(
     branch: str = "0001",
     city: str = "Sao Paulo",
     account_type: AccountType = "TRANSACTIONAL",
+    transfer_limit: Limit | None = None,
+    day_limit: Limit | None = None,
+    night_limit: Limit | None = None,
+    no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
     """Open an account with nothing in it; prints the holder_id that the other verbs ask for.
+
+    In live mode each of the three limits must be named, or `--no-limits`; in the sandbox one that is not named is none.
 
     Args:
         name: The owner's name.
@@ -37,8 +43,13 @@ def create(
         branch: 1 to 4 digits.
         city: The owner's city, printed in QR codes.
         account_type: The kind of account.
+        transfer_limit: One outgoing transfer at most, in cents.
+        day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
+        night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+        no_limits: There are no limits but those that are named.
         json: Print one JSON object.
     """
+    unnamed = None if no_limits else UNSET
     new = NewHolder(
         name=name,
         tax_id=tax_id,
@@ -46,6 +57,9 @@ def create(
         account_number=account_number,
         city=city,
         account_type=account_type,
+        transfer_limit_cents=unnamed if transfer_limit is None else _limit(transfer_limit),
+        day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
+        night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
     holder = operating.run(lambda context: holder_usecases.create_holder(context, new))
     operating.show(_shown(holder), as_json=json)

@@ -1,9 +1,12 @@
 """The command line: every verb, found where it is defined only when it is used, so that none waits for another's imports."""
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from pixconnect import __version__
-from pixconnect.cli import failures, terminal
+from pixconnect.cli import failures, settings, terminal
+from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
 # A verb, the function or the group of verbs that it is, and what it does.
 _VERBS = (
@@ -15,8 +18,12 @@ _VERBS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "The OAuth clients of holders."),
     ("key", "key:app", "The Pix keys of holders."),
-    ("transfer", "transfer:app", "Transfers on their way."),
+    ("transfer", "transfer:app", "Transfers and refunds on their way."),
+    ("report", "report:app", "Reports of the rail that wait for an operator."),
+    ("database", "database:app", "The database under the service."),
+    ("audit", "audit:app", "What operators did."),
     ("signing-key", "signing_key:app", "The keys that sign tokens, QR codes and webhooks."),
+    ("secrets", "secrets:app", "Secrets at rest, when the secret key is replaced."),
 )
 
 app = App(
@@ -28,10 +35,25 @@ for _name, _place, _help in _VERBS:
     app.command(f"pixconnect.cli.{_place}", name=_name, help=_help)
 
 
+@app.meta.default
+def launch(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)], operator: str | None = None
+) -> None:
+    """Run one verb.
+
+    Args:
+        words: The verb and what it is told.
+        operator: Who uses an operator's verb, as the audit names them; PIXCONNECT_OPERATOR, or else the system's user and host.
+    """
+    settings.operator.set(operator)
+    app(words)
+
+
 def main() -> int:
     """Run one verb; what the operator can mend is said in one line."""
+    hide_rows_in_tracebacks()
     try:
-        app()
+        app.meta()
     except KeyboardInterrupt:
         return 130
     except Exception as error:

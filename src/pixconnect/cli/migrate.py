@@ -1,6 +1,7 @@
 """``migrate`` brings the tables up to date."""
 
 import asyncio
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -8,10 +9,14 @@ import asyncpg
 from pixconnect.cli import failures, terminal
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import Settings
-from pixconnect.foundation import migrations, pool
+from pixconnect.foundation import migrations, pool, privileges, schema_history
+from pixconnect.store import installation as installation_store
+from pixconnect.store import partition as partition_store
+from pixconnect.usecases.installation import check_mode, refuse_other_mode
 
 POSTGRES_VERSION_MIN = 160_000  # as the server itself counts: 16.0
 
+_SCHEMA = "pixconnect"
 _GROUP_ROLES = {"pixconnect": "pixconnect_service", "sandbox": "pixconnect_sandbox"}
 _PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
 
@@ -29,6 +34,8 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
 
     Raises:
         CommandError: There is no database, or it is too old.
+        InstallationError: The tables are of the other mode.
+        SchemaError: The tables were made by another program.
     """
     url = settings.owner_database_url or settings.database_url
     if not url:
@@ -38,12 +45,26 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
     connection = await pool.connect(url, role=None, schema="public", name="pixconnect migrate")
     try:
         await refuse_old_server(connection)
+        await connection.execute(f"set search_path = {_SCHEMA}")
+        refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        login = await _login_of(connection, settings.database_url or url)
         applied: list[migrations.Migration] = []
         for schema, package in _PACKAGES.items():
             if schema == "sandbox" and settings.mode != "sandbox":
                 continue
-            applied += await migrations.migrate(connection, schema, migrations.read_migrations(package))
-            await _let_login_take_role(connection, settings.database_url or url, _GROUP_ROLES[schema])
+            applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
+            await privileges.let_take(connection, login, _GROUP_ROLES[schema])
+        await connection.execute(f"set search_path = {_SCHEMA}")
+        await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
+        for login_url in (url, settings.operators_url):
+            await privileges.let_take(connection, await _login_of(connection, login_url), "pixconnect_operator")
+        if settings.mode == "sandbox":
+            await privileges.allow_deposits(connection, _SCHEMA, login)
+        else:
+            await privileges.forbid_deposits(connection, _SCHEMA)
+        for line in await privileges.narrow(connection, _SCHEMA, login, _GROUP_ROLES[_SCHEMA]):
+            terminal.complain(line)
+        await check_mode(connection, settings.mode)
         return applied
     finally:
         await connection.close()
@@ -60,11 +81,6 @@ async def refuse_old_server(connection: asyncpg.Connection) -> None:
         raise failures.CommandError(f"the database is PostgreSQL {version}: pixconnect needs 16 or later")
 
 
-async def _let_login_take_role(connection: asyncpg.Connection, login_url: str, role: str) -> None:
-    """Let the role that the service logs in as take its group role, unless it may already."""
-    login = urlsplit(login_url).username or await connection.fetchval("select current_user")
-    if await connection.fetchval("select pg_has_role($1, $2, 'SET')", login, role):
-        return
-    await connection.execute(
-        await connection.fetchval("select format('grant %I to %I', $1::text, $2::text)", role, login)
-    )
+async def _login_of(connection: asyncpg.Connection, url: str) -> str:
+    """The role that an address logs in as."""
+    return urlsplit(url).username or await connection.fetchval("select current_user")

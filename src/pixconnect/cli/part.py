@@ -12,6 +12,7 @@ from socket import socket
 from msgspec import Struct
 
 from pixconnect.cli import failures
+from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 from pixconnect.foundation.supervised import Lifeline
 
 
@@ -23,6 +24,7 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 def main(words: Sequence[str]) -> None:
     """Be a part: ``<part> --parent-fd=<n> --ready-fd=<n> [--socket-fd=<n>...]``."""
+    hide_rows_in_tracebacks()
     order = _read(words)
     with failures.told_to_parent(order.lifeline):
         # Nothing that is imported becomes garbage: looking for some takes a quarter of the time, now and ever after.

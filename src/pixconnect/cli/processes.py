@@ -12,8 +12,9 @@ from socket import socket
 import uvloop
 
 from pixconnect import assembly
-from pixconnect.cli import failures
+from pixconnect.cli import failures, private_files
 from pixconnect.cli.settings import read_settings
+from pixconnect.config import refuse_unsafe_live
 from pixconnect.foundation import listening
 from pixconnect.foundation.supervised import Lifeline
 
@@ -23,11 +24,14 @@ _Life = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 def serve() -> None:
     """Serve the API on PIXCONNECT_HOST and PORT, in this one process."""
     settings = read_settings()
+    refuse_unsafe_live(settings)
+    private_files.complain_of_open(settings)
     serve_on(listening.open_listening(settings.host, settings.port, 1, port_setting="PORT"), Lifeline())
 
 
 def work() -> None:
     """Do what has a time: settle, expire, deliver webhooks, tidy up. Start as many as needed."""
+    private_files.complain_of_open(read_settings())
     work_under(Lifeline())
 
 
@@ -41,12 +45,14 @@ def sandbox() -> None:
 def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
     """Serve the API on sockets that listen already."""
     settings = read_settings()
+    refuse_unsafe_live(settings)
     _live(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 
 def work_under(lifeline: Lifeline) -> None:
     """Be a worker."""
     settings = read_settings()
+    refuse_unsafe_live(settings)
     _live(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
 
 

@@ -1,6 +1,7 @@
 """``run``: everything on one machine, from nothing to serving, until interrupted."""
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Coroutine
@@ -11,11 +12,11 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect import __version__
-from pixconnect.cli import sandbox_file, terminal
+from pixconnect.cli import private_files, sandbox_file, terminal
 from pixconnect.cli.sandbox_file import Prepared, SandboxFile
-from pixconnect.cli.settings import RUNNING_FILE, Running
+from pixconnect.cli.settings import RUNNING_FILE, Running, lend_secrets
 from pixconnect.cli.stack import Stack
-from pixconnect.config import Settings, read_settings
+from pixconnect.config import Settings, read_settings, refuse_unsafe_live
 from pixconnect.foundation import process_death
 from pixconnect.foundation.home import Home
 from pixconnect.foundation.supervisor import Supervisor
@@ -30,6 +31,9 @@ def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> N
     if end_with_parent:  # started by make, of which nothing may remain
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
+    refuse_unsafe_live(settings)
+    private_files.complain_of_open(settings)
+    _complain_of_root(settings)
     started_at = time.monotonic()
     home = Home(settings.home_path, __version__)
     try:
@@ -38,6 +42,14 @@ def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> N
             asyncio.run(_run(settings, home, started_at))
     finally:
         home.close()
+
+
+def _complain_of_root(settings: Settings) -> None:
+    if settings.mode == "live" and not settings.database_url and os.geteuid() == 0:
+        terminal.complain(
+            "as root the embedded PostgreSQL runs as nobody, and any other process of that user can read live money: "
+            "start it as a user of its own, or set DATABASE_URL"
+        )
 
 
 async def _run(settings: Settings, home: Home, started_at: float) -> None:
@@ -52,7 +64,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
     stack = Stack(settings, home, tell)
     try:
         prepared = await _unless_stopped(stack.start(), stop)
-        _write_files(stack.settings, home, prepared.sandbox_file)
+        _write_files(settings, stack.settings, home, prepared.sandbox_file)
         _announce(stack.settings, prepared.sandbox_file, time.monotonic() - started_at)
         supervisor = Supervisor(tell)
         stack.watch(supervisor)
@@ -79,16 +91,16 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
             await starting
 
 
-def _write_files(settings: Settings, home: Home, file: SandboxFile | None) -> None:
-    """Write what operators' verbs and callers' scripts need to find us."""
+def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
+    """Write what operators' verbs and callers' scripts need to find us: ``given`` is ours, ``settings`` what came of it."""
     running = Running(
         mode=settings.mode,
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,
-        database_url=settings.database_url,
-        owner_database_url=settings.owner_database_url,
-        secret_key=settings.secret_key,
+        database_url="" if given.database_url else settings.database_url,
+        owner_database_url="" if given.database_url else settings.owner_database_url,
         rail_url=settings.rail_url,
+        secret_files=lend_secrets(given),
     )
     home.write(RUNNING_FILE, msgspec.json.encode(running))
     if file is not None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-NAME = "sandbox.json"
+from pixconnect.config import DEMONSTRATION_FILE
+
+NAME = DEMONSTRATION_FILE
 
 
 class SandboxFile(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from cyclopts import App
 
 from pixconnect.cli import operating
 from pixconnect.cli.operating import Json
+from pixconnect.domain.signing import SigningKey
 from pixconnect.usecases import signing_key as signing_key_usecases
 
 app = App(name="signing-key", help="The keys that sign tokens, QR codes and webhooks.")
@@ -16,8 +17,50 @@ def rotate(*, json: Json = False) -> None:
     Args:
         json: Print one JSON object.
     """
-    key = operating.run(signing_key_usecases.rotate)
-    operating.show(
-        {"kid": key.kid, "created_at": key.created_at, "signs_from": key.signs_from, "expires_at": key.expires_at},
-        as_json=json,
-    )
+    operating.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
+
+
+@app.command
+def revoke(kid: str, *, json: Json = False) -> None:
+    """Let a key be worth nothing, everywhere within a second; prints the key that signs now.
+
+    Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.
+
+    Args:
+        kid: The key's name, as in `signing-key list` and in the header of what it signed.
+        json: Print one JSON object.
+    """
+    current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
+    operating.show({"revoked": kid, **_shown(current)}, as_json=json)
+
+
+@app.command(name="renew-authority")
+def renew_authority(*, json: Json = False) -> None:
+    """Make a new certificate authority, and a new signing key that it certifies: published at once, it signs a minute later.
+
+    Args:
+        json: Print one JSON object.
+    """
+    operating.show(_shown(operating.run(signing_key_usecases.renew_authority)), as_json=json)
+
+
+@app.command(name="list")
+def list_keys(*, json: Json = False) -> None:
+    """Print the signing keys, the latest first, revoked ones too.
+
+    Args:
+        json: Print one JSON object.
+    """
+    keys = operating.run(signing_key_usecases.list_keys)
+    operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
+
+
+def _shown(key: SigningKey) -> operating.Shown:
+    return {
+        "kid": key.kid,
+        "host": key.host,
+        "created_at": key.created_at,
+        "signs_from": key.signs_from,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+    }

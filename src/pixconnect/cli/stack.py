@@ -17,6 +17,7 @@ from socket import socket
 import msgspec
 from msgspec import structs
 
+from pixconnect import config
 from pixconnect.cli.sandbox_file import Prepared
 from pixconnect.config import Settings
 from pixconnect.foundation import listening, postgres_tuning
@@ -67,9 +68,8 @@ class Stack:
         self._sandbox_reservation = _reserve_sandbox(settings)
         self.postgres = _embedded(settings, home, api_count, tell)
         self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
-        own = _environment(structs.replace(self.settings, owner_database_url=""))
-        owners = _environment(self.settings)
-        self._preparation = ChildProcess("preparation", _command("prepare"), owners)
+        own = _environment(structs.replace(self.settings, owner_database_url="", operator_database_url=""))
+        self._preparation = ChildProcess("preparation", _command("prepare"), _environment(self.settings))
         self._sandbox = [ChildProcess("sandbox", _command("sandbox"), own)] if self._sandbox_reservation else []
         self._api = [
             ChildProcess(
@@ -80,7 +80,7 @@ class Stack:
             )
             for number, listening_socket in enumerate(self._sockets, start=1)
         ]
-        self._worker = ChildProcess("worker", _command("work"), owners)
+        self._worker = ChildProcess("worker", _command("work"), own)
 
     async def start(self) -> Prepared:
         """Start everything.
@@ -194,6 +194,10 @@ def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
 
 def _environment(settings: Settings) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
-    return inherited | {
-        f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in Settings.__struct_fields__
-    }
+    files = {name: path for name, path in config.secret_files().items() if getattr(settings, name)}
+    plain = [name for name in Settings.__struct_fields__ if name not in files]
+    return (
+        inherited
+        | {f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in plain}
+        | {f"PIXCONNECT_{name.upper()}_FILE": str(path) for name, path in files.items()}
+    )

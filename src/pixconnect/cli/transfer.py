@@ -8,10 +8,11 @@ from cyclopts import App, Parameter
 from pixconnect.cli import operating
 from pixconnect.cli.operating import Json
 from pixconnect.domain.order import OpenOrder
+from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases import unresolved as unresolved_usecases
 
-app = App(name="transfer", help="Transfers on their way.")
+app = App(name="transfer", help="Transfers and refunds on their way.")
 
 
 @app.command
@@ -20,9 +21,10 @@ def unresolved(
     silent_for_s: Annotated[int, Parameter(show_default=True)] = 60,
     holder_id: int | None = None,
     end_to_end_id: str | None = None,
+    return_identification: str | None = None,
     json: Json = False,
 ) -> None:
-    """Print outgoing transfers that the rail was given and has not answered for, the longest silent first.
+    """Print outgoing transfers and refunds that the rail was given and has not answered for, the longest silent first.
 
     The service goes on asking about each of them, for as long as it takes. There is no verb to settle or fail one by hand: that
     is how money is paid twice.
@@ -30,25 +32,45 @@ def unresolved(
     Args:
         silent_for_s: Handed over at least so many seconds ago.
         holder_id: Of this holder only.
-        end_to_end_id: This one only.
+        end_to_end_id: This transfer only.
+        return_identification: This refund only.
         json: Print one JSON object.
     """
     found = operating.run(
         lambda context: unresolved_usecases.list_unresolved(
-            context, timedelta(seconds=silent_for_s), holder_id, end_to_end_id
+            context, timedelta(seconds=silent_for_s), holder_id, end_to_end_id or return_identification
         )
     )
-    operating.show_list("transfers", [_shown(order, transfer) for order, transfer in found], as_json=json)
+    operating.show_lists(
+        {
+            "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
+            "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
+        },
+        as_json=json,
+    )
 
 
-def _shown(order: OpenOrder, transfer: Transfer) -> operating.Shown:
+def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> operating.Shown:
+    """A transfer on its way; of one whose row is missing, what its order says."""
     return {
-        "id": transfer.id,
-        "holder_id": transfer.holder_id,
-        "end_to_end_id": transfer.end_to_end_id,
-        "external_id": transfer.external_id,
-        "amount": transfer.amount_cents,
-        "handed_at": order.handed_at,
-        "asked_count": order.asked_count,
-        "next_asked_at": order.due_at,
-    }
+        "id": order.resource_id,
+        "holder_id": order.holder_id,
+        "end_to_end_id": order.name,
+        "external_id": transfer and transfer.external_id,
+        "amount": transfer and transfer.amount_cents,
+    } | _shown_order(order)
+
+
+def _shown_refund(order: OpenOrder, refund: Refund) -> operating.Shown:
+    return {
+        "id": refund.id,
+        "holder_id": refund.holder_id,
+        "return_identification": refund.return_id,
+        "original_end_to_end_id": refund.original_end_to_end_id,
+        "external_id": refund.external_id,
+        "amount": refund.amount_cents,
+    } | _shown_order(order)
+
+
+def _shown_order(order: OpenOrder) -> operating.Shown:
+    return {"handed_at": order.handed_at, "asked_count": order.asked_count, "next_asked_at": order.due_at}

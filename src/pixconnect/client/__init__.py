@@ -1,14 +1,23 @@
 """For programs that use the service: it stands alone, needs the standard library only, and can be copied as it is."""
 
 from pixconnect.client.api import Client, NoAnswer, Refused
-from pixconnect.client.webhook import InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
+from pixconnect.client.webhook import (
+    InvalidWebhook,
+    UnknownSigningKey,
+    Webhook,
+    verify_webhook,
+    verify_webhook_body,
+    verify_webhook_jws,
+)
 
 __all__ = [
     "Client",
     "InvalidWebhook",
     "NoAnswer",
     "Refused",
+    "UnknownSigningKey",
     "Webhook",
     "verify_webhook",
     "verify_webhook_body",
+    "verify_webhook_jws",
 ]

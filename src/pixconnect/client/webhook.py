@@ -1,8 +1,10 @@
 """Whether a webhook came from the service: for receivers, over the raw body, before anything in it is believed.
 
-Two signatures can be checked. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's
-name and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone. Neither
-takes the place of the other by itself: who could choose would take the weaker one.
+Three signatures can be checked. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's
+name and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone.
+``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` with the service's published keys; one key signs for all of its
+holders, so it must be told whose webhooks these are. None takes the place of another by itself: who could choose would take the
+weakest.
 
 While a secret is being changed both may be given; one that fits is enough.
 """
@@ -15,6 +17,9 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
+
+from pixconnect.client import es256
 
 TOLERANCE_S = 300
 """How far the time of an attempt may be from ours."""
@@ -25,6 +30,10 @@ _VERSION = "v1"
 
 class InvalidWebhook(Exception):  # noqa: N818  it names what came, as the service's refusals do
     """What came is not from the service, or not from now; the message says why and holds nothing secret."""
+
+
+class UnknownSigningKey(InvalidWebhook):
+    """None of the given keys is the one that signed: read ``/.well-known/jwks.json`` again, and try once more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +117,85 @@ def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | S
     return _read_event(body)
 
 
+def verify_webhook_jws(
+    body: bytes,
+    headers: Mapping[str, str],
+    keys: Mapping[str, object],
+    holder_id: int | str,
+    *,
+    tolerance_s: float = TOLERANCE_S,
+    now: Callable[[], float] = time.time,
+) -> Webhook:
+    """Check ``X-Webhook-Signature-JWS``: who signed, for whom, when and which event; and read the event.
+
+    Args:
+        body: The request's, as it came: not decoded, not written again.
+        headers: The request's; their names in any case.
+        keys: The JWK set of ``/.well-known/jwks.json``, read over https and kept for as long as it has the key.
+        holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is refused.
+        tolerance_s: How far ``iat`` may be from now, before or after.
+        now: Seconds since 1970.
+
+    Raises:
+        UnknownSigningKey: The keys have none of that name.
+        InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, of another
+            event, or from another time.
+        TypeError: The body is text: what was signed are the octets that came.
+        ValueError: There is no holder's id.
+
+    Source:
+        RFC 7515, appendix F; RFC 7518, section 3.4; RFC 7519, sections 4.1 and 5.3.
+    """
+    _check_body(body)
+    audience = str(holder_id)
+    if not audience:
+        raise ValueError("holder_id: missing or empty; what is signed for somebody else would fit")
+    given = {name.lower(): value for name, value in headers.items()}
+    head, header, signature = _read_jws(_read_header(given, "x-webhook-signature-jws"))
+    x, y = _find_key(keys, header.get("kid"))
+    signed = head.encode() + b"." + base64.urlsafe_b64encode(body).rstrip(b"=")
+    if not es256.is_signed(signed, signature, x, y):
+        raise InvalidWebhook("X-Webhook-Signature-JWS: does not fit the body and the key")
+    if header.get("aud") != audience:
+        raise InvalidWebhook("X-Webhook-Signature-JWS: aud: is for another holder")
+    if header.get("jti") != _read_header(given, "webhook-id"):
+        raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of another event than webhook-id")
+    _check_age("X-Webhook-Signature-JWS: iat", header.get("iat"), now(), tolerance_s)
+    event = _read_event(body)
+    if header.get("jti") != f"evt_{event.id}":
+        raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of another event than the body")
+    return event
+
+
+def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
+    """The protected header as it came and as it reads, and the signature of a detached JWS."""
+    head, _, rest = text.partition(".")
+    try:
+        header = json.loads(_decode(head))
+        signature = _decode(rest.removeprefix("."))
+    except (ValueError, RecursionError):
+        header, signature = None, b""
+    if not rest.startswith(".") or not isinstance(header, dict):
+        raise InvalidWebhook("X-Webhook-Signature-JWS: must be a detached JWS")
+    fields = cast(Mapping[str, object], header)
+    if fields.get("alg") != "ES256" or "crit" in fields:
+        raise InvalidWebhook("X-Webhook-Signature-JWS: must be signed with ES256, and have nothing critical")
+    return head, fields, signature
+
+
+def _find_key(keys: Mapping[str, object], kid: object) -> tuple[int, int]:
+    """The coordinates of the key of this name."""
+    for key in cast(Sequence[Mapping[str, Any]], keys.get("keys", ())):
+        if key.get("kid") == kid and key.get("kty") == "EC" and key.get("crv") == "P-256":
+            return int.from_bytes(_decode(key["x"]), "big"), int.from_bytes(_decode(key["y"]), "big")
+    raise UnknownSigningKey("X-Webhook-Signature-JWS: kid: is none of the keys that are known")
+
+
+def _decode(text: str) -> bytes:
+    """Base64url without padding."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
 def _check_body(body: object) -> None:
     if not isinstance(body, bytes | bytearray):
         raise TypeError("body: give the octets that came, before they are decoded or parsed")
@@ -138,13 +226,18 @@ def _read_header(given: Mapping[str, str], name: str) -> str:
 
 
 def _check_time(timestamp: str, now_s: float, tolerance_s: float) -> None:
-    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12):
-        raise InvalidWebhook("webhook-timestamp: must be whole seconds since 1970")
-    age_s = now_s - int(timestamp)
+    is_whole = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12
+    _check_age("webhook-timestamp", int(timestamp) if is_whole else None, now_s, tolerance_s)
+
+
+def _check_age(name: str, sent_s: object, now_s: float, tolerance_s: float) -> None:
+    if not isinstance(sent_s, int):
+        raise InvalidWebhook(f"{name}: must be whole seconds since 1970")
+    age_s = now_s - sent_s
     if age_s > tolerance_s:
-        raise InvalidWebhook(f"webhook-timestamp: is older than {tolerance_s:g} s")
+        raise InvalidWebhook(f"{name}: is older than {tolerance_s:g} s")
     if -age_s > tolerance_s:
-        raise InvalidWebhook(f"webhook-timestamp: is more than {tolerance_s:g} s ahead of this machine's clock")
+        raise InvalidWebhook(f"{name}: is more than {tolerance_s:g} s ahead of this machine's clock")
 
 
 def _any_fits(signatures: Sequence[bytes], expected: Sequence[bytes]) -> bool:

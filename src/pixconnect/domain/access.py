@@ -5,7 +5,7 @@ lifetimes and the limits on failed token requests keep real time, whatever the s
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from msgspec import Struct
@@ -59,6 +59,7 @@ class Client(Struct, frozen=True, kw_only=True):
         created_at: Real time.
         rotated_at: When its secret was last replaced.
         disabled_at: Since when it is shut out.
+        tokens_from: Tokens issued before it are refused; a whole second, as tokens are dated.
     """
 
     client_id: str
@@ -68,6 +69,7 @@ class Client(Struct, frozen=True, kw_only=True):
     created_at: datetime
     rotated_at: datetime | None = None
     disabled_at: datetime | None = None
+    tokens_from: datetime | None = None
 
 
 class IssuedClient(Struct, frozen=True, kw_only=True):
@@ -92,6 +94,22 @@ class AccessToken(Struct, frozen=True, kw_only=True):
 
     access_token: str
     expires_in_s: int
+
+
+def end_tokens_at(now: datetime) -> datetime:
+    """The ``tokens_from`` that refuses every token issued until now.
+
+    Tokens are dated in whole seconds, so it is the next one: of two tokens of this second nobody could tell which is older.
+    """
+    return now.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
+    """The ``iat`` of a token that is issued now: not before those of its client that were ended.
+
+    So a client can log in at once after its tokens were ended; the date of its new token is then up to a second ahead.
+    """
+    return now if tokens_from is None else max(now, tokens_from)
 
 
 def authorize(caller: Caller, scope: str) -> None:

@@ -7,7 +7,7 @@
 Names are judged when they are written down, addresses each time before a connection is made, and all of a name's addresses
 together: one forbidden answer refuses the name. Only public unicast is allowed, by the ranges below; Python's own
 ``is_global`` lets some forbidden ones through. Addresses inside addresses (mapped, NAT64) are judged as what they carry.
-In the sandbox loopback may be reached too, but only by those who write it: a name that leads there is forbidden.
+Where the sandbox allows it, loopback may be reached too, but only by those who write it: a name that leads there is forbidden.
 """
 
 import re
@@ -21,6 +21,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 URL_LENGTH_MAX = 2048
 
@@ -31,6 +32,7 @@ _DENIED_IPV4: Final = tuple(
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
+        "168.63.129.16/32",  # a cloud's host agent, at a public address
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",
@@ -48,7 +50,9 @@ _DENIED_IPV4: Final = tuple(
     )
 )
 _GLOBAL_IPV6: Final = IPv6Network("2000::/3")
-_DENIED_IPV6: Final = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+_DENIED_IPV6: Final = tuple(
+    IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
+)
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 _URL: Final = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(?P<fragment>#.*)?", re.IGNORECASE)
@@ -80,7 +84,7 @@ class Target(Struct, frozen=True, kw_only=True):
         port: TCP.
         path: What is asked for, query included; ASCII.
         address: The host, if it is an address.
-        is_loopback_allowed: In the sandbox, for those who wrote a loopback address or ``localhost``.
+        is_loopback_allowed: For those who wrote a loopback address or ``localhost``, where that is allowed.
     """
 
     scheme: Literal["http", "https"]
@@ -97,14 +101,18 @@ class Target(Struct, frozen=True, kw_only=True):
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
 
-def parse_target(url: str, *, is_sandbox: bool) -> Target:
+def parse_target(url: str, *, allows_loopback: bool) -> Target:
     """Judge a URL by its form and take it apart.
+
+    Args:
+        url: As it was written.
+        allows_loopback: Whether it may be one on this very machine: only in the sandbox, and not in every one.
 
     Raises:
         TargetRefused: Against one of the rules; the first that is broken.
 
     Example:
-        >>> parse_target("https://shop.example:8443/hooks?a=1", is_sandbox=False).authority
+        >>> parse_target("https://shop.example:8443/hooks?a=1", allows_loopback=False).authority
         'shop.example:8443'
     """
     if len(url) > URL_LENGTH_MAX:
@@ -122,7 +130,7 @@ def parse_target(url: str, *, is_sandbox: bool) -> Target:
     if authority is None:
         raise TargetRefused("has no host and port that can be read")
     host, address = _parse_host(authority["host"])
-    is_local = is_sandbox and (_is_loopback(address) if address is not None else host == "localhost")
+    is_local = allows_loopback and (_is_loopback(address) if address is not None else host == "localhost")
     scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
     if scheme == "http" and not is_local:
         raise TargetRefused("must be an https URL")
@@ -142,12 +150,13 @@ def parse_target(url: str, *, is_sandbox: bool) -> Target:
     )
 
 
-def check_addresses(target: Target, addresses: Sequence[str]) -> list[Address]:
+def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[Address]:
     """Judge all that a target's name leads to.
 
     Args:
         target: Judged by its form already.
         addresses: Every answer of the look-up, or the address itself where it was written as one.
+        forbidden: Networks that the operator has named, besides those of this module.
 
     Returns:
         The same, to connect to.
@@ -161,6 +170,8 @@ def check_addresses(target: Target, addresses: Sequence[str]) -> list[Address]:
     for address, address_is_public, is_loopback in judged:
         if not (is_loopback if target.is_loopback_allowed else address_is_public):
             raise TargetRefused(f"leads to {address}, which is not a public address")
+        if forbidden and _is_within(address, forbidden):
+            raise TargetRefused(f"leads to {address}, which this service may not reach")
     return [address for address, *_ in judged]
 
 
@@ -184,6 +195,11 @@ def is_public(address: Address) -> bool:
     return (
         address.scope_id is None and address in _GLOBAL_IPV6 and not any(address in network for network in _DENIED_IPV6)
     )
+
+
+def _is_within(address: Address, networks: Sequence[Network]) -> bool:
+    """Whether an address, or the one that it carries, is in one of these networks."""
+    return any(one in network for network in networks for one in (address, _carried(address)))
 
 
 def _is_loopback(address: Address) -> bool:

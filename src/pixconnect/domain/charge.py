@@ -9,23 +9,27 @@ A charge is paid at most once, in full, before it expires; the moment that count
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
 
+PAYER_NAME_LENGTH_MAX: Final = 200
+"""As in the official Pix API 2.9.0 (``devedor.nome``)."""
+
 ChargeStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
 
 
-class Payer(Struct, frozen=True, kw_only=True):
+class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who is asked to pay, as the client sent it.
 
     Attributes:
-        name: Free text.
+        name: Free text, of at most ``PAYER_NAME_LENGTH_MAX`` characters.
         tax_id: CPF or CNPJ, unmasked.
     """
 
@@ -33,7 +37,7 @@ class Payer(Struct, frozen=True, kw_only=True):
     tax_id: str
 
 
-class ChargeRequest(Struct, frozen=True, kw_only=True):
+class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="charge"):
     """What a client asks for, as it was sent.
 
     Attributes:
@@ -105,19 +109,19 @@ def refuse_payment(charge: Charge, amount_cents: int, reported_at: datetime) -> 
 
 def pay_charge(charge: Charge, now: datetime) -> Charge:
     """The charge, paid."""
-    assert charge.status == "PENDING", charge.status
+    errors.ensure(charge.status == "PENDING", charge.status)
     return msgspec.structs.replace(charge, status="APPROVED", modified_at=now)
 
 
 def expire_charge(charge: Charge, now: datetime) -> Charge:
     """The charge, no longer to be paid."""
-    assert charge.status == "PENDING", charge.status
+    errors.ensure(charge.status == "PENDING", charge.status)
     return msgspec.structs.replace(charge, status="EXPIRED", modified_at=now)
 
 
 def return_charge(charge: Charge, now: datetime) -> Charge:
     """The charge, all of whose amount was refunded."""
-    assert charge.status == "APPROVED", charge.status
+    errors.ensure(charge.status == "APPROVED", charge.status)
     return msgspec.structs.replace(charge, status="RETURNED", modified_at=now)
 
 

@@ -1,6 +1,8 @@
 """Time as an argument.
 
-The sandbox can move the service's time. What is dated and what has a deadline follows ``now``; leases, timeouts, tokens,
+Money, deadlines and what is dated keep the database's clock: each write group reads it when it holds its locks, with how far
+the sandbox has moved it. A process's own clock is only compared with it; see ``Reading``. The sandbox can move the service's
+time. What is dated and what has a deadline follows ``now``; leases, timeouts, tokens,
 signing keys, certificates, login limits and logs keep ``real_now`` or ``monotonic_s``.
 """
 
@@ -8,8 +10,34 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
+
+SKEW_MAX = timedelta(seconds=2)
+"""A process whose own clock is further from the database's than this writes nothing."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """The database's clock, as a process read it."""
+
+    database_now: datetime
+    """Its real time, at some moment between the next two."""
+    asked_at: datetime
+    """By the process's own clock."""
+    answered_at: datetime
+    """By the process's own clock."""
+    offset: timedelta
+    """How far the sandbox had moved the service's time."""
+    revision: int
+    """How often it had been moved."""
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the process is ahead of the database at least; below zero: behind. A slow answer alone is no skew."""
+        if self.database_now < self.asked_at:
+            return self.asked_at - self.database_now
+        return min(self.answered_at - self.database_now, timedelta(0))
 
 
 class Clock(Protocol):
@@ -20,12 +48,26 @@ class Clock(Protocol):
         """How far the sandbox moved the service's time; zero in live mode."""
         ...
 
-    def set_offset(self, offset: timedelta) -> None:
-        """Take over the offset that the database holds; called by whatever has just read it there."""
+    @property
+    def revision(self) -> int:
+        """How often the service's time had been moved when ``offset`` was true."""
+        ...
+
+    @property
+    def skew(self) -> timedelta:
+        """How far this process was ahead of the database at the last reading, at least; below zero: behind."""
+        ...
+
+    def set_offset(self, offset: timedelta, revision: int = 0) -> None:
+        """Take over the offset that the database holds, unless a later one is known."""
+        ...
+
+    def take(self, reading: Reading) -> datetime:
+        """Take over a reading of the database's clock; answers the service's time at that moment."""
         ...
 
     def now(self) -> datetime:
-        """The service's time: aware, UTC, whole microseconds."""
+        """The service's time by the machine's clock: for what is not written. Aware, UTC, whole microseconds."""
         ...
 
     def real_now(self) -> datetime:

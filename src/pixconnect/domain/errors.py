@@ -41,6 +41,22 @@ the three together. Nothing here knows about HTTP.
 
 from typing import ClassVar
 
+from pixconnect.domain.rate import RatePolicy
+
+
+class InvariantBroken(AssertionError):
+    """What must always hold does not: a defect of ours, and nothing may be written. Raised, never asserted: ``-O`` keeps it."""
+
+
+def ensure(holds: object, what: object) -> None:
+    """Go no further unless this holds.
+
+    Raises:
+        InvariantBroken: It does not.
+    """
+    if not holds:
+        raise InvariantBroken(what)
+
 
 class PixConnectError(Exception):
     """Any answer that is not a success.
@@ -106,18 +122,20 @@ class PayloadTooLarge(Refusal):
 
 
 class RateLimited(Refusal):
-    """Too many failed token requests.
+    """Too many of what costs others: failed token requests, look-ups, or more requests than the operator allows.
 
     Args:
         message: As in every error.
-        retry_after_s: Whole seconds until the oldest failure no longer counts.
+        retry_after_s: Whole seconds after which one more is allowed.
+        policy: The rate that was reached.
     """
 
     code = "RATE_LIMITED"
 
-    def __init__(self, message: str, retry_after_s: int) -> None:
+    def __init__(self, message: str, retry_after_s: int, policy: RatePolicy | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.policy = policy
 
 
 class RuleBroken(Refusal):

@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain.limit import Limits
 
 Account = Literal["available", "reserved", "settlement", "funding"]
@@ -128,12 +129,12 @@ def post(
     Returns:
         The balance after it, and the entry.
     """
-    assert amount_cents > 0, amount_cents
-    assert debit_account != credit_account, debit_account
+    errors.ensure(amount_cents > 0, amount_cents)
+    errors.ensure(debit_account != credit_account, debit_account)
     change = {debit_account: -amount_cents, credit_account: amount_cents}
     available_cents = balance.available_cents + change.get("available", 0)
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
-    assert min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before"
+    errors.ensure(min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before")
     is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
     number = balance.last_number + 1 if is_numbered else None
     created_at = max(now, balance.last_entry_at + _TICK) if is_numbered else now

@@ -18,6 +18,9 @@ from pixconnect.domain.holder import KeyType
 KEY_LENGTH_MAX: Final = 77
 """Of any key, in characters."""
 
+SENT_LENGTH_MAX: Final = 120
+"""Of a key as people write it, with its marks and blanks: what is longer is none, and is not even looked at."""
+
 _CACHED_MAX: Final = 4096
 
 # A mask counts only where a mask stands; each of its marks may be missing, as people write them.
@@ -44,7 +47,6 @@ class PixKey(Struct, frozen=True, kw_only=True):
     key_type: KeyType
 
 
-@lru_cache(_CACHED_MAX)
 def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
     """Normalise a key and judge its form.
 
@@ -68,6 +70,15 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
         >>> parse_pix_key("+55 (61) 98888-7777", "PHONE").key
         '+5561988887777'
     """
+    if len(text) > SENT_LENGTH_MAX:
+        raise errors.InvalidPixKey(
+            f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks"
+        )
+    return _parse(text, key_type)
+
+
+@lru_cache(_CACHED_MAX)
+def _parse(text: str, key_type: KeyType | None) -> PixKey:
     found = key_type or _type_of(text)
     key = _NORMALISE[found](text) if text.isascii() else None
     if key is None or len(key) > KEY_LENGTH_MAX:

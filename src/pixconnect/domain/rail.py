@@ -2,7 +2,7 @@
 
 An adapter speaks for one institution's way to the scheme: the sandbox over HTTP, later ISO 20022 or an institution's API.
 The one rule above all: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
-answer to a query is final; a duplicate, a late answer or silence is a reason to ask.
+answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to ask.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Order(Struct, frozen=True, kw_only=True):
         credit_party: Whoever is paid.
         initiation_type: How the payer named the payee.
         txid: Of the QR code, if it had one.
-        ordered_at: When the transfer was accepted; the network refuses what is too old.
+        ordered_at: When the transfer was accepted. How old it may be the network judges by the time in its id.
     """
 
     end_to_end_id: str
@@ -114,8 +114,16 @@ class Unknown(Struct, frozen=True, tag="unknown"):
     """To a query: the rail has never seen this id. To a submission: no answer came. Never final by itself."""
 
 
+class NeverTaken(Struct, frozen=True, tag="never_taken"):
+    """To a query: the rail has never seen this id, and can never take it any more. Final: the money goes back.
+
+    Only to a question that was asked after the id's window had closed (``identifiers.is_outside_window``), and only where
+    whatever may still be on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    """
+
+
 SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
-QueryAnswer = Taken | Settled | Rejected | Unknown
+QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
 
 class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
@@ -239,6 +247,8 @@ class Rail(Protocol):
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         """Ask what became of orders and refund orders, by ``end_to_end_id`` or ``return_id``.
 
+        A final answer is for good: whoever asks again gets the same.
+
         Raises:
             RailUnavailable: No answer came.
         """
@@ -248,6 +258,16 @@ class Rail(Protocol):
         """What has happened and was not acknowledged yet, oldest first; waits up to ``wait_s`` for the first.
 
         The same report may come again until it is acknowledged, and even after.
+
+        Raises:
+            RailUnavailable: No answer came.
+        """
+        ...
+
+    async def waiting_since(self) -> datetime | None:
+        """When the oldest payment was reported that is not acknowledged yet, whoever has it in hand; ``None`` if none waits.
+
+        A charge does not expire before what was reported in its time is recorded.
 
         Raises:
             RailUnavailable: No answer came.

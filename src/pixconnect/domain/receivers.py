@@ -18,6 +18,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
         retry_after: The header of that name, unread.
         response: The answer's first KiB.
         error: Why there is no answer, or none that is whole; ``None`` where there is one, whatever its status.
+        detail: Why, for the operator alone: what the receiver's owner must not learn from us, such as which ports are open.
         duration_us: From looking the name up to the last byte, in microseconds.
     """
 
@@ -25,6 +26,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     retry_after: str | None
     response: bytes
     error: str | None
+    detail: str | None = None
     duration_us: int
 
 

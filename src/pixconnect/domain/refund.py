@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
@@ -39,7 +40,7 @@ _EVENT_NAMES: dict[tuple[Flow, RefundStatus], EventName] = {
 }
 
 
-class RefundRequest(Struct, frozen=True, kw_only=True):
+class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refund"):
     """What a client asks for, as it was sent: nothing is judged yet."""
 
     end_to_end_id: str
@@ -99,6 +100,9 @@ class Refund(Struct, frozen=True, kw_only=True):
     modified_at: datetime
 
 
+DESCRIPTION_LENGTH_MAX = 140
+
+
 def read_reason(text: str) -> RefundReason:
     """The reason of a return that somebody else made; one that the scheme does not have becomes the plain one.
 
@@ -109,13 +113,13 @@ def read_reason(text: str) -> RefundReason:
 
 def settle_refund(refund: Refund, now: datetime) -> Refund:
     """The refund, with its money moved."""
-    assert refund.status == "PROCESSING", refund.status
+    errors.ensure(refund.status == "PROCESSING", refund.status)
     return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now)
 
 
 def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:
     """The refund, rejected or never handed over; no money has moved."""
-    assert refund.status == "PROCESSING", refund.status
+    errors.ensure(refund.status == "PROCESSING", refund.status)
     return msgspec.structs.replace(refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 

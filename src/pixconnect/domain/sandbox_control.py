@@ -28,7 +28,11 @@ RULES_MAX = 100
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
-    """The sandbox gave no answer, or a rule says that it cannot be reached."""
+    """The sandbox cannot be reached, or a rule says so: nothing was done, but for what ``SandboxSilent`` says."""
+
+
+class SandboxSilent(SandboxUnavailable):
+    """It was asked and gave no answer: what was asked for may have been done, or is done later."""
 
 
 class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was asked
@@ -168,7 +172,7 @@ class Due(Struct, frozen=True, kw_only=True):
 class SandboxControl(Protocol):
     """The simulated network, as its owner sees it.
 
-    Every call raises ``SandboxUnavailable`` when the sandbox cannot be reached.
+    Every call raises ``SandboxUnavailable`` when the sandbox cannot be reached, and ``SandboxSilent`` when it gave no answer.
     """
 
     async def pay(self, transfer: OutsideTransfer) -> Arrival:

@@ -2,8 +2,11 @@
 
 What we must be able to use again (signing keys, webhook secrets) is sealed; what we only compare (client secrets) is
 fingerprinted. Both are bound to what they are about, so that a sealed value copied into another row opens nothing.
+
+While the secret key is being replaced a box has two: it seals with the new one, and still opens what the old one sealed.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -13,6 +16,16 @@ class SealBroken(Exception):  # noqa: N818  named as the field names it
 
 class SecretBox(Protocol):
     """Locks secrets with a key that the database does not hold."""
+
+    @property
+    def key_id(self) -> bytes:
+        """Eight bytes that name the key in use and say nothing of it."""
+        ...
+
+    @property
+    def seal_head(self) -> bytes:
+        """What everything that is sealed now begins with; what begins otherwise is to be sealed again."""
+        ...
 
     def seal(self, plaintext: bytes, about: str) -> bytes:
         """Encrypt.
@@ -34,6 +47,6 @@ class SecretBox(Protocol):
         """
         ...
 
-    def fingerprint(self, secret: bytes, about: str) -> bytes:
-        """A keyed hash of 32 bytes, the same each time: fit for long random secrets, not for passwords."""
+    def fingerprints(self, secret: bytes, about: str) -> Sequence[bytes]:
+        """A keyed hash of 32 bytes under each key, the one in use first: fit for long random secrets, not for passwords."""
         ...

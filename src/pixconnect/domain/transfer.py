@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
@@ -39,7 +40,7 @@ _EVENT_NAMES: dict[tuple[Direction, TransferStatus], EventName] = {
 }
 
 
-class KeyTransferRequest(Struct, frozen=True, kw_only=True):
+class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by key"):
     """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
 
     amount_cents: int
@@ -48,7 +49,7 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
-class AccountTransferRequest(Struct, frozen=True, kw_only=True):
+class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by account"):
     """A transfer to an account, as a client sent it: nothing is judged or normalised yet."""
 
     amount_cents: int
@@ -56,7 +57,7 @@ class AccountTransferRequest(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
-class QrCodeTransferRequest(Struct, frozen=True, kw_only=True):
+class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by QR code"):
     """A transfer to whoever a BR Code names, as a client sent it: nothing is judged yet."""
 
     amount_cents: int
@@ -130,20 +131,20 @@ def is_spent(transfer: Transfer) -> bool:
 
 def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
     """The transfer, with its money moved."""
-    assert transfer.status == "PROCESSING", transfer.status
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now)
 
 
 def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
     """The transfer, rejected by the rail (outgoing) or refused by us (incoming); no money has moved."""
-    assert transfer.status == "PROCESSING", transfer.status
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
     """The transfer, which provably never left."""
-    assert transfer.status == "PROCESSING", transfer.status
-    assert transfer.handed_at is None, "what was handed to the rail is never cancelled"
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    errors.ensure(transfer.handed_at is None, "what was handed to the rail is never cancelled")
     return msgspec.structs.replace(
         transfer,
         status="CANCELLED",
@@ -162,9 +163,9 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
         now: Service time.
         returning_cents: How much of it stood as under way until now.
     """
-    assert transfer.status == "CONFIRMED", transfer.status
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     returned_cents = transfer.returned_cents + amount_cents
-    assert returned_cents <= transfer.amount_cents, "never more than was sent"
+    errors.ensure(returned_cents <= transfer.amount_cents, "never more than was sent")
     return msgspec.structs.replace(
         transfer,
         status="RETURNED" if returned_cents == transfer.amount_cents else "CONFIRMED",
@@ -176,13 +177,13 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
 
 def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
     """The transfer, of which a part was not refunded after all."""
-    assert transfer.returning_cents >= amount_cents, "only what was under way can fail"
+    errors.ensure(transfer.returning_cents >= amount_cents, "only what was under way can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
 
 
 def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
     """The transfer, of which a part is being refunded."""
-    assert transfer.status == "CONFIRMED", transfer.status
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
 
 

@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 from pixconnect.domain import errors
 from pixconnect.domain.event import EVENT_NAMES, EventName
 from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.webhook_signature import SECRET_PREFIX, decode_secret
 
 EndpointStatus = Literal["active", "inactive", "disabled"]
 DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -31,6 +32,9 @@ ENDPOINTS_MAX = 20
 """Endpoints a holder can have."""
 SECRET_LENGTH_MIN = 16
 SECRET_LENGTH_MAX = 256
+ENCODED_KEY_MIN = 24
+ENCODED_KEY_MAX = 64
+"""Bytes of the key in a secret that is encoded, by the Standard Webhooks specification."""
 SECRET_OVERLAP = timedelta(hours=24)
 """How long the previous secret signs beside the new one."""
 PATIENCE = timedelta(days=5)
@@ -234,6 +238,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
         failures_count: Of the present schedule.
         is_gone: The receiver said 410: its endpoint is disabled.
         ended_at: When the attempt ended, service time.
+        detail: Why it failed, for the operator, where the owner is not told all of it.
     """
 
     delivery: DueDelivery
@@ -243,6 +248,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     failures_count: int
     is_gone: bool
     ended_at: datetime
+    detail: str | None = None
 
 
 def endpoint_seal(endpoint_id: int) -> str:
@@ -268,13 +274,19 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
 
 
 def check_secret(secret: str) -> None:
-    """Judge a secret's length.
+    """Judge a secret's length, and of one that is encoded as the Standard Webhooks specification has it, its key's.
 
     Raises:
-        BadRequest: It is too short or too long; the message does not show it.
+        BadRequest: It is too short or too long, or encodes no key; the message does not show it.
     """
     if not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
         raise errors.BadRequest(f"secret: must have {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters")
+    if secret.startswith(SECRET_PREFIX):
+        key = decode_secret(secret)
+        if key is None or not ENCODED_KEY_MIN <= len(key) <= ENCODED_KEY_MAX:
+            raise errors.BadRequest(
+                f"secret: {SECRET_PREFIX} must be followed by the base64 of {ENCODED_KEY_MIN} to {ENCODED_KEY_MAX} bytes"
+            )
 
 
 def conclude(
@@ -315,6 +327,7 @@ def conclude(
         failures_count=failures_count,
         is_gone=is_gone,
         ended_at=ended_at,
+        detail=exchange.detail,
     )
 
 
@@ -379,7 +392,7 @@ def parse_retry_after(text: str | None, real_now: datetime) -> timedelta | None:
         return timedelta(seconds=int(text)) if len(text) <= 9 else RETRY_AFTER_MAX
     try:
         instant = email.utils.parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or one whose year, hour or zone no number of ours can hold
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

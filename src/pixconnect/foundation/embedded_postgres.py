@@ -28,6 +28,8 @@ OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
 DATABASE = "pixconnect"
 GROUP_ROLES = ("pixconnect_service", "pixconnect_sandbox")
+OPERATOR_ROLE = "pixconnect_operator"
+"""Taken by operators' verbs, which log in as the owner; the service's login may not."""
 
 READY_TIMEOUT_S = 120  # recovery reads at most max_wal_size
 LEFTOVERS_TIMEOUT_S = 30
@@ -255,7 +257,7 @@ class EmbeddedPostgres:
         try:
             if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
                 return
-            for role in GROUP_ROLES:
+            for role in (*GROUP_ROLES, OPERATOR_ROLE):
                 if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
                     await connection.execute(f"create role {role} nologin")
             if not await connection.fetchval("select 1 from pg_roles where rolname = $1", LOGIN_ROLE):

@@ -96,10 +96,10 @@ class PrivateKey:
         signed = head + b"." + encode_base64url(payload)
         return (signed + b"." + self._sign(signed)).decode()
 
-    def sign_detached(self, body: bytes) -> str:
+    def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
         """``header..signature`` over a body that travels beside it (RFC 7515, appendix F)."""
-        signature = self._sign(self._plain_head + b"." + encode_base64url(body))
-        return (self._plain_head + b".." + signature).decode()
+        head = _head({"alg": ALGORITHM, "kid": self.kid, **header})
+        return (head + b".." + self._sign(head + b"." + encode_base64url(body))).decode()
 
     def _sign(self, signed: bytes) -> bytes:
         return encode_base64url(_es256.sign(signed, self._key))
@@ -242,5 +242,5 @@ def decode_base64url(text: bytes) -> bytes:
     return octets
 
 
-def _head(header: Mapping[str, str]) -> bytes:
+def _head(header: Mapping[str, str | int]) -> bytes:
     return encode_base64url(_write(header))

@@ -4,8 +4,8 @@ Everything goes through structlog, what libraries log included. Each line that i
 the request's id and holder. Lines about requests and webhook attempts themselves are many, so they are gathered and written
 together.
 
-What must not be written is left out where a line is made. A net under that hides values by the names of their fields, and
-tokens, e-mail addresses and tax ids wherever they stand: an exception's text is not ours to choose.
+What must not be written is left out where a line is made, and where an exception becomes text (``exception_text.py``). A net
+under that hides values by the names of their fields, and tokens, e-mail addresses and tax ids wherever they stand.
 """
 
 import asyncio
@@ -22,9 +22,11 @@ import msgspec
 import structlog
 
 from pixconnect.domain.clock import Clock, format_instant
+from pixconnect.foundation.exception_text import write_exception
 
 LogFormat = Literal["auto", "console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+AccessLogWanted = Literal["all", "refused", "off"]
 
 current_request: ContextVar[tuple[str, int | None] | None] = ContextVar("current_request", default=None)
 """The id and the holder of the request that is being answered."""
@@ -40,10 +42,13 @@ _SECRETS: Final = re.compile(
     r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
 )
 _HIDDEN: Final = "[hidden]"
+_REFUSED: Final = frozenset({401, 403, 429})
+"""Somebody was not let in: nobody knows them, they may not, or they tried too often."""
+
+_log = structlog.get_logger(__name__)
 
 EventDict = MutableMapping[str, Any]
 Noted = TypeVar("Noted")
-_Access = tuple[datetime, str, str, int, float, str, int | None]
 
 
 def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr) -> None:
@@ -60,7 +65,7 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
         structlog.stdlib.add_logger_name,
         _add_time,
         _add_request,
-        structlog.processors.format_exc_info,
+        structlog.processors.ExceptionRenderer(lambda exc_info: write_exception(exc_info[1]) if exc_info[1] else ""),
         _hide_secrets,
     ]
     renderer: structlog.types.Processor = (
@@ -106,7 +111,7 @@ class GatheredLog(ABC, Generic[Noted]):
 
     def __init__(self, stream: IO[str] = sys.stderr) -> None:
         self._stream = stream
-        self._encode = msgspec.json.Encoder().encode
+        self._encode_lines = msgspec.json.Encoder().encode_lines
         self._waiting: list[Noted] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -130,8 +135,7 @@ class GatheredLog(ABC, Generic[Noted]):
 
     def write(self, gathered: Sequence[Noted]) -> None:
         """Write JSON lines."""
-        lines = [self._encode(self.make_line(noted)) for noted in gathered]
-        self._stream.write(b"\n".join([*lines, b""]).decode())
+        self._stream.write(self._encode_lines([self.make_line(noted) for noted in gathered]).decode())
         self._stream.flush()
 
     @abstractmethod
@@ -139,66 +143,89 @@ class GatheredLog(ABC, Generic[Noted]):
         """A line of what was noted."""
 
 
-class AccessLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One answered request.
+class AccessLine(msgspec.Struct, frozen=True):
+    """One answered request."""
 
-    Attributes:
-        timestamp: When it was written down, real time.
-        level: Of the line.
-        event: What the line is.
-        method: HTTP's.
-        path: The operation's, never the caller's: that may hold a key or a txid.
-        status: HTTP's.
-        duration_ms: From its head to its last byte.
-        request_id: Its id.
-        holder_id: Whose token it carried, if it had a good one.
-    """
-
-    timestamp: str
+    timestamp: datetime
+    """When it was written down, real time."""
     level: str
     event: str
+    operation: str
+    """Its id; empty where there is none of this path."""
     method: str
     path: str
+    """The operation's, never the caller's: that may hold a key or a txid."""
     status: int
     duration_ms: float
+    """From its head to its last octet."""
     request_id: str
     holder_id: int | None
+    """Whose token it carried, if it had a good one."""
+    client_id: str | None
+    peer: str
+    """The address at the other end of the connection, or whom a trusted proxy names."""
 
 
-class AccessLog(GatheredLog[_Access]):
-    """Writes a line for each request.
+_REFUSED_GATHERED_MAX: Final = 8192
+"""Refused requests of a second that are counted together: far more than one process answers."""
+
+
+class AccessLog(GatheredLog[AccessLine]):
+    """Writes a line for each request, or for those that were refused for who sent them.
+
+    Of refused ones alone only a few at a time are written, and how many more there were: who guesses must not fill the disk.
 
     Args:
         clock: Real time.
-        is_on: Whether lines are wanted at all.
+        wanted: Which lines.
         stream: Where to; always JSON lines.
     """
 
-    def __init__(self, clock: Clock, *, is_on: bool, stream: IO[str] = sys.stderr) -> None:
-        super().__init__(stream)
-        self.is_on = is_on
-        self._clock = clock
+    REFUSED_SHOWN_MAX = 4
+    """Lines of refused requests that a second is told of, as long as they are not too many to be gathered."""
 
-    def append(
-        self, method: str, path: str, status: int, duration_ms: float, request_id: str, holder_id: int | None
+    def __init__(self, clock: Clock, *, wanted: AccessLogWanted, stream: IO[str] = sys.stderr) -> None:
+        super().__init__(stream)
+        self._real_now = clock.real_now
+        self._shown_max = self.LINES_MAX
+        if wanted == "refused":
+            self._shown_max, self.INTERVAL_S, self.LINES_MAX = self.REFUSED_SHOWN_MAX, 1.0, _REFUSED_GATHERED_MAX
+        self._wanted: AccessLogWanted = wanted
+
+    def wants(self, status: int) -> bool:
+        """Whether a request of this answer gets a line."""
+        return self._wanted == "all" or (self._wanted == "refused" and status in _REFUSED)
+
+    def append(  # noqa: PLR0913  each is a field of the line
+        self,
+        *,
+        operation: str,
+        method: str,
+        path: str,
+        status: int,
+        duration_ms: float,
+        request_id: str,
+        holder_id: int | None,
+        client_id: str | None,
+        peer: str,
     ) -> None:
         """Take a line."""
-        self.gather((self._clock.real_now(), method, path, status, duration_ms, request_id, holder_id))
+        level = "warning" if status in _REFUSED else "info"
+        line = AccessLine(
+            self._real_now(), level, "request", operation, method, path, status, round(duration_ms, 3), request_id,
+            holder_id, client_id, peer,
+        )  # fmt: skip
+        self.gather(line)
 
-    def make_line(self, noted: _Access) -> AccessLine:
-        """A line of what was noted."""
-        at, method, path, status, duration_ms, request_id, holder_id = noted
-        return AccessLine(
-            timestamp=format_instant(at),
-            level="info",
-            event="request",
-            method=method,
-            path=path,
-            status=status,
-            duration_ms=round(duration_ms, 3),
-            request_id=request_id,
-            holder_id=holder_id,
-        )
+    def write(self, gathered: Sequence[AccessLine]) -> None:
+        """Write JSON lines."""
+        super().write(gathered[: self._shown_max])
+        if len(gathered) > self._shown_max:
+            _log.warning("more requests refused", requests_count=len(gathered) - self._shown_max)
+
+    def make_line(self, noted: AccessLine) -> AccessLine:
+        """It is one already."""
+        return noted
 
 
 def hide_secrets(text: str) -> str:

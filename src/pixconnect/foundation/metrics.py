@@ -8,16 +8,20 @@ import asyncio
 import socket
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 import structlog
 from msgspec import Struct
 
+from pixconnect.foundation.asgi import ASGIApp, Receive, Scope, Send
+from pixconnect.foundation.http_server import make_server
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PATH: Final = "/metrics"
 
-_HEAD_TIMEOUT_S = 5.0
+_CONNECTIONS_MAX = 64
+_GRACE_S = 0.5
 _READ_TIMEOUT_S = 5.0
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -125,37 +129,32 @@ async def tell_metrics(listener: socket.socket | None, read: Read) -> AsyncGener
         yield
         return
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(_HEAD_TIMEOUT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-            writer.write(await _answer(head, read))
-            async with asyncio.timeout(_HEAD_TIMEOUT_S):
-                await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(answer, sock=listener)
+    server = make_server(_make_application(read), connections_max=_CONNECTIONS_MAX, grace_s=_GRACE_S)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield
     finally:
-        server.close()
+        server.should_exit = True
+        await serving
 
 
-async def _answer(head: bytes, read: Read) -> bytes:
-    method, _, rest = head.partition(b" ")
-    if method != b"GET" or rest.partition(b" ")[0].partition(b"?")[0] != PATH.encode():
-        return _write_answer("404 Not Found", f"ask for GET {PATH}\n")
+def _make_application(read: Read) -> ASGIApp:
+    async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
+        status, text = await _answer(scope, read)
+        body = text.encode()
+        headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return answer
+
+
+async def _answer(scope: Scope, read: Read) -> tuple[int, str]:
+    if scope["method"] not in {"GET", "HEAD"} or scope["raw_path"] != PATH.encode():
+        return 404, f"ask for GET {PATH}\n"
     try:
         async with asyncio.timeout(_READ_TIMEOUT_S):
-            return _write_answer("200 OK", write_text(await read()))
+            return 200, write_text(await read())
     except Exception as error:  # noqa: BLE001  who watches must hear that it failed
         _log.warning("metrics cannot be read", error=type(error).__name__)
-        return _write_answer("500 Internal Server Error", "metrics cannot be read\n")
-
-
-def _write_answer(status: str, text: str) -> bytes:
-    body = text.encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+        return 500, "metrics cannot be read\n"

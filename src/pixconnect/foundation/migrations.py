@@ -1,42 +1,68 @@
-"""Brings a schema up to date: numbered SQL files, each applied once, in order, in one transaction, under a lock.
+"""Brings a schema up to date: numbered SQL files, each applied once, in order, under a lock.
 
-Two processes that start together may both call ``migrate``: one waits for the other and finds nothing left to do.
+Whoever starts at the same time waits for the other and finds nothing left to do. A step is one transaction with its own row in
+``schema_version``; one whose file begins with ``-- outside a transaction`` runs statement by statement, so that indexes can be
+made and constraints be judged while others write. Killed in between, either kind is taken up again by the next run.
+
+Several schemas may live side by side in one database, so no file names its own: ``{schema}`` stands for it. The first files,
+which may not be changed any more, name the one that they were written for, and have it replaced here.
 """
 
-from collections.abc import Sequence
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from importlib.resources import files
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
 
-LOCK_KEY = 0x7069_7863  # "pixc": one migration of this database at a time
+LOCK_KEY: Final = 0x7069_7863
+""""pixc": one migration of this database at a time."""
+OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
 
-_CREATE_LEDGER_OF_VERSIONS = """
-create schema if not exists {schema};
-create table if not exists {schema}.schema_version (
-    version integer primary key,
-    name text not null,
-    applied_at timestamptz not null default clock_timestamp()
-);
-"""
+_LOCK_WAIT_S = 0.1
+_TABLE_LOCK_TIMEOUT = "1s"
+_TABLE_LOCK_TRIES_MAX = 30
+_TABLE_LOCK_PAUSE_S = 0.5
+
+_NAMED_SCHEMA = re.compile(r"(?<=\bschema )(?:pixconnect|sandbox)\b|\bpixconnect(?=[.,])")
+_NO_FUNCTION_IS_PUBLIC = "revoke execute on all functions in schema {schema} from public"
+_NOTE = "insert into schema_version (version, name, checksum) values ($1, $2, $3)"
 
 
-class NewerSchemaError(Exception):
+class SchemaError(Exception):
+    """The tables are not what this program expects; the message says why, and what to do."""
+
+
+class NewerSchemaError(SchemaError):
     """The database was brought up to date by a newer version of the program."""
 
 
-class Migration(Struct, frozen=True, kw_only=True):
-    """One step of a schema.
+class TablesAreHeldError(SchemaError):
+    """Somebody holds a table that a step has to change, and does not let go."""
 
-    Attributes:
-        version: Counts up from 1 without gaps.
-        name: The file's name without its ending.
-        sql: What it runs.
-    """
+
+class Migration(Struct, frozen=True, kw_only=True):
+    """One step of a schema."""
 
     version: int
+    """Counts up from 1 without gaps."""
     name: str
+    """The file's name without its number and ending."""
     sql: str
+
+    @property
+    def checksum(self) -> str:
+        """What tells that the step was changed after it was applied."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def is_outside_transaction(self) -> bool:
+        """Whether its statements run one by one."""
+        return self.sql.startswith(OUTSIDE_A_TRANSACTION)
 
 
 def read_migrations(package: str) -> list[Migration]:
@@ -52,35 +78,90 @@ def read_migrations(package: str) -> list[Migration]:
     return migrations
 
 
-async def migrate(connection: asyncpg.Connection, schema: str, migrations: Sequence[Migration]) -> list[Migration]:
-    """Apply what is missing.
+def in_schema(sql: str, schema: str) -> str:
+    """The text of a step as it is run for a schema."""
+    return _NAMED_SCHEMA.sub(schema, sql).replace("{schema}", schema)
 
-    Args:
-        connection: As the schema's owner, with no transaction open.
-        schema: Where the tables live; made if missing.
-        migrations: All of them, in order.
 
-    Returns:
-        The ones that were applied now.
+async def apply(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
+    """Run a step and note that it was, with the schema first in the connection's ``search_path``.
 
     Raises:
-        NewerSchemaError: The database knows a version that we do not.
+        TablesAreHeldError: It would have had to wait for somebody's lock for too long.
     """
-    async with connection.transaction():
-        await connection.execute("set local statement_timeout = 0; set local lock_timeout = 0")
-        await connection.execute("select pg_advisory_xact_lock($1)", LOCK_KEY)
-        await connection.execute(_CREATE_LEDGER_OF_VERSIONS.format(schema=schema))
-        await connection.execute(f"set local search_path = {schema}")
-        known = await connection.fetchval("select coalesce(max(version), 0) from schema_version")
-        if known > len(migrations):
-            raise NewerSchemaError(
-                f"the schema {schema} is at version {known} and this program knows versions up to {len(migrations)}: "
-                "run the newer program, or use another database"
-            )
-        missing = [migration for migration in migrations if migration.version > known]
-        for migration in missing:
-            await connection.execute(migration.sql)
-            await connection.execute(
-                "insert into schema_version (version, name) values ($1, $2)", migration.version, migration.name
-            )
-        return missing
+    if migration.is_outside_transaction:
+        for statement in split_statements(migration.sql):
+            await _run_outside(connection, in_schema(statement, schema))
+        await _note(connection, migration)
+        return
+    # Who waits for a table keeps everybody waiting who comes later. So it gives up soon, lets them pass, and tries again.
+    for _ in range(_TABLE_LOCK_TRIES_MAX):
+        try:
+            async with connection.transaction():
+                await connection.execute(f"set local lock_timeout = '{_TABLE_LOCK_TIMEOUT}'")
+                await connection.execute(in_schema(migration.sql, schema))
+                # PostgreSQL lets everybody execute a new function. Triggers fire without it; what others may call is granted.
+                await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
+                await _note(connection, migration)
+        except asyncpg.LockNotAvailableError:
+            await asyncio.sleep(_TABLE_LOCK_PAUSE_S)
+        else:
+            return
+    raise TablesAreHeldError(
+        f"step {migration.version:04d} of the schema {schema} waits for a table that somebody holds: end long transactions "
+        "(see pg_stat_activity) and run `pixconnect migrate` again"
+    )
+
+
+async def _note(connection: asyncpg.Connection, migration: Migration) -> None:
+    await connection.execute(_NOTE, migration.version, migration.name, migration.checksum)
+
+
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_CREATE_INDEX = re.compile(r"create (?:unique )?index concurrently (\w+) on ")
+_OTHER_STATEMENT = re.compile(r"alter table \w+ validate constraint \w+$|drop index concurrently if exists \w+$")
+
+
+def split_statements(sql: str) -> list[str]:
+    """The statements of a step that runs outside a transaction.
+
+    Raises:
+        AssertionError: One of them could not be repeated after the step was cut off, or would keep others waiting.
+    """
+    statements = [text.strip() for text in _COMMENT.sub("", sql).split(";")]
+    statements = [" ".join(statement.split()) for statement in statements if statement]
+    for statement in statements:
+        if not (_CREATE_INDEX.match(statement) or _OTHER_STATEMENT.match(statement)):
+            raise AssertionError(f"this does not run outside a transaction: {statement}")
+    return statements
+
+
+_IS_INDEX_VALID = "select indisvalid from pg_index where indexrelid = to_regclass($1)"
+
+
+async def _run_outside(connection: asyncpg.Connection, statement: str) -> None:
+    """Run a statement that an earlier try may have done already, or have left half done."""
+    if creation := _CREATE_INDEX.match(statement):
+        name = creation[1]
+        is_valid = await connection.fetchval(_IS_INDEX_VALID, name)
+        if is_valid:
+            return
+        if is_valid is False:
+            await connection.execute(f"drop index concurrently {name}")
+    await connection.execute(statement)
+
+
+@asynccontextmanager
+async def alone(connection: asyncpg.Connection, schema: str) -> AsyncGenerator[None]:
+    """Be the only one who migrates this database, with the schema first in ``search_path`` and no limit on time."""
+    # Asked again and again, not waited for: an index that is made concurrently waits for every statement that was there
+    # before, and so for one that waits for this lock.
+    while not await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110 - another process holds it
+        await asyncio.sleep(_LOCK_WAIT_S)
+    try:
+        await connection.execute(f"set statement_timeout = 0; set lock_timeout = 0; set search_path = {schema}")
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.execute("reset statement_timeout; reset lock_timeout; reset search_path")
+            await connection.fetchval("select pg_advisory_unlock($1)", LOCK_KEY)

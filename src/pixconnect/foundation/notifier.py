@@ -7,7 +7,8 @@ once in ``QUIET_S`` however much happens, and losing it costs no more than the t
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.shares import for_everybody
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
@@ -38,7 +39,8 @@ class Notifier:
         while self._has_more:
             self._has_more = False
             try:
-                await self._pool.execute(f"notify {CHANNEL}")
-            except DATABASE_AWAY:
+                with for_everybody():
+                    await self._pool.execute(f"notify {CHANNEL}")
+            except DATABASE_FAILED:
                 return  # whoever looks will find it
             await asyncio.sleep(QUIET_S)

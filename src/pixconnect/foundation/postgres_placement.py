@@ -18,6 +18,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -97,16 +98,21 @@ def make_private(folder: Path, user: SystemUser | None) -> None:
     Raises:
         PostgresUnavailableError: Somebody else made it.
     """
-    uid = user.uid if user else os.geteuid()
-    try:
+    with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    except FileExistsError:
-        found = folder.lstat()
-        if folder.is_symlink() or not folder.is_dir() or found.st_uid not in {uid, os.geteuid()}:
-            raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it") from None
-    folder.chmod(0o700)
-    if user is not None:
-        os.chown(folder, user.uid, user.gid)
+    # Opened once and judged and changed by that: between two looks at a path under /tmp somebody may put a link there.
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it") from None
+    try:
+        if os.fstat(opened).st_uid not in {user.uid if user else os.geteuid(), os.geteuid()}:
+            raise PostgresUnavailableError(f"{folder} belongs to somebody else: remove it")
+        os.fchmod(opened, 0o700)
+        if user is not None:
+            os.fchown(opened, user.uid, user.gid)
+    finally:
+        os.close(opened)
 
 
 def address(role: str, password: str, socket_folder: Path, database: str) -> str:

@@ -4,12 +4,12 @@ Everything needs the shared secret but what a payer's institution fetches: a mer
 503 always means that nothing was done; 500 that nobody knows.
 """
 
+import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
-import asyncpg
 import msgspec
 import structlog
 from msgspec import Meta, Struct
@@ -23,15 +23,15 @@ from pixconnect.domain.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
+from pixconnect.foundation.asgi import Receive, Scope, Send
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.sandbox import exchange, outside
-from pixconnect.sandbox.exchange import Answer, Receive, Scope, Send
+from pixconnect.sandbox.exchange import Answer
 from pixconnect.sandbox.outside import Outside
 
 GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
-
-# A connection that ends between two messages of one statement confuses the driver, which calls it an error of its own.
-_DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 
 _Group = Meta(max_length=GROUP_MAX)
 _encode = msgspec.json.Encoder().encode
@@ -94,12 +94,13 @@ class Application:
 
     Args:
         outside: The simulated world.
-        secret: What callers must bear.
+        secrets: What callers must bear one of.
     """
 
-    def __init__(self, world: Outside, secret: str) -> None:
+    def __init__(self, world: Outside, secrets: Sequence[str]) -> None:
         self._world = world
-        self._bearer = f"Bearer {secret}".encode()
+        self._bearers = [f"Bearer {secret}".encode() for secret in secrets]
+        self._working: set[asyncio.Future[Answer]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -112,7 +113,7 @@ class Application:
         self._world.network.release()
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        method, path = scope["method"], scope["path"]
+        method, path = scope["method"], scope["raw_path"].decode("latin-1")
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
             return await self._guard(path, self._serve_public(path))
         if not self._is_allowed(scope):
@@ -122,11 +123,15 @@ class Application:
         except exchange.BodyTooLargeError:
             return exchange.failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
-            return await self._guard(path, _reports(self._world, body, receive))
+            return await self._guard(path, _reports(self._world, body))  # given up when nobody waits for it any more
         handler = _ROUTES.get((method, path))
         if handler is None:
             return exchange.failure(404, "invalid", "there is no such path")
-        return await self._guard(path, handler(self._world, body))
+        # What was asked is done to its end, also when who asked goes away: an order must not stay half taken.
+        working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
+        self._working.add(working)
+        working.add_done_callback(self._working.discard)
+        return await asyncio.shield(working)
 
     async def _guard(self, path: str, answering: Awaitable[Answer]) -> Answer:
         try:
@@ -137,8 +142,8 @@ class Application:
             return exchange.failure(422, refusal.reason, refusal.message)
         except SandboxUnavailable as error:
             return exchange.failure(503, "unavailable", str(error))
-        except _DATABASE_ERRORS as error:
-            _log.warning("sandbox_database_failed", path=path, reason=_first_line(error))
+        except DATABASE_FAILED as error:
+            _log.warning("sandbox_database_failed", path=path, reason=name_database_error(error))
             return exchange.failure(500, "internal", "the database did not answer: what was asked may have been done")
 
     async def _serve_public(self, path: str) -> Answer:
@@ -151,13 +156,10 @@ class Application:
 
     def _is_allowed(self, scope: Scope) -> bool:
         return any(
-            name == b"authorization" and hmac.compare_digest(value, self._bearer) for name, value in scope["headers"]
+            name == b"authorization" and hmac.compare_digest(value, bearer)
+            for name, value in scope["headers"]
+            for bearer in self._bearers
         )
-
-
-def _first_line(error: Exception) -> str:
-    """What went wrong, without the values that PostgreSQL quotes in its details."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 async def _look_up(world: Outside, body: bytes) -> Answer:
@@ -178,9 +180,12 @@ async def _query(world: Outside, body: bytes) -> Answer:
     return Answer(200, _encode(await world.network.query(_ids(body))))
 
 
-async def _reports(world: Outside, body: bytes, receive: Receive) -> Answer:
-    reports = await exchange.unless_gone(receive, world.network.outbox.take(_report_question(body).wait_s))
-    return Answer(200, _encode(reports))
+async def _reports(world: Outside, body: bytes) -> Answer:
+    return Answer(200, _encode(await world.network.outbox.take(_report_question(body).wait_s)))
+
+
+async def _waiting(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(world.network.outbox.waiting_since()))
 
 
 async def _acknowledge(world: Outside, body: bytes) -> Answer:
@@ -253,6 +258,7 @@ _ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "/rail/refund-orders"): _submit_refunds,
     ("POST", "/rail/query"): _query,
     ("POST", "/rail/acknowledgements"): _acknowledge,
+    ("GET", "/rail/waiting"): _waiting,
     ("GET", "/rail/check"): _check,
     ("POST", "/control/payments"): _pay,
     ("POST", "/control/returns"): _give_back,

@@ -1,16 +1,11 @@
 """One HTTP exchange on raw ASGI: the little that the sandbox needs of requests and responses."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Result = TypeVar("Result")
+from pixconnect.foundation.asgi import Receive, Send
 
 BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
 """A group of 256 orders is about 200 kB."""
@@ -76,15 +71,3 @@ async def send_answer(send: Send, answer: Answer) -> None:
         headers.append((b"content-type", answer.content_type))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})
-
-
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result | None:
-    """Work while the caller is there; ``None`` when it went away, so that nothing is handed to nobody."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(receive())
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        working.cancel()
-        leaving.cancel()

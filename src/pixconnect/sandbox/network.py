@@ -18,11 +18,12 @@ from typing import Final, Literal
 
 import asyncpg
 import msgspec
-from msgspec import structs
 
+from pixconnect.domain import identifiers
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import (
     Acknowledgement,
+    NeverTaken,
     Order,
     QueryAnswer,
     RefundOrder,
@@ -41,9 +42,6 @@ from pixconnect.sandbox.gate import Gate
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.tables import KnownOrder, NewOrder, Original
-
-TOLERANCE: Final = timedelta(hours=12)
-"""How far an order's time may be off (FF08)."""
 
 HELD_BACK_S: Final = 0.3
 """How much later than its outcome the answer to an order comes, when a rule says that they are out of order."""
@@ -92,7 +90,6 @@ class Network:
 
     async def submit(self, orders: Sequence[Order]) -> list[verdict.OrderAnswer]:
         """Take orders. One answer each, in order."""
-        now = self._clock.now()
         courses = [self._course_of_order(order) for order in orders]
         new = [
             self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
@@ -103,19 +100,18 @@ class Network:
             for order in orders
             if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
         }
-        return await self._take("order", new, courses, [order.ordered_at for order in orders], now, claims)
+        return await self._take("order", new, courses, claims)
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[verdict.OrderAnswer]:
         """Take refund orders; the institution that they go to refuses more than it sent (AM09)."""
         async with self._refunds:
-            now = self._clock.now()
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
             courses = self._courses_of_refunds(orders, originals)
             new = [
                 self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
                 for order, how in zip(orders, courses, strict=True)
             ]
-            return await self._take("refund", new, courses, [order.ordered_at for order in orders], now, {})
+            return await self._take("refund", new, courses, {})
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         """What became of orders and refund orders.
@@ -130,7 +126,20 @@ class Network:
             if any(how.is_refused or not how.is_answered or how.code is not None for how in courses):
                 raise SandboxUnavailable("a fault rule keeps this question from being answered")
             await asyncio.sleep(max((how.delay_ms or 0 for how in courses), default=0) / 1000)
+        known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
         return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, courses, strict=True)]
+
+    async def _close_windows(self, ids: Sequence[str]) -> dict[str, KnownOrder]:
+        """Close those that are outside their window, for good: whatever comes under such an id later is refused.
+
+        Written before it is told, under the key of orders: one that is being taken at this moment is found instead.
+        """
+        now = self._clock.now()
+        outside = sorted({order_id for order_id in ids if identifiers.is_outside_window(order_id, now)})
+        if not outside:
+            return {}
+        await tables.close_ids(self._pool, outside, now)
+        return await tables.find_orders(self._pool, outside, now)
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take the service's word on reports; a second word on one changes nothing."""
@@ -218,18 +227,17 @@ class Network:
         kind: Literal["order", "refund"],
         new: Sequence[NewOrder],
         courses: Sequence[Course],
-        ordered_at: Sequence[datetime],
-        now: datetime,
         claims: dict[str, str],
     ) -> list[verdict.OrderAnswer]:
         """Remember what arrives of a group, schedule its outcomes, and answer."""
         await self._refresh()
         await self._save_faults()
-        is_late = [abs(now - instant) > TOLERANCE for instant in ordered_at]
+        now = self._clock.now()
+        is_late = [identifiers.is_outside_window(order.id, now) for order in new]
         arriving: dict[str, NewOrder] = {}  # of two of one id the first counts
         for order, how, late in zip(new, courses, is_late, strict=True):
-            if how.arrives and not how.is_refused:
-                arriving.setdefault(order.id, structs.replace(order, code="FF08", delay_ms=0) if late else order)
+            if how.arrives and not how.is_refused and not late:
+                arriving.setdefault(order.id, order)
         async with self._gate.passing():
             now = self._clock.now()
             try:
@@ -338,6 +346,8 @@ class Network:
     def _query_answer(self, order: KnownOrder | None, how: Course) -> QueryAnswer:
         if order is None:
             return Unknown()
+        if order.is_closed:
+            return NeverTaken()
         if not order.is_over or how.is_early:
             return _TAKEN
         if how.reports_count > 1:

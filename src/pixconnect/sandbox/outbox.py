@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct
 
 from pixconnect.domain.clock import Clock
-from pixconnect.domain.rail import Report
+from pixconnect.domain.rail import CreditReport, Report
 
 REDELIVERED_AFTER_S: Final = 5.0
 BATCH_MAX: Final = 256
@@ -84,6 +85,12 @@ class Outbox:
             return pending.report
         handed_out = self._handed_out.get(report_id)
         return None if handed_out is None else handed_out[0].report
+
+    def waiting_since(self) -> datetime | None:
+        """When the oldest payment was reported that was not acknowledged yet; the sandbox holds few of them at a time."""
+        pendings = (*self._ready.values(), *(pending for pending, _ in self._handed_out.values()))
+        instants = [pending.report.reported_at for pending in pendings if isinstance(pending.report, CreditReport)]
+        return min(instants, default=None)
 
     def close(self, report_ids: Iterable[str]) -> None:
         """These were acknowledged; one that is to be told again is, later than the others."""

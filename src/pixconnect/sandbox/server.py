@@ -2,17 +2,19 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
 import asyncpg
-import uvicorn
 from msgspec import Struct
 
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation import descriptors
 from pixconnect.foundation import pool as pool_module
+from pixconnect.foundation.http_server import make_server
+from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.chance import Chance
@@ -22,10 +24,12 @@ from pixconnect.sandbox.network import Network
 
 ROLE: Final = "pixconnect_sandbox"
 SCHEMA: Final = "sandbox"
+PACKAGE: Final = "pixconnect.sandbox"
 LOCK_KEY: Final = 0x7069_7862
 """Held by the process that is the sandbox of this database."""
 
 _CONNECTIONS_MAX = 8
+_GRACE_S = 1
 _TAKEOVER_TRIES_MAX = 300
 _TAKEOVER_WAIT_S = 0.1
 
@@ -39,13 +43,13 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
 
     Attributes:
         database_url: Of a login that may take the role ``pixconnect_sandbox``.
-        secret: Shared with the service.
+        secrets: Shared with the service: any of them will do.
         seed: Of everything that is drawn by chance.
         latency_ms: Until an ordinary order settles.
     """
 
     database_url: str
-    secret: str
+    secrets: Sequence[str]
     seed: int
     latency_ms: int
 
@@ -64,6 +68,7 @@ async def serve(
 
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.
+        SchemaError: Its tables are not those of this program.
         OSError: The database cannot be reached.
     """
     port: int = listener.getsockname()[1]
@@ -72,8 +77,10 @@ async def serve(
         _being_the_only_one(settings, lost.set),
         open_application(settings, clock, f"{HOST}:{port}") as application,
     ):
-        server = _Server(application, lambda: stop.is_set() or lost.is_set(), on_ready)
-        await server.serve(sockets=[listener])
+        connections_max = descriptors.share_out(descriptors.raise_limit(), _CONNECTIONS_MAX)
+        server = make_server(application, connections_max=connections_max, grace_s=_GRACE_S)
+        # Whoever waits for a report or a word is let go first, and so waits no longer.
+        await server.serve_until([listener], [stop, lost], on_ready=on_ready, on_stop=application.release)
     if lost.is_set():
         raise ConnectionError("the connection to the database was lost")
 
@@ -100,55 +107,10 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
     try:
         faults.replace(await registry.read_rules(pool))
         await network.open()
-        yield Application(await outside.open_outside(pool, clock, chance, faults, network, address), settings.secret)
+        yield Application(await outside.open_outside(pool, clock, chance, faults, network, address), settings.secrets)
     finally:
         network.close()
         await asyncio.wait_for(pool.close(), 2)
-
-
-class _Server(uvicorn.Server):
-    """Uvicorn that says when it is ready, and leaves it to others to say when it is over."""
-
-    def __init__(self, application: Application, is_over: Callable[[], bool], on_ready: Callable[[], None]) -> None:
-        super().__init__(
-            uvicorn.Config(
-                application,
-                loop="none",
-                http="httptools",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=1,
-            )
-        )
-        self._application = application
-        self._on_ready = on_ready
-        self._is_over = is_over
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_ready()
-
-    async def on_tick(self, counter: int) -> bool:
-        """Look, every tenth of a second, whether to stop."""
-        return self._is_over() or await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish; whoever waits for a report or a word waits no longer."""
-        self._application.release()
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Capture none: whoever started this process listens to signals."""
-        yield
 
 
 @asynccontextmanager
@@ -162,6 +124,7 @@ async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], N
         on_lost()
 
     try:
+        await refuse_other_tables(connection, SCHEMA, PACKAGE)
         await _take_lock(connection)
         connection.add_termination_listener(lose)
         yield

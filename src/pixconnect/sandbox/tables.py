@@ -24,9 +24,18 @@ returning id
 """
 
 FIND_ORDERS = """
-select id, kind, key, amount_cents, due_at, code, is_due or due_at <= $2::timestamptz as is_over
+select id, kind, key, amount_cents, due_at, code, is_due or due_at <= $2::timestamptz as is_over, is_closed
 from settlement
 where id = any($1::text[])
+"""
+
+CLOSE_IDS = """
+insert into settlement (id, kind, amount_cents, taken_at, due_at, code, is_due, is_open, is_closed)
+select id, case left(id, 1) when 'E' then 'order' else 'refund' end, 0, $2::timestamptz, $2::timestamptz, 'FF08',
+    true, false, true
+from unnest($1::text[]) as o (id)
+order by id
+on conflict (id) do nothing
 """
 
 REFUNDED = """
@@ -103,7 +112,10 @@ class NewOrder(Struct, frozen=True):
 
 
 class KnownOrder(NamedTuple):
-    """An order that the network remembers; ``is_over`` says whether ``due_at`` has come."""
+    """An order that the network remembers; ``is_over`` says whether ``due_at`` has come.
+
+    ``is_closed`` is no order at all: nothing had come under this id when its window was over.
+    """
 
     id: str
     kind: Literal["order", "refund"]
@@ -112,6 +124,7 @@ class KnownOrder(NamedTuple):
     due_at: datetime
     code: str | None
     is_over: bool
+    is_closed: bool
 
 
 class NewArrival(NamedTuple):
@@ -174,6 +187,11 @@ async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> 
     """Orders and refund orders by id."""
     rows = await executor.fetch(FIND_ORDERS, ids, now)
     return {row[0]: KnownOrder(*row) for row in rows}
+
+
+async def close_ids(executor: Executor, ids: Sequence[str], now: datetime) -> None:
+    """From now on nothing is taken under these ids, whatever the clock says; those that are known stay as they are."""
+    await executor.execute(CLOSE_IDS, ids, now)
 
 
 async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:

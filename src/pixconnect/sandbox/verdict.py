@@ -38,8 +38,8 @@ def answer_order(
         taken.remove(order_id)
         if not how.is_answered:
             return None
-        if is_late or how.is_rejected_at_once:
-            code = arriving[order_id].code or "FF08"
+        code = arriving[order_id].code
+        if how.is_rejected_at_once and code is not None:
             return Rejected(code=code, reason=reject_code.explain(code))
         return _TAKEN
     code = "FF08" if is_late else "ED05"

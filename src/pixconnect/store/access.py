@@ -1,6 +1,6 @@
 """Clients, who of them is shut out, and the token requests that failed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, LiteralString
 
@@ -24,11 +24,13 @@ class StoredClient(Struct, frozen=True, kw_only=True):
     Attributes:
         client: The client.
         secret_hash: 32 bytes.
+        secret_key_id: Of the key that the hash was made with; ``None`` is unknown, it is an old row.
         may_log_in: Neither the client nor its holder is disabled.
     """
 
     client: Client
     secret_hash: bytes
+    secret_key_id: bytes | None
     may_log_in: bool
 
 
@@ -37,20 +39,26 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     Attributes:
         revision: Of ``access_revision``, in the same snapshot.
-        active: Those neither of whom nor of whose holder is disabled.
+        tokens_from_s: Of those neither of whom nor of whose holder is disabled: since when issued tokens are good, in
+            seconds of Unix time.
     """
 
     revision: int
-    active: frozenset[str]
+    tokens_from_s: Mapping[str, int]
+
+    def is_good(self, client_id: str, issued_at_s: int) -> bool:
+        """Whether a client may ask with a token of this age."""
+        tokens_from_s = self.tokens_from_s.get(client_id)
+        return tokens_from_s is not None and issued_at_s >= tokens_from_s
 
 
 _INSERT: LiteralString = """
-insert into client (client_id, holder_id, name, scopes, secret_hash, created_at)
-values ($1, $2, $3, $4, $5, $6)
+insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at)
+values ($1, $2, $3, $4, $5, $6, $7)
 """
 
 
-async def insert(connection: "Connection", client: Client, secret_hash: bytes) -> None:
+async def insert(connection: "Connection", client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
     """Remember a new client."""
     await connection.execute(
         _INSERT,
@@ -59,6 +67,7 @@ async def insert(connection: "Connection", client: Client, secret_hash: bytes) -
         client.name,
         list(client.scopes),
         secret_hash,
+        secret_key_id,
         client.created_at,
     )
 
@@ -77,7 +86,42 @@ async def find(connection: "Connection", client_id: str) -> StoredClient | None:
     row = await connection.fetchrow(_FIND, client_id)
     if row is None:
         return None
-    return StoredClient(client=_client(row), secret_hash=row["secret_hash"], may_log_in=row["may_log_in"])
+    return StoredClient(
+        client=_client(row),
+        secret_hash=row["secret_hash"],
+        secret_key_id=row["secret_key_id"],
+        may_log_in=row["may_log_in"],
+    )
+
+
+_REHASH: LiteralString = """
+update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
+"""
+
+
+async def rehash(connection: "Connection", found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
+    """Keep the same secret's hash under another key, unless the secret was replaced meanwhile."""
+    await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
+
+
+_LIST_HASHED_OTHERWISE: LiteralString = """
+select * from client where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3
+"""
+
+
+async def list_hashed_otherwise(
+    connection: "Connection", secret_key_id: bytes, after: str, rows_max: int
+) -> list[Client]:
+    """Clients whose secret is not, or not surely, hashed under this key; by client_id, those after one of them."""
+    return [_client(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
+
+
+_COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secret_key_id is distinct from $1"
+
+
+async def count_hashed_otherwise(connection: "Connection", secret_key_id: bytes) -> int:
+    """How many of these there are."""
+    return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
 
 
 _LIST: LiteralString = "select * from client where holder_id = $1 order by created_at, client_id"
@@ -88,30 +132,70 @@ async def list_of_holder(connection: "Connection", holder_id: int) -> list[Clien
     return [_client(row) for row in await connection.fetch(_LIST, holder_id)]
 
 
-_ROTATE: LiteralString = """
-update client set secret_hash = $2, rotated_at = $3 where client_id = $1 returning *
-"""
+_LOCK_CLIENT: LiteralString = "select * from client where client_id = $1 for no key update"
 
 
-async def rotate(connection: "Connection", client_id: str, secret_hash: bytes, rotated_at: datetime) -> Client | None:
-    """Replace a client's secret; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_ROTATE, client_id, secret_hash, rotated_at)
+async def lock(connection: "Connection", client_id: str) -> Client | None:
+    """A client, which nobody else changes until the transaction ends; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_LOCK_CLIENT, client_id)
     return _client(row) if row is not None else None
 
 
-_SET_DISABLED: LiteralString = """
-update client set disabled_at = case when $2::timestamptz is not null then coalesce(disabled_at, $2) end
+_ROTATE: LiteralString = """
+update client set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5)
 where client_id = $1 returning *
 """
 
 
-async def set_disabled(connection: "Connection", client_id: str, disabled_at: datetime | None) -> Client | None:
-    """Shut a client out, or with ``None`` let it in again; one that is out already keeps its first instant.
+async def rotate(
+    connection: "Connection",
+    client_id: str,
+    secret_hash: bytes,
+    secret_key_id: bytes,
+    *,
+    rotated_at: datetime,
+    tokens_from: datetime,
+) -> Client | None:
+    """Replace a client's secret and end its tokens; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
+    return _client(row) if row is not None else None
+
+
+_DISABLE: LiteralString = """
+update client set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3)
+where client_id = $1 returning *
+"""
+
+
+async def disable(
+    connection: "Connection", client_id: str, *, disabled_at: datetime, tokens_from: datetime
+) -> Client | None:
+    """Shut a client out and end its tokens; one that is out already keeps its first instant.
 
     Returns:
         The client, or ``None`` if there is none.
     """
-    row = await connection.fetchrow(_SET_DISABLED, client_id, disabled_at)
+    row = await connection.fetchrow(_DISABLE, client_id, disabled_at, tokens_from)
+    return _client(row) if row is not None else None
+
+
+_ENABLE: LiteralString = "update client set disabled_at = null where client_id = $1 returning *"
+
+
+async def enable(connection: "Connection", client_id: str) -> Client | None:
+    """Let a client in again; ``None`` if there is none."""
+    row = await connection.fetchrow(_ENABLE, client_id)
+    return _client(row) if row is not None else None
+
+
+_END_TOKENS: LiteralString = """
+update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning *
+"""
+
+
+async def end_tokens(connection: "Connection", client_id: str, tokens_from: datetime) -> Client | None:
+    """Refuse a client's tokens that were issued before; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_END_TOKENS, client_id, tokens_from)
     return _client(row) if row is not None else None
 
 
@@ -124,11 +208,13 @@ async def read_revision(pool: "Pool") -> int:
 
 
 _STANDING: LiteralString = """
-select revision, array(
-    select client_id from client join holder on holder.id = client.holder_id
+select revision, active.client_ids, active.tokens_from_s
+from access_revision, (
+    select array_agg(client_id) as client_ids,
+        array_agg(coalesce(extract(epoch from tokens_from)::bigint, 0)) as tokens_from_s
+    from client join holder on holder.id = client.holder_id
     where client_id = any($1) and client.disabled_at is null and holder.disabled_at is null
 ) as active
-from access_revision
 """
 
 
@@ -137,7 +223,8 @@ async def read_standing(pool: "Pool", client_ids: Sequence[str]) -> Standing:
     row = await pool.fetchrow(_STANDING, list(client_ids))
     if row is None:
         raise AssertionError("access_revision has lost its row")
-    return Standing(revision=row["revision"], active=frozenset(row["active"]))
+    active = zip(row["client_ids"] or (), row["tokens_from_s"] or (), strict=True)
+    return Standing(revision=row["revision"], tokens_from_s=dict(active))
 
 
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
@@ -195,4 +282,5 @@ def _client(row: "asyncpg.Record") -> Client:
         created_at=row["created_at"],
         rotated_at=row["rotated_at"],
         disabled_at=row["disabled_at"],
+        tokens_from=row["tokens_from"],
     )

@@ -7,6 +7,7 @@ others, and one round trip for all of them. The statement is put together from t
 from functools import cache
 from typing import TYPE_CHECKING, Any, LiteralString
 
+from pixconnect.domain import errors
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.event import Event
 from pixconnect.domain.ledger import LedgerEntry
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Collects what a group has decided, request by request.
+    """Collects what a group has decided, request by request; everything by id and holder, for an id is unique per holder only.
 
     Adding something new or moved also notes what that does to the totals of lists.
     """
 
     def __init__(self) -> None:
-        self._charges: dict[int, Charge] = {}
-        self._moved_charges: dict[int, Charge] = {}
-        self._transfers: dict[int, Transfer] = {}
-        self._moved_transfers: dict[int, Transfer] = {}
-        self._refunds: dict[int, Refund] = {}
-        self._moved_refunds: dict[int, Refund] = {}
+        self._charges: dict[tuple[int, int], Charge] = {}
+        self._moved_charges: dict[tuple[int, int], Charge] = {}
+        self._transfers: dict[tuple[int, int], Transfer] = {}
+        self._moved_transfers: dict[tuple[int, int], Transfer] = {}
+        self._refunds: dict[tuple[int, int], Refund] = {}
+        self._moved_refunds: dict[tuple[int, int], Refund] = {}
         self._orders: list[OpenOrder] = []
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
@@ -47,36 +48,38 @@ class Changes:
 
     def add_charge(self, charge: Charge) -> None:
         """A new charge."""
-        self._charges[charge.id] = charge
+        self._charges[charge.id, charge.holder_id] = charge
         self._tally(charge.holder_id, "charge", charge, None)
 
     def move_charge(self, before: Charge, after: Charge) -> None:
         """A charge that reached another status."""
-        self._moved_charges[after.id] = after
+        self._moved_charges[after.id, after.holder_id] = after
         self._tally(after.holder_id, "charge", after, before.status)
 
     def add_transfer(self, transfer: Transfer) -> None:
         """A new transfer."""
-        self._transfers[transfer.id] = transfer
+        self._transfers[transfer.id, transfer.holder_id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
         self._note_spent(transfer, None)
 
     def move_transfer(self, before: Transfer, after: Transfer) -> None:
         """A transfer that changed; one that this group made is made as it is now."""
-        into = self._transfers if after.id in self._transfers else self._moved_transfers
-        into[after.id] = after
+        name = after.id, after.holder_id
+        into = self._transfers if name in self._transfers else self._moved_transfers
+        into[name] = after
         self._tally(after.holder_id, "transfer", after, before.status)
         self._note_spent(after, before)
 
     def add_refund(self, refund: Refund) -> None:
         """A new refund."""
-        self._refunds[refund.id] = refund
+        self._refunds[refund.id, refund.holder_id] = refund
         self._tally(refund.holder_id, "refund", refund, None)
 
     def move_refund(self, before: Refund, after: Refund) -> None:
         """A refund that changed; one that this group made is made as it is now."""
-        into = self._refunds if after.id in self._refunds else self._moved_refunds
-        into[after.id] = after
+        name = after.id, after.holder_id
+        into = self._refunds if name in self._refunds else self._moved_refunds
+        into[name] = after
         self._tally(after.holder_id, "refund", after, before.status)
 
     def add_order(self, order: OpenOrder) -> None:
@@ -119,6 +122,7 @@ class Changes:
         Raises:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
             asyncpg.IntegrityConstraintViolationError: Against an invariant of the schema.
+            InvariantBroken: What was to be changed, and is locked, was not found.
         """
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: nobody waits in a ring.
         parts: list[tuple[Part[Any], list[Any]]] = [
@@ -141,25 +145,32 @@ class Changes:
         if not present:
             return False
         columns = [part.columns(rows) for part, rows in present]
-        statement = _statement(
-            tuple((part.name, part.sql, len(arrays)) for (part, _), arrays in zip(present, columns, strict=True))
-        )
-        return await connection.fetchval(statement, *(array for arrays in columns for array in arrays))
+        statement = _statement(tuple((part, len(arrays)) for (part, _), arrays in zip(present, columns, strict=True)))
+        row = await connection.fetchrow(statement, *(array for arrays in columns for array in arrays))
+        if row is None:
+            raise errors.InvariantBroken("a statement that selects has a row")
+        for part, rows in present:
+            if part.is_counted:
+                errors.ensure(row[part.name] == len(rows), part.name)
+        return row["has_deliveries"]
 
 
-def _by_id(changed: dict[int, Any]) -> list[Any]:
-    return [changed[changed_id] for changed_id in sorted(changed)]
+def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:
+    return [changed[name] for name in sorted(changed)]
 
 
 @cache
-def _statement(parts: tuple[tuple[LiteralString, LiteralString, int], ...]) -> LiteralString:
+def _statement(parts: "tuple[tuple[Part[Any], int], ...]") -> LiteralString:
     """The statement of these parts: its text is the key of the connection's prepared statements."""
     expressions: list[LiteralString] = []
     first = 1
-    for name, sql, arguments_count in parts:
+    for part, arguments_count in parts:
         numbers = [f"${number}" for number in range(first, first + arguments_count)]
-        expressions.append(f"{name} as ({sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
+        expressions.append(f"{part.name} as ({part.sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
         first += arguments_count
-    has_events = any(name == event_store.APPEND.name for name, _, _ in parts)
-    answer = "exists (select from delivery_row)" if has_events else "false"
-    return "with " + ", ".join(expressions) + " select " + answer
+    has_events = any(part is event_store.APPEND for part, _ in parts)
+    answers: list[LiteralString] = [
+        ("exists (select from delivery_row)" if has_events else "false") + " as has_deliveries",
+        *(f"(select count(*) from {part.name}) as {part.name}" for part, _ in parts if part.is_counted),
+    ]
+    return "with " + ", ".join(expressions) + " select " + ", ".join(answers)

@@ -86,7 +86,9 @@ UPDATE: Final = Part[Charge](
         update charge set status = new.status, modified_at = new.modified_at
         from unnest({}::bigint[], {}::bigint[], {}::text[], {}::timestamptz[]) as new (id, holder_id, status, modified_at)
         where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
     """,
+    is_counted=True,
     columns=columns_of("id", "holder_id", "status", "modified_at"),
 )
 
@@ -127,35 +129,56 @@ async def read_page(pool: "Pool", holder_id: int, status: ChargeStatus, span: Sp
     return Page(items=[_charge(row) for row in rows], total_count=total_count)
 
 
+# The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
+_AND_TAKE_BLOCK: Final[LiteralString] = """
+    , taken as materialized (
+        select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked
+    )
+    select locked.*, taken.first_id from taken left join locked on true
+"""
 _LOCK: Final[LiteralString] = f"""
-    select {_COLUMNS} from charge where id = any($1) order by id for no key update
+    with locked as materialized (
+        select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+        join charge using (id, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    ) {_AND_TAKE_BLOCK}
 """
 
 
-async def lock(connection: "Connection", charge_ids: Sequence[int]) -> dict[int, Charge]:
-    """Charges as they are now, by id, held until the transaction ends; taken in order of id, as by every process."""
-    found = map(_charge, await connection.fetch(_LOCK, charge_ids)) if charge_ids else ()
-    return {charge.id: charge for charge in found}
+async def lock(
+    connection: "Connection", wanted: Sequence[tuple[int, int]]
+) -> tuple[dict[tuple[int, int], Charge], int]:
+    """Lock charges by id and holder; every process takes them in this order.
+
+    Returns:
+        The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
+    """
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    rows = await connection.fetch(_LOCK, ids, holder_ids)
+    found = [_charge(row) for row in rows if row["id"] is not None]
+    return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
 
 _LOCK_BY_TXID: Final[LiteralString] = f"""
-    select {_COLUMNS} from charge where txid = any($1) order by id for no key update
+    with locked as materialized (
+        select {_COLUMNS} from charge where txid = any($1) order by id, holder_id for no key update
+    ) {_AND_TAKE_BLOCK}
 """
 
 
-async def lock_by_txid(connection: "Connection", txids: Sequence[str]) -> dict[str, Charge]:
-    """As ``lock``, by txid."""
-    found = map(_charge, await connection.fetch(_LOCK_BY_TXID, txids))
-    return {charge.txid: charge for charge in found}
+async def lock_by_txid(connection: "Connection", txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
+    """As ``lock``, by txid, which chance makes and no sequence: no two holders have the same."""
+    rows = await connection.fetch(_LOCK_BY_TXID, txids)
+    found = [_charge(row) for row in rows if row["id"] is not None]
+    return {charge.txid: charge for charge in found}, rows[0]["first_id"]
 
 
 _FIND_EXPIRED: Final[LiteralString] = """
-    select id from charge
+    select id, holder_id from charge
     where slot = any($1) and status = 'PENDING' and expires_at <= $2
     order by expires_at limit $3
 """
 
 
-async def find_expired(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[int]:
-    """Ids of charges that are past their time and not yet marked so."""
-    return [row["id"] for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]
+async def find_expired(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
+    """Charges that are past their time and not yet marked so, by id and holder."""
+    return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]

@@ -3,30 +3,61 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, LiteralString
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
+    import asyncpg
+
     from pixconnect.foundation.pool import Connection, Pool
 
 CHANNEL: Final = "pixconnect_clock"
-"""Where a move is told to every process, with the new offset in microseconds."""
+"""Where a move is told to every process: ``<revision>:<offset in microseconds>``."""
 LOCK_KEY: Final = 0x7069_7874  # "pixt"
 
-_READ_OFFSET: Final[LiteralString] = "select offset_us from clock"
+
+class DatabaseClock(Struct, frozen=True):
+    """This server's clock, and how far the sandbox has moved the service's time."""
+
+    real_now: datetime
+    offset: timedelta
+    revision: int
+    """How often it was moved."""
 
 
-async def read_offset(connection: "Connection | Pool") -> timedelta:
-    """How far the service's time is from the machine's."""
-    return timedelta(microseconds=await connection.fetchval(_READ_OFFSET))
+_READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, revision from clock"
+
+
+async def read(connection: "Connection | Pool") -> DatabaseClock:
+    """Read the clock."""
+    row = await connection.fetchrow(_READ)
+    if row is None:
+        raise AssertionError("the clock has one row")
+    return clock_of(row)
+
+
+def clock_of(row: "asyncpg.Record") -> DatabaseClock:
+    """The clock, of a row that has its columns among others."""
+    return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
 
 
 _MOVE: Final[LiteralString] = """
-    with moved as (update clock set offset_us = $1 returning offset_us)
-    select pg_notify($2, offset_us::text) from moved
+    with moved as (update clock set offset_us = $1, revision = revision + 1 returning offset_us, revision)
+    select pg_notify($2, revision || ':' || offset_us), revision from moved
 """
 
 
-async def move(connection: "Connection | Pool", offset: timedelta) -> None:
-    """Set the offset, and tell every process."""
-    await connection.execute(_MOVE, offset // timedelta(microseconds=1), CHANNEL)
+async def move(connection: "Connection | Pool", offset: timedelta) -> int:
+    """Set the offset, and tell every process; answers the revision that it is."""
+    row = await connection.fetchrow(_MOVE, offset // timedelta(microseconds=1), CHANNEL)
+    if row is None:
+        raise AssertionError("the clock has one row")
+    return row["revision"]
+
+
+def read_notice(notice: str) -> tuple[timedelta, int]:
+    """What a move was told as: the offset and its revision."""
+    revision, _, offset_us = notice.partition(":")
+    return timedelta(microseconds=int(offset_us)), int(revision)
 
 
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
@@ -80,9 +111,21 @@ _MOVE_BACK: Final[LiteralString] = """
     update open_order set due_at = due_at - $2::interval,
         give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
     where greatest(ordered_at, handed_at) > $1
+        -- Asking about it set its deadline, and it waits twice as long each time: so that instant can be told.
+        or due_at - least($3::interval * 2 ^ least(greatest(asked_count - 1, 0), 16), $4::interval) > $1
 """
 
 
-async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:
-    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants."""
-    await connection.execute(_MOVE_BACK, now, by)
+async def move_back(
+    connection: "Connection", now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
+) -> None:
+    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.
+
+    Args:
+        connection: In the transaction that moves the clock.
+        now: Service time after the move.
+        by: How far the clock goes back.
+        ask_after: How long an order waits until the rail is asked about it for the first time.
+        ask_after_max: How long at most, until it is asked again.
+    """
+    await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
 
+from pixconnect.domain import errors
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
-from pixconnect.domain.webhook import Attempt, Delivery, DeliveryStatus, Endpoint
+from pixconnect.domain.webhook import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus, Endpoint
 from pixconnect.store import listing as listing_store
 from pixconnect.store import webhook_tally
 from pixconnect.store.listing import Source
@@ -16,7 +17,14 @@ from pixconnect.store.listing import Source
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
 
-_COLUMNS: Final[LiteralString] = "id, holder_id, endpoint_id, event_id, status, due_at, created_at"
+ATTEMPTS_SHOWN_MAX: Final = 100
+"""The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
+ATTEMPTS_LISTED_MAX: Final = 15
+"""The newest of each delivery of a list: a whole schedule."""
+RESPONSE_LISTED_MAX: Final = 64
+"""Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""
+
+_COLUMNS: Final[LiteralString] = "id, holder_id, endpoint_id, event_id, status, due_at, attempts_count, created_at"
 
 
 def _delivery(row: asyncpg.Record, attempts: Sequence[Attempt]) -> Delivery:
@@ -33,14 +41,20 @@ def _delivery(row: asyncpg.Record, attempts: Sequence[Attempt]) -> Delivery:
 
 
 _FIND_ATTEMPTS: Final[LiteralString] = """
-    select delivery_id, number, started_at, status_code, duration_us, response, error from delivery_attempt
-    where delivery_id = any($1) order by delivery_id, number
+    select delivery_id, number, started_at, status_code, duration_us, error,
+        case when number >= attempts_count then response else left(response, $4) end as response
+    from unnest($1::bigint[], $2::integer[]) as wanted (id, attempts_count)
+    join delivery_attempt on delivery_id = wanted.id and number > attempts_count - $3
+    order by delivery_id, number
 """
 
 
-async def _with_attempts(connection: "Connection | Pool", rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+async def _with_attempts(
+    connection: "Connection | Pool", rows: Sequence[asyncpg.Record], attempts_max: int, response_max: int
+) -> list[Delivery]:
     attempts: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
-    for row in await connection.fetch(_FIND_ATTEMPTS, list(attempts)):
+    counts = [row["attempts_count"] for row in rows]
+    for row in await connection.fetch(_FIND_ATTEMPTS, list(attempts), counts, attempts_max, response_max):
         attempts[row["delivery_id"]].append(
             Attempt(
                 number=row["number"],
@@ -58,9 +72,9 @@ _FIND: Final[LiteralString] = f"select {_COLUMNS} from delivery where id = $1 an
 
 
 async def find(connection: "Connection | Pool", holder_id: int, delivery_id: int) -> Delivery | None:
-    """The delivery of this holder, with its attempts."""
+    """The delivery of this holder, with its newest attempts."""
     rows = await connection.fetch(_FIND, delivery_id, holder_id)
-    found = await _with_attempts(connection, rows)
+    found = await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
     return found[0] if found else None
 
 
@@ -83,17 +97,19 @@ async def read_page(pool: "Pool", endpoint_id: int, status: DeliveryStatus | Non
     """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         rows, total_count = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
-        return Page(items=await _with_attempts(connection, rows), total_count=total_count)
+        items = await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
+    return Page(items=items, total_count=total_count)
 
 
 _REDELIVER: Final[LiteralString] = """
     update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
     where id = $1 and holder_id = $2
+        and exists (select from event where event.id = delivery.event_id and event.holder_id = delivery.holder_id)
 """
 
 
 async def redeliver(connection: "Connection | Pool", holder_id: int, delivery_id: int, now: datetime) -> None:
-    """Start a new schedule, now."""
+    """Start a new schedule, now; not where the event is no longer kept: there is nothing to send."""
     await connection.execute(_REDELIVER, delivery_id, holder_id, now)
 
 
@@ -117,15 +133,16 @@ _REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
 
 
 async def redeliver_unacknowledged(
-    pool: "Pool", endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
+    connection: "Connection", endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
 ) -> tuple[int, int]:
     """Start new schedules for deliveries that were never acknowledged, some at a time.
 
     Returns:
         How many, and the last one's id.
     """
-    row = await pool.fetchrow(_REDELIVER_UNACKNOWLEDGED, endpoint_id, since, after_id, now, count_max)
-    assert row is not None
+    row = await connection.fetchrow(_REDELIVER_UNACKNOWLEDGED, endpoint_id, since, after_id, now, count_max)
+    if row is None:
+        raise errors.InvariantBroken("there is always a row")
     return row["count"], row["last_id"] or after_id
 
 
@@ -175,10 +192,46 @@ async def resume(
     return None if row is None else (row["resource_id"], row["event_id"], row["id"])
 
 
-_REPLAY: Final[LiteralString] = """
+_COUNT_PENDING: Final[LiteralString] = """
+    select count(*) from (
+        select from delivery where endpoint_id = $1 and status = 'pending' and (due_at <= $2 or $2 is null) limit $3
+    ) as pending
+"""
+
+
+async def count_pending(
+    connection: "Connection | Pool", endpoint_id: int, due_by: datetime | None, count_max: int
+) -> int:
+    """How many deliveries wait for an endpoint, of those due by an instant or of all; counting ends at ``count_max``."""
+    return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
+
+
+_IS_NOT_PENDING: Final[LiteralString] = """not exists (
+            select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = event.resource_id
+                and delivery.event_id = event.id and delivery.status = 'pending'
+        )"""
+_COUNT_REPLAYABLE: Final[LiteralString] = f"""
+    select count(*) from (
+        select from event
+        where holder_id = $2 and name = any($3) and created_at between $4 and $5 and {_IS_NOT_PENDING}
+        limit $6
+    ) as replayable
+"""
+
+
+async def count_replayable(
+    connection: "Connection | Pool", endpoint: Endpoint, since: datetime, until: datetime, count_max: int
+) -> int:
+    """How many events of a time a replay would tell an endpoint; counting ends at ``count_max``."""
+    return await connection.fetchval(
+        _COUNT_REPLAYABLE, endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
+    )
+
+
+_REPLAY: Final[LiteralString] = f"""
     with chosen as (
         select id, holder_id, resource, resource_id, slot, created_at from event
-        where holder_id = $2 and name = any($3) and created_at <= $5 and (created_at, id) > ($4, $6)
+        where holder_id = $2 and name = any($3) and created_at <= $5 and (created_at, id) > ($4, $6) and {_IS_NOT_PENDING}
         order by created_at, id limit $8
     ),
     replayed as (
@@ -192,12 +245,17 @@ _REPLAY: Final[LiteralString] = """
 
 
 async def replay(
-    pool: "Pool", endpoint: Endpoint, after: tuple[datetime, int], until: datetime, now: datetime, count_max: int
+    connection: "Connection | Pool",
+    endpoint: Endpoint,
+    after: tuple[datetime, int],
+    until: datetime,
+    now: datetime,
+    count_max: int,
 ) -> tuple[int, tuple[datetime, int]]:
-    """Make new deliveries of old events, some at a time.
+    """Make new deliveries of old events that do not wait for the endpoint already, some at a time.
 
     Args:
-        pool: Connections.
+        connection: Connections, or one of them.
         endpoint: Who is to be told again, of the types that it asks for.
         after: The last event that was replayed: its instant and its id.
         until: The newest instant included.
@@ -207,7 +265,7 @@ async def replay(
     Returns:
         How many, and the last one's instant and id.
     """
-    rows = await pool.fetch(
+    rows = await connection.fetch(
         _REPLAY, endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1], now, count_max
     )
     return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)

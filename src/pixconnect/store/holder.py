@@ -1,7 +1,7 @@
 """Holders, their limits and flags, and the directory of their Pix keys."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, LiteralString
 
 from pixconnect.domain.holder import Holder
@@ -18,14 +18,6 @@ _NEXT_ID: LiteralString = "select nextval('holder_id')"
 async def next_id(connection: "Connection") -> int:
     """The id of a new holder."""
     return await connection.fetchval(_NEXT_ID)
-
-
-_READ_OFFSET: LiteralString = "select offset_us from clock"
-
-
-async def read_clock_offset(connection: "Connection | Pool") -> timedelta:
-    """How far the sandbox has moved the service's time, as of this transaction."""
-    return timedelta(microseconds=await connection.fetchval(_READ_OFFSET))
 
 
 _INSERT: LiteralString = """

@@ -3,6 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING, LiteralString
 
+from pixconnect.foundation.shares import for_everybody
+
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
 
@@ -21,7 +23,14 @@ class IdBlocks:
     def __init__(self, pool: "Pool") -> None:
         self._pool = pool
         self._left: dict[str, list[int]] = {name: [] for name in _BLOCK_SIZES}
+        self._forgotten_count = 0
         self._locks = {name: asyncio.Lock() for name in _BLOCK_SIZES}
+
+    def forget(self) -> None:
+        """Throw away what is left: the database that gave it out may not remember."""
+        for left in self._left.values():
+            left.clear()
+        self._forgotten_count += 1
 
     async def charge_id(self) -> int:
         """For a new charge."""
@@ -45,5 +54,9 @@ class IdBlocks:
         async with self._locks[name]:
             if left:
                 return
-            first = await self._pool.fetchval(f"select nextval('{name}')")
+            forgotten_count = self._forgotten_count
+            with for_everybody():
+                first = await self._pool.fetchval(f"select nextval('{name}')")
+            if forgotten_count != self._forgotten_count:
+                return  # it may be from before
             left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, LiteralString
 
+from pixconnect.domain import errors
+
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
 
@@ -148,5 +150,6 @@ _OLDEST_DUE: Final[LiteralString] = """
 async def read_backlog(connection: "Connection") -> tuple[int, datetime | None]:
     """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
     row = await connection.fetchrow(_OLDEST_DUE)
-    assert row is not None
+    if row is None:
+        raise errors.InvariantBroken("there is always a row")
     return row["workers_count"], row["oldest_due_at"]

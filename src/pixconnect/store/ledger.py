@@ -9,6 +9,7 @@ import asyncpg
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.limit import Limits
 from pixconnect.domain.listing import Page, Span
+from pixconnect.store.clock import DatabaseClock, clock_of
 from pixconnect.store.part import Part, columns_of
 
 if TYPE_CHECKING:
@@ -40,31 +41,50 @@ def _balance(row: asyncpg.Record) -> Balance:
     )
 
 
-# The ids are taken after all locks are held: counting the locked rows makes PostgreSQL take every one of them first.
-_LOCK_BALANCES: Final[LiteralString] = f"""
+# Counting the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
+# with snapshots of their own. Of several holders the last one's clock counts, which is the latest.
+_LOCK_BALANCES: Final[LiteralString] = """
     with locked as materialized (
-        select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id
-        where balance.holder_id = any($1)
-        order by balance.holder_id for no key update of balance
+        select holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at from balance
+        where holder_id = any($1) order by holder_id for no key update
     ),
     opened as materialized (
-        select nextval('write_group_id') as first_id, (select offset_us from clock) as offset_us
-        from (select count(*) from locked) as all_are_locked
+        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, locked_count
+        from (select count(*) as locked_count from locked) as all_are_locked
     )
-    select locked.*, opened.first_id, opened.offset_us from opened left join locked on true
+    select locked.*, opened.first_id, opened.real_now, facts.*
+    from opened cross join locked
+    cross join lateral read_facts(case when locked_count > 0 then locked.holder_id end) as facts
 """
 
 
-async def lock_balances(connection: "Connection", holder_ids: Sequence[int]) -> tuple[dict[int, Balance], int, int]:
+async def lock_balances(
+    connection: "Connection", holder_ids: Sequence[int]
+) -> tuple[dict[int, Balance], DatabaseClock, int]:
     """Begin a write group that moves money.
 
     Returns:
         The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
-        then what ``write_group.open_group`` answers, read after they were all held.
+        then what ``write_group.open_group`` answers. All of it, flags and limits too, was read after they were all held.
     """
     rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
-    balances = {row["holder_id"]: _balance(row) for row in rows if row["holder_id"] is not None}
-    return balances, rows[0]["offset_us"], rows[0]["first_id"]
+    return {row["holder_id"]: _balance(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]
+
+
+_LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
+
+
+async def lock_balance(connection: "Connection", holder_id: int) -> None:
+    """Keep every write group from a holder's balance until the transaction ends."""
+    await connection.execute(_LOCK_BALANCE, holder_id)
+
+
+_HOLD: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
+
+
+async def hold_balance(connection: "Connection", holder_id: int) -> None:
+    """Keep every write group of one holder out until the transaction ends."""
+    await connection.execute(_HOLD, holder_id)
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""
@@ -79,15 +99,39 @@ async def find_balance(pool: "Pool", holder_id: int) -> Balance | None:
 
 
 _FIND_ENTRIES: Final[LiteralString] = """
-    select id, created_at from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    select id, holder_id, created_at from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
     join ledger_entry using (id, holder_id)
 """
 
 
-async def find_entries(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[int, datetime]:
-    """When these entries were made, by id, of those that were; wanted by id and holder."""
+async def find_entries(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
+    """When these entries were made, of those that were, by id and holder."""
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
-    return {row["id"]: row["created_at"] for row in await connection.fetch(_FIND_ENTRIES, ids, holder_ids)}
+    rows = await connection.fetch(_FIND_ENTRIES, ids, holder_ids)
+    return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}
+
+
+_TAKE_FUNDING_ROLE: Final[LiteralString] = "set local role pixconnect_funding"
+_TAKE_SERVICE_ROLE: Final[LiteralString] = "set local role pixconnect_service"
+_ADD_DEPOSITS: Final[LiteralString] = """
+    insert into deposit (id, holder_id, amount_cents, created_at)
+    select id, holder_id, amount_cents, $4 from unnest($1::bigint[], $2::bigint[], $3::bigint[])
+        as new (id, holder_id, amount_cents)
+"""
+
+
+async def add_deposits(connection: "Connection", entries: Sequence[LedgerEntry], now: datetime) -> None:
+    """Write down, before these entries, that money was put into accounts from outside the scheme.
+
+    Raises:
+        asyncpg.InsufficientPrivilegeError: This is no sandbox: nobody may.
+    """
+    if not entries:
+        return
+    rows = [(entry.id, entry.holder_id, entry.amount_cents) for entry in entries]
+    await connection.execute(_TAKE_FUNDING_ROLE)
+    await connection.execute(_ADD_DEPOSITS, *map(list, zip(*rows, strict=True)), now)
+    await connection.execute(_TAKE_SERVICE_ROLE)
 
 
 APPEND: Final = Part[LedgerEntry](

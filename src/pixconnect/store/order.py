@@ -33,7 +33,8 @@ INSERT: Final = Part[OpenOrder](
 
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",
-    sql="delete from open_order where name = any({}::text[])",
+    sql="delete from open_order where name = any({}::text[]) returning 1",
+    is_counted=True,
     columns=lambda orders: [[order.name for order in orders]],
 )
 
@@ -108,6 +109,16 @@ async def unmark(connection: "Connection", names: Sequence[str], marked_at: date
     await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
 
 
+_LEAVE: Final[LiteralString] = """
+    update open_order set due_at = give_up_at where name = any($1) and handed_at is null
+"""
+
+
+async def leave_until_given_up(pool: "Pool", names: Sequence[str]) -> None:
+    """There is nobody to hand these to: they are looked at again when their time is over."""
+    await pool.execute(_LEAVE, sorted(names))
+
+
 # Whoever asks may send again: never without a mark, or it could be given up after that.
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + 1
@@ -136,6 +147,16 @@ _FIND_UNRESOLVED: Final[LiteralString] = f"""
     where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or name = $3)
     order by handed_at limit $4
 """
+
+
+_COUNT_UNRESOLVED: Final[LiteralString] = """
+    select count(*) from (select from open_order where handed_at <= $1 limit $2) as silent
+"""
+
+
+async def count_unresolved(pool: "Pool", handed_before: datetime, count_max: int) -> int:
+    """How many orders were handed to the rail and nothing final was heard of; counting ends at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
 
 
 async def find_unresolved(

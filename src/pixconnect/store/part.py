@@ -17,11 +17,13 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True):
         name: Of the expression.
         sql: Its text, with ``{}`` for each argument.
         columns: Turns rows into its arguments, one array each.
+        is_counted: Whether the rows must have been there: it answers one for each of them.
     """
 
     name: LiteralString
     sql: LiteralString
     columns: Callable[[Sequence[Row]], Columns]
+    is_counted: bool = False
 
 
 def columns_of(*names: str) -> Callable[[Sequence[Any]], Columns]:

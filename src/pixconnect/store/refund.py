@@ -69,7 +69,9 @@ UPDATE: Final = Part[Refund](
             {}::timestamptz[])
             as new (id, holder_id, status, outcome_code, outcome_reason, handed_at, settled_at, modified_at)
         where refund.id = new.id and refund.holder_id = new.holder_id
+        returning 1
     """,
+    is_counted=True,
     columns=columns_of(
         "id",
         "holder_id",
@@ -134,16 +136,20 @@ async def find_external(connection: "Connection", wanted: Sequence[tuple[str, in
 _FIND_NAMED: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = any($1) and flow = $2"
 
 
-async def find_named(pool: "Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
-    """Refunds by return id, before any lock is taken."""
+async def find_named(pool: "Connection | Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+    """Refunds by return id, without a lock."""
     found = map(_refund, await pool.fetch(_FIND_NAMED, return_ids, flow))
     return {refund.return_id: refund for refund in found}
 
 
-_LOCK: Final[LiteralString] = f"{_FIND_NAMED} order by id for no key update"
+# Another holder's rows are passed over by an expression that no index has: names alone find the rows.
+_LOCK: Final[LiteralString] = f"{_FIND_NAMED} and holder_id + 0 = any($3) order by id, holder_id for no key update"
 
 
-async def lock(connection: "Connection", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
-    """Refunds as they are now, by return id, held until the transaction ends; taken after their transfers."""
-    found = map(_refund, await connection.fetch(_LOCK, return_ids, flow))
-    return {refund.return_id: refund for refund in found}
+async def lock(
+    connection: "Connection", wanted: Sequence[tuple[str, int]], flow: Flow
+) -> dict[tuple[str, int], Refund]:
+    """Refunds by return id and holder as they are now, held until the transaction ends; taken after their transfers."""
+    names, holder_ids = [name for name, _ in wanted], [holder_id for _, holder_id in wanted]
+    found = map(_refund, await connection.fetch(_LOCK, names, flow, holder_ids))
+    return {(refund.return_id, refund.holder_id): refund for refund in found}

@@ -18,16 +18,25 @@ class Authority(Struct, frozen=True, kw_only=True):
     """Who signs certificates.
 
     Attributes:
+        id: Its number; ``None`` before it is stored.
         private_sealed: PKCS #8, sealed about ``certificate_authority``.
         certificate: DER.
         expires_at: Its last instant.
         created_at: Real time.
     """
 
+    id: int | None = None
     private_sealed: bytes
     certificate: bytes
     expires_at: datetime
     created_at: datetime
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    """All signing keys, as of one revision of ``access_revision``."""
+
+    revision: int
+    keys: Sequence[SigningKey]
 
 
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
@@ -39,14 +48,15 @@ async def lock(connection: "Connection") -> None:
 
 
 _LIST: LiteralString = """
-select kid, public_jwk, private_sealed, certificates, host, expires_at, created_at, signs_from
-from signing_key order by signs_from desc, created_at desc, kid
+select revision, signing_key.*
+from access_revision left join signing_key on true order by signs_from desc, created_at desc, kid
 """
 
 
-async def list_all(connection: "Connection | Pool") -> list[SigningKey]:
+async def read_all(connection: "Connection | Pool") -> Keys:
     """Every key that is not forgotten yet, the latest first."""
-    return [
+    rows = await connection.fetch(_LIST)
+    keys = [
         SigningKey(
             kid=row["kid"],
             public_jwk=row["public_jwk"],
@@ -56,9 +66,17 @@ async def list_all(connection: "Connection | Pool") -> list[SigningKey]:
             expires_at=row["expires_at"],
             created_at=row["created_at"],
             signs_from=row["signs_from"],
+            revoked_at=row["revoked_at"],
         )
-        for row in await connection.fetch(_LIST)
+        for row in rows
+        if row["kid"] is not None
     ]
+    return Keys(revision=rows[0]["revision"], keys=keys)
+
+
+async def list_all(connection: "Connection | Pool") -> list[SigningKey]:
+    """The same without their revision."""
+    return list((await read_all(connection)).keys)
 
 
 _INSERT: LiteralString = """
@@ -92,6 +110,26 @@ async def forget_private(connection: "Connection", kids: Sequence[str]) -> None:
     await connection.execute(_FORGET_PRIVATE, list(kids))
 
 
+_REVOKE: LiteralString = """
+update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and revoked_at is null
+"""
+
+
+async def revoke(connection: "Connection", kid: str, revoked_at: datetime) -> None:
+    """Let a key be worth nothing from now on, its private part forgotten."""
+    await connection.execute(_REVOKE, kid, revoked_at)
+
+
+_RESEAL: LiteralString = """
+update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null
+"""
+
+
+async def reseal(connection: "Connection", kid: str, private_sealed: bytes) -> None:
+    """Keep the same private part, sealed with another secret key."""
+    await connection.execute(_RESEAL, kid, private_sealed)
+
+
 _DELETE: LiteralString = "delete from signing_key where kid = any($1)"
 
 
@@ -100,23 +138,31 @@ async def delete(connection: "Connection", kids: Sequence[str]) -> None:
     await connection.execute(_DELETE, list(kids))
 
 
-_FIND_AUTHORITY: LiteralString = """
-select private_sealed, certificate, expires_at, created_at
-from certificate_authority order by created_at desc, id desc limit 1
+_LIST_AUTHORITIES: LiteralString = """
+select id, private_sealed, certificate, expires_at, created_at from certificate_authority order by created_at desc, id desc
 """
 
 
-async def find_authority(connection: "Connection") -> Authority | None:
-    """The newest authority."""
-    row = await connection.fetchrow(_FIND_AUTHORITY)
-    if row is None:
-        return None
-    return Authority(
-        private_sealed=row["private_sealed"],
-        certificate=row["certificate"],
-        expires_at=row["expires_at"],
-        created_at=row["created_at"],
-    )
+async def list_authorities(connection: "Connection") -> list[Authority]:
+    """All authorities, the one that signs certificates now first."""
+    return [
+        Authority(
+            id=row["id"],
+            private_sealed=row["private_sealed"],
+            certificate=row["certificate"],
+            expires_at=row["expires_at"],
+            created_at=row["created_at"],
+        )
+        for row in await connection.fetch(_LIST_AUTHORITIES)
+    ]
+
+
+_RESEAL_AUTHORITY: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
+
+
+async def reseal_authority(connection: "Connection", authority: Authority, private_sealed: bytes) -> None:
+    """Keep the same private part, sealed with another secret key."""
+    await connection.execute(_RESEAL_AUTHORITY, authority.id, private_sealed)
 
 
 _INSERT_AUTHORITY: LiteralString = """

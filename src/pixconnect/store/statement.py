@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
+from pixconnect.domain import errors
 from pixconnect.domain.statement import Counterparty, Extent, StatementLine
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ async def find_extent(pool: "Pool", holder_id: int, initial_at: datetime, final_
         final_at: The last instant included.
     """
     row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
-    assert row is not None, "an outer join to nothing is a row"
+    if row is None:
+        raise errors.InvariantBroken("an outer join to nothing is a row")
     is_empty = row["last_number"] < row["first_number"]
     return Extent(
         first_number=row["first_number"],

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, LiteralString
 
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain.limit import Spent
 from pixconnect.store.part import Part
 
@@ -129,7 +130,8 @@ async def read_spent(
 ) -> Spent:
     """What a holder has sent since the day and the night began."""
     row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
-    assert row is not None, "an aggregate has one row"
+    if row is None:
+        raise errors.InvariantBroken("an aggregate has one row")
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 

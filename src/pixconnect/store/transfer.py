@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 import asyncpg
 import msgspec
 
+from pixconnect.domain import errors
 from pixconnect.domain.holder import Party
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.transfer import Direction, Transfer, TransferStatus
@@ -13,6 +14,8 @@ from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, columns_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
@@ -109,7 +112,9 @@ UPDATE: Final = Part[Transfer](
             as new (id, holder_id, status, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at,
                 settled_at, modified_at)
         where transfer.id = new.id and transfer.holder_id = new.holder_id
+        returning 1
     """,
+    is_counted=True,
     columns=columns_of(
         "id",
         "holder_id",
@@ -123,6 +128,36 @@ UPDATE: Final = Part[Transfer](
         "modified_at",
     ),
 )
+
+_COUNT_SETTLED_OUT: Final[LiteralString] = """
+    select count(*) filter (where direction = 'OUT') as count, max(created_at) as until
+    from (
+        select direction, created_at from transfer
+        where holder_id = $1 and holder_id + 0 = $1 and status = 'CONFIRMED' and created_at > $2
+        order by created_at, id limit $3
+    ) as settled
+"""
+
+
+async def count_settled_out(
+    pool: "Pool", holder_id: int, after: "datetime", looked_at_max: int
+) -> "tuple[int, datetime | None]":
+    """How many outgoing transfers of a holder that were made after an instant have settled.
+
+    Args:
+        pool: Connections.
+        holder_id: Whose.
+        after: Service time.
+        looked_at_max: Settled transfers, incoming ones too, that are looked at.
+
+    Returns:
+        How many, and when the last one that was looked at was made.
+    """
+    row = await pool.fetchrow(_COUNT_SETTLED_OUT, holder_id, after, looked_at_max)
+    if row is None:
+        raise errors.InvariantBroken("an aggregate has one row")
+    return row["count"], row["until"]
+
 
 _FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from transfer where id = $1 and holder_id = $2"
 
@@ -178,30 +213,38 @@ async def find_external(connection: "Connection", wanted: Sequence[tuple[str, in
 
 
 _FIND_RECEIVED: Final[LiteralString] = f"""
-    select {_COLUMNS} from unnest($1::text[], $2::bigint[]) as wanted (end_to_end_id, holder_id)
-    join transfer on transfer.end_to_end_id = wanted.end_to_end_id and transfer.holder_id = wanted.holder_id
+    select {_COLUMNS}, wanted.name, kept_report.refusal_code from unnest($1::text[]) as wanted (name)
+    left join transfer on transfer.end_to_end_id = wanted.name
+    left join kept_report on kept_report.name = wanted.name and kept_report.refusal_code is not null
 """
 
 
-async def find_received(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Transfer]:
-    """Incoming transfers by end-to-end id and holder; their holders' balances are locked."""
-    rows = await connection.fetch(_FIND_RECEIVED, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+async def find_received(
+    connection: "Connection", end_to_end_ids: Sequence[str]
+) -> tuple[dict[str, Transfer], dict[str, str]]:
+    """What was answered to reported payments before; the balances of those who are to be paid are locked.
+
+    Returns:
+        Incoming transfers of any holder by end-to-end id; and with which code those were refused that could not be recorded.
+    """
+    rows = await connection.fetch(_FIND_RECEIVED, end_to_end_ids)
     # The direction is judged here: in the statement it would tempt a plan to read all that ever came in.
     received = (_transfer(row) for row in rows if row["direction"] == "IN")
-    return {(transfer.holder_id, transfer.end_to_end_id): transfer for transfer in received}
+    refused = {row["name"]: row["refusal_code"] for row in rows if row["refusal_code"] is not None}
+    return {transfer.end_to_end_id: transfer for transfer in received}, refused
 
 
 _LOCK_BY_ID: Final[LiteralString] = f"""
     select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
-    join transfer using (id, holder_id) order by transfer.id for no key update of transfer
+    join transfer using (id, holder_id) order by transfer.id, transfer.holder_id for no key update of transfer
 """
 
 
-async def lock_by_id(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[int, Transfer]:
+async def lock_by_id(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Transfer]:
     """Transfers by id and holder, held until the transaction ends; taken after the balances of their holders."""
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     found = map(_transfer, await connection.fetch(_LOCK_BY_ID, ids, holder_ids))
-    return {transfer.id: transfer for transfer in found}
+    return {(transfer.id, transfer.holder_id): transfer for transfer in found}
 
 
 _FIND_NAMED: Final[LiteralString] = f"""
@@ -209,29 +252,37 @@ _FIND_NAMED: Final[LiteralString] = f"""
 """
 
 
-async def find_named(pool: "Pool", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
-    """Transfers by end-to-end id, before any lock is taken."""
+async def find_named(
+    pool: "Connection | Pool", end_to_end_ids: Sequence[str], direction: Direction
+) -> dict[str, Transfer]:
+    """Transfers by end-to-end id, without a lock."""
     found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
     return {transfer.end_to_end_id: transfer for transfer in found}
 
 
-_LOCK: Final[LiteralString] = f"{_FIND_NAMED} order by id for no key update"
+# Another holder's rows are passed over by an expression that no index has: names alone find the rows.
+_LOCK: Final[LiteralString] = f"{_FIND_NAMED} and holder_id + 0 = any($3) order by id, holder_id for no key update"
 
 
-async def lock(connection: "Connection", end_to_end_ids: Sequence[str], direction: Direction) -> dict[str, Transfer]:
-    """Transfers as they are now, by end-to-end id, held until the transaction ends.
+async def lock(
+    connection: "Connection", wanted: Sequence[tuple[str, int]], direction: Direction
+) -> dict[tuple[str, int], Transfer]:
+    """Transfers by end-to-end id and holder as they are now, held until the transaction ends.
 
     Taken after the balances of their holders, in order of id.
     """
-    found = map(_transfer, await connection.fetch(_LOCK, end_to_end_ids, direction))
-    return {transfer.end_to_end_id: transfer for transfer in found}
+    names, holder_ids = [name for name, _ in wanted], [holder_id for _, holder_id in wanted]
+    found = map(_transfer, await connection.fetch(_LOCK, names, direction, holder_ids))
+    return {(transfer.end_to_end_id, transfer.holder_id): transfer for transfer in found}
 
 
 _FIND_CHARGE_IDS: Final[LiteralString] = """
-    select charge_id from transfer where end_to_end_id = any($1) and direction = 'IN' and charge_id is not null
+    select charge_id, holder_id from transfer
+    where end_to_end_id = any($1) and direction = 'IN' and charge_id is not null
 """
 
 
-async def find_charge_ids(connection: "Connection", end_to_end_ids: Sequence[str]) -> list[int]:
-    """The charges that these incoming transfers paid; that of a transfer never changes."""
-    return [row["charge_id"] for row in await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)]
+async def find_charge_ids(connection: "Connection", end_to_end_ids: Sequence[str]) -> list[tuple[int, int]]:
+    """The charges that these incoming transfers paid, by id and holder; that of a transfer never changes."""
+    rows = await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)
+    return [(row["charge_id"], row["holder_id"]) for row in rows]

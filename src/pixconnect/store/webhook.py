@@ -1,6 +1,7 @@
 """Webhook endpoints at rest."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, LiteralString
 
@@ -11,6 +12,9 @@ from pixconnect.domain.webhook import Endpoint
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
+
+REPLAY_LOCKS: Final = 0x7078_6104
+"""Class of advisory locks."""
 
 _COLUMNS: Final[LiteralString] = """
     id, holder_id, url, event_types, status, status_reason, secret, previous_secret, previous_secret_until, first_failure_at,
@@ -51,7 +55,7 @@ async def count(connection: "Connection | Pool", holder_id: int) -> int:
     return await connection.fetchval(_COUNT, holder_id)
 
 
-_LOCK_HOLDER: Final[LiteralString] = "select id from holder where id = $1 for no key update"
+_LOCK_HOLDER: Final[LiteralString] = "select holder_id from balance where holder_id = $1 for no key update"
 
 
 async def lock_holder(connection: "Connection", holder_id: int) -> None:
@@ -148,6 +152,33 @@ async def update(connection: "Connection", endpoint: Endpoint) -> None:
     )
 
 
+_LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
+    select {_COLUMNS} from webhook_endpoint
+    where id > $2 and (
+        substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
+    )
+    order by id limit $3 for no key update
+"""
+
+
+async def lock_sealed_otherwise(
+    connection: "Connection", seal_head: bytes, after_id: int, rows_max: int
+) -> list[Endpoint]:
+    """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
+    rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
+    return [_endpoint(row) for row in rows]
+
+
+_RESEAL: Final[LiteralString] = """
+    update webhook_endpoint set secret = $2, previous_secret = $3 where id = $1
+"""
+
+
+async def reseal(connection: "Connection", endpoint: Endpoint) -> None:
+    """Keep the same secrets of an endpoint that is locked, sealed with another secret key."""
+    await connection.execute(_RESEAL, endpoint.id, endpoint.secret_sealed, endpoint.previous_secret_sealed)
+
+
 _SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"
 
 
@@ -197,3 +228,27 @@ async def read_page(pool: "Pool", holder_id: int, span: Span) -> Page[Endpoint]:
     rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
     start = (span.page - 1) * span.page_size
     return Page(items=[_endpoint(row) for row in rows[start : start + span.page_size]], total_count=len(rows))
+
+
+_TRY_LOCK_REPLAY: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
+_UNLOCK_REPLAY: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
+
+
+@asynccontextmanager
+async def replaying(connection: "Connection", endpoint_id: int) -> AsyncGenerator[bool]:
+    """While an endpoint's events are replayed over this connection, nobody else does that.
+
+    Yields:
+        Whether that is so; otherwise somebody else does it already.
+    """
+    lock = (REPLAY_LOCKS, endpoint_id % 2**31)
+    is_alone: bool = await connection.fetchval(_TRY_LOCK_REPLAY, *lock)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            try:
+                await connection.execute(_UNLOCK_REPLAY, *lock)
+            except BaseException:
+                connection.terminate()  # the lock ends with its session
+                raise

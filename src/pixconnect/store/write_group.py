@@ -2,24 +2,30 @@
 
 from typing import TYPE_CHECKING, Final, LiteralString
 
+from pixconnect.domain import errors
+from pixconnect.store.clock import DatabaseClock, clock_of
+
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection, Pool
 
 BLOCK_SIZE: Final = 2048
 """Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
 
-_OPEN: Final[LiteralString] = "select offset_us, nextval('write_group_id') as first_id from clock"
+_OPEN: Final[LiteralString] = """
+    select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock
+"""
 
 
-async def open_group(connection: "Connection") -> tuple[int, int]:
+async def open_group(connection: "Connection") -> tuple[DatabaseClock, int]:
     """Begin to write: called in a transaction, after everything that the group changes has been locked.
 
     Returns:
-        The sandbox clock's offset in microseconds, and the first id of the group's block.
+        The clock, and the first id of the group's block.
     """
     row = await connection.fetchrow(_OPEN)
-    assert row is not None, "the clock has one row"
-    return row["offset_us"], row["first_id"]
+    if row is None:
+        raise errors.InvariantBroken("the clock has one row")
+    return clock_of(row), row["first_id"]
 
 
 _TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"

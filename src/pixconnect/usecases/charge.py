@@ -16,7 +16,7 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge, ChargeRequest, ChargeStatus, expire_charge
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT
-from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import charge as charge_store
 from pixconnect.usecases.write_group import open_write_group
@@ -105,7 +105,7 @@ async def create_charges(
         name = new.holder_id, new.external_id
         charge = known.get(name)
         if charge is not None:
-            outcomes.append(_replay(charge, new.fingerprint))
+            outcomes.append(_replay(charge, new.request))
             continue
         charge = known[name] = _open_charge(new, writing.now, lifetime)
         writing.changes.add_charge(charge)
@@ -214,6 +214,11 @@ async def read_location(context: "Context", txid: str) -> str:
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
+async def has_expired(context: "Context", slots: Sequence[int], until: datetime) -> bool:
+    """Whether a charge in these slots is past its time and not marked so."""
+    return bool(await charge_store.find_expired(context.pool, slots, until, 1))
+
+
 async def expire_charges(context: "Context", slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time.
 
@@ -229,10 +234,12 @@ async def expire_charges(context: "Context", slots: Sequence[int], until: dateti
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
         async with context.pool.acquire() as connection, connection.transaction():
-            charges = await charge_store.lock(connection, expired)
+            charges, _ = await charge_store.lock(connection, expired)
             writing = await open_write_group(context, connection)
             for charge in charges.values():
-                if charge.status == "PENDING" and charge.expires_at <= writing.now:
+                if (
+                    charge.status == "PENDING" and charge.expires_at <= writing.now
+                ):  # which counts, whatever `until` was
                     after = expire_charge(charge, max(writing.now, charge.modified_at))
                     writing.changes.move_charge(charge, after)
                     writing.announce_charge(after, "qrcode.expired")
@@ -257,14 +264,14 @@ async def _find_replay(context: "Context", caller: Caller, request: ChargeReques
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
     if charge is None:
         return None
-    outcome = _replay(charge, fingerprint(request))
+    outcome = _replay(charge, request)
     if isinstance(outcome, errors.PixConnectError):
         raise outcome
     return outcome
 
 
-def _replay(charge: Charge, wanted: bytes) -> Charge | errors.PixConnectError:
-    if charge.fingerprint == wanted:
+def _replay(charge: Charge, request: ChargeRequest) -> Charge | errors.PixConnectError:
+    if was_made_by(charge.fingerprint, request):
         return charge
     return errors.ExternalIdConflict("external_id: was already used for a charge with other contents")
 

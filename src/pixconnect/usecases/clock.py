@@ -19,10 +19,12 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases.charge import expire_charges
+from pixconnect.usecases.service_time import read_time
+from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
 
 if TYPE_CHECKING:
     import asyncpg
@@ -44,6 +46,7 @@ _STEP_S = 0.005
 _HEARD_AFTER_S = 0.02
 """Within this time every process has heard of a move."""
 _REJOIN_AFTER_S = 0.5
+_LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(256)
@@ -53,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 async def read_clock(context: "Context") -> datetime:
     """The service's time, as the database has it."""
-    context.clock.set_offset(await clock_store.read_offset(context.pool))
+    await read_time(context.clock, context.pool)
     return context.clock.now()
 
 
@@ -113,7 +116,7 @@ async def follow_clock(
     while True:
         try:
             await _follow(context, await connect())
-        except DATABASE_AWAY as error:
+        except DATABASE_FAILED as error:
             _log.warning("clock is not heard", reason=type(error).__name__)
         await asyncio.sleep(_REJOIN_AFTER_S)
 
@@ -121,8 +124,8 @@ async def follow_clock(
 async def _follow(context: "Context", connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     lost = asyncio.Event()
 
-    def hear(_connection: object, _pid: int, _channel: str, offset_us: object) -> None:
-        context.clock.set_offset(timedelta(microseconds=int(str(offset_us))))
+    def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
+        context.clock.set_offset(*clock_store.read_notice(str(notice)))
 
     def lose(_connection: object) -> None:
         lost.set()
@@ -138,20 +141,30 @@ async def _follow(context: "Context", connection: "asyncpg.Connection[asyncpg.Re
 
 @asynccontextmanager
 async def _moving_alone(context: "Context") -> AsyncGenerator[None]:
-    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
-    async with context.pool.acquire() as connection:
-        while not await clock_store.try_lock(connection):
-            if context.clock.monotonic_s() > deadline_s:
-                raise errors.ServiceUnavailable("the clock is being moved by somebody else")
-            await asyncio.sleep(0.05)
+    async with _holding_lock(context):
         try:
             yield
         except SandboxUnavailable:
             raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
-        finally:
-            await clock_store.unlock(connection)
     # What other processes answer from memory shall be dated by the new time too.
     await asyncio.sleep(_HEARD_AFTER_S)
+
+
+@asynccontextmanager
+async def _holding_lock(context: "Context") -> AsyncGenerator[None]:
+    """Hold the clock's lock. Whoever waits for it holds no connection: there are ten, and others need them."""
+    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
+    while True:
+        async with context.pool.acquire() as connection:
+            if await clock_store.try_lock(connection):
+                try:
+                    yield
+                finally:
+                    await clock_store.unlock(connection)
+                return
+        if context.clock.monotonic_s() > deadline_s:
+            raise errors.ServiceUnavailable("the clock is being moved by somebody else")
+        await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 class _Walk:
@@ -210,8 +223,7 @@ async def _next_stop(context: "Context", control: SandboxControl, target: dateti
 async def _set_time(context: "Context", control: SandboxControl, now: datetime) -> None:
     """Move service and sandbox forward; never back, should real time have overtaken the stop."""
     offset = max(now - context.clock.real_now(), context.clock.offset)
-    await clock_store.move(context.pool, offset)
-    context.clock.set_offset(offset)
+    context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
     await control.set_offset(offset)
 
 
@@ -227,12 +239,13 @@ async def _finish_due(context: "Context", control: SandboxControl, walk: "_Walk"
 
 async def _is_all_done(context: "Context", control: SandboxControl, walk: "_Walk") -> bool:
     now = context.clock.now()
+    sandbox = await control.next_due()
+    if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
+        return False
+    # What was reported in a charge's time is recorded now: whatever is left of those that are due was not paid.
     await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
     first_due_at = await clock_store.find_first_due(context.pool)
     if first_due_at is not None and first_due_at <= now:
-        return False
-    sandbox = await control.next_due()
-    if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
     patience_s = min(walk.patience_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
     if not await delivery_usecases.wait_until_sent(context, now, patience_s, walk.slow_endpoint_ids):
@@ -245,9 +258,9 @@ async def _jump_back(context: "Context", control: SandboxControl, offset: timede
     by = context.clock.offset - offset
     now = context.clock.real_now() + offset
     async with context.pool.acquire() as connection, connection.transaction():
-        await clock_store.move_back(connection, now, by)
+        await clock_store.move_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
         await delivery_usecases.move_back(connection, now, by)
-        await clock_store.move(connection, offset)
-    context.clock.set_offset(offset)
+        revision = await clock_store.move(connection, offset)
+    context.clock.set_offset(offset, revision)
     await control.set_offset(offset)
     return context.clock.now()

@@ -11,6 +11,8 @@ from pixconnect.domain.location import Locations
 from pixconnect.domain.rail import Rail
 from pixconnect.domain.receivers import Receivers
 from pixconnect.domain.signing import Signer
+from pixconnect.usecases.failed_reports import FailedReports
+from pixconnect.usecases.lookup_budget import LookupBudgets
 from pixconnect.usecases.under_way import UnderWay
 
 if TYPE_CHECKING:
@@ -34,10 +36,14 @@ class Policy(Struct, frozen=True, kw_only=True):
         charge_lifetime_s: How long a charge can be paid.
         handover_timeout_s: After it, what was never handed to the rail is given up.
         is_sandbox: Whether the sandbox's doors exist.
+        has_rail: Whether there is anybody to hand orders to. Without, none is ever marked as handed over.
         token_lifetime_s: How long an access token is good for.
         token_failures_max: Failed token requests a minute, for a client_id and for an address.
         signing_key_rotation_days: A new signing key is made when the newest is this old.
         signing_key_published_days: How long a key stays published after its last signature.
+        webhook_pending_max: Deliveries that a replay may leave waiting for an endpoint.
+        lookup_tokens_max: What a holder may look up without paying; 0 is no limit.
+        lookup_refill_count: Of these tokens, how many come back each minute.
     """
 
     ispb: str
@@ -48,10 +54,14 @@ class Policy(Struct, frozen=True, kw_only=True):
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool
+    has_rail: bool = True
     token_lifetime_s: int = 300
     token_failures_max: int = 10
     signing_key_rotation_days: int = 90
     signing_key_published_days: int = 30
+    webhook_pending_max: int = 100_000
+    lookup_tokens_max: int = 1000
+    lookup_refill_count: int = 20
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -73,6 +83,8 @@ class Context(Struct, frozen=True, kw_only=True):
         sandbox_control: The doors of the sandbox; ``None`` in live mode.
         wake_workers: Says, without waiting, that there is something to do; workers look anyway from time to time.
         under_way: What this process has handed to the rail.
+        failed_reports: What this process could not record.
+        lookups: What each holder may still look up.
     """
 
     pool: "Pool"
@@ -90,3 +102,5 @@ class Context(Struct, frozen=True, kw_only=True):
     sandbox_control: "SandboxControl | None"
     wake_workers: Callable[[], None]
     under_way: UnderWay = field(default_factory=UnderWay)
+    failed_reports: FailedReports = field(default_factory=FailedReports)
+    lookups: LookupBudgets = field(default_factory=LookupBudgets)

@@ -6,19 +6,21 @@ No transaction is open while a receiver is spoken to. Every record is fenced: a 
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import structlog
 from msgspec import Struct
 
+from pixconnect.domain import errors, webhook_signature
 from pixconnect.domain import webhook as webhook_rules
-from pixconnect.domain import webhook_signature
 from pixconnect.domain.receivers import Exchange
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Endpoint, Place
+from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
-from pixconnect.store import holder as holder_store
 from pixconnect.store import lease as lease_store
 from pixconnect.store import webhook as webhook_store
+from pixconnect.usecases.service_time import read_time
 
 if TYPE_CHECKING:
     from pixconnect.domain.secret_box import SecretBox
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 DUE_COUNTED_MAX = 100_000
 """More due deliveries than this are not told apart: whoever counts must not be a burden."""
 _WAIT_STEP_S = 0.02
+_OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
+
+_log = structlog.get_logger(__name__)
 
 
 class Recording(Struct, frozen=True, kw_only=True):
@@ -56,7 +61,7 @@ async def read_now(context: "Context") -> datetime:
     """Service time, after a look at how far the sandbox has moved it."""
     if context.policy.is_sandbox:
         async with context.pool.acquire() as connection:
-            context.clock.set_offset(await holder_store.read_clock_offset(connection))
+            await read_time(context.clock, connection)
     return context.clock.now()
 
 
@@ -98,36 +103,66 @@ async def give_up_orphans(context: "Context", deliveries: Sequence[DueDelivery])
     )
 
 
-async def attempt(context: "Context", delivery: DueDelivery, endpoint: Endpoint, jws: str) -> Conclusion:
-    """Post a delivery once.
+class Signatures(Protocol):
+    """Signs events with the published key."""
+
+    def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
+        """The detached JWS of an event for its holder, made at most a minute ago."""
+        ...
+
+
+async def attempt(context: "Context", delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Conclusion:
+    """Post a delivery once. Whatever goes wrong, with us too, is a conclusion: what was not counted would come again for ever.
 
     Args:
         context: Of this process.
         delivery: Due.
         endpoint: As it is at this moment.
-        jws: Detached, over the body.
+        signatures: Beside those that the endpoint's own secret makes.
+
+    Raises:
+        ServiceUnavailable: There is no key to sign with; nothing was sent.
     """
+    try:
+        return _conclude(context, delivery, await _post(context, delivery, endpoint, signatures))
+    except errors.ServiceUnavailable:
+        raise
+    except Exception:  # noqa: BLE001  whatever it is, the attempt is counted
+        _log.exception("attempt failed by a defect", delivery_id=delivery.id)
+        return conclude_defect(context, delivery)
+
+
+def conclude_defect(context: "Context", delivery: DueDelivery) -> Conclusion:
+    """A failed attempt of which nothing is written down but that it failed."""
+    return _conclude(context, delivery, _failed(_OUR_DEFECT))
+
+
+async def _post(context: "Context", delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
     except SealBroken:
-        exchange = Exchange(
-            status_code=None,
-            retry_after=None,
-            response=b"",
-            error="the endpoint's secret cannot be read here any more: set it again",
-            duration_us=0,
-        )
-    else:
-        body = delivery.body.encode()
-        headers = webhook_signature.request_headers(
-            secrets,
-            delivery.event_id,
-            body,
-            jws=jws,
-            attempt_number=delivery.attempts_count + 1,
-            real_now=context.clock.real_now(),
-        )
-        exchange = await context.receivers.post(endpoint.url, headers, body)
+        return _failed("the endpoint's secret cannot be read here any more: set it again")
+    body, real_now = delivery.body.encode(), context.clock.real_now()
+    headers = webhook_signature.request_headers(
+        secrets,
+        delivery.event_id,
+        body,
+        jws=signatures.sign(delivery, real_now),
+        attempt_number=delivery.attempts_count + 1,
+        real_now=real_now,
+    )
+    whose = current_party.set(delivery.holder_id)
+    try:
+        return await context.receivers.post(endpoint.url, headers, body)
+    finally:
+        current_party.reset(whose)
+
+
+def _failed(reason: str) -> Exchange:
+    return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
+
+
+def _conclude(context: "Context", delivery: DueDelivery, exchange: Exchange) -> Conclusion:
     return webhook_rules.conclude(
         delivery,
         exchange,

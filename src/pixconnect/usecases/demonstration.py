@@ -17,6 +17,7 @@ from pixconnect.usecases.holder import NewHolder
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
+    from pixconnect.usecases.operator import OperatorContext
 
 DEPOSIT_CENTS: Final = 100_000_000
 """R$ 1 000 000.00."""
@@ -54,29 +55,32 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
     pix_keys: list[str]
 
 
-async def prepare_demonstration(context: "Context", known: DemoCredentials | None) -> DemoCredentials:
+async def prepare_demonstration(
+    context: "Context", operator: "OperatorContext", known: DemoCredentials | None
+) -> DemoCredentials:
     """Make what is missing of the demonstration.
 
     Args:
         context: Of the sandbox.
+        operator: Opens the holder, and gives it keys and a client.
         known: What an earlier start answered: a secret is told once, and only a hash is kept here.
 
     Returns:
         The credentials; the known ones, if they are of this database.
     """
-    owner = await _open_holder(context)
-    keys = {key.key_type: key.key for key in await holder.list_pix_keys(context, owner.id)}
+    owner = await _open_holder(operator)
+    keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():
         if key_type not in keys:
-            keys[key_type] = (await holder.add_pix_key(context, owner.id, key_type, text)).key
+            keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
-    clients = {client.client_id for client in await access.list_clients(context, owner.id) if not client.disabled_at}
+    clients = {client.client_id for client in await access.list_clients(operator, owner.id) if not client.disabled_at}
     if known is not None and known.client_id in clients:
         client_id, client_secret = known.client_id, known.client_secret
     else:
-        issued = await access.create_client(context, owner.id, "demonstration", SCOPES)
+        issued = await access.create_client(operator, owner.id, "demonstration", SCOPES)
         client_id, client_secret = issued.client.client_id, issued.client_secret
     return DemoCredentials(
         client_id=client_id,
@@ -86,11 +90,12 @@ async def prepare_demonstration(context: "Context", known: DemoCredentials | Non
     )
 
 
-async def _open_holder(context: "Context") -> Holder:
+async def _open_holder(context: "OperatorContext") -> Holder:
     try:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:
-        found = await holder_store.find_by_account(context.pool, _HOLDER.branch, _HOLDER.account_number)
+        async with context.pool.acquire() as connection:
+            found = await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
         if found is None:
             raise
         return found

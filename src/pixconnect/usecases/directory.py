@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain.holder import Holder, Party
 from pixconnect.store import holder as holder_store
 
@@ -67,7 +68,8 @@ class HolderDirectory:
         account = self._accounts.get(holder_id)
         if account is None:
             holder = await holder_store.find(self._pool, holder_id)
-            assert holder is not None, f"there is no holder {holder_id}"
+            if holder is None:
+                raise errors.InvariantBroken(f"there is no holder {holder_id}")
             account = self._open(holder)
             _keep(self._accounts, holder_id, account)
         return account

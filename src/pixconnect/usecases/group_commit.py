@@ -4,7 +4,7 @@
 
     submit ─┐
     submit ─┼─► queue ──► group ──► BEGIN, write(connection, group), COMMIT ──► each request its own answer
-    submit ─┘    └─ admit ─┘        (what arrived while the last group was committing; no timer)
+    submit ─┘    └─ admit ─┘        (what arrived while the last group was committing, of each holder in turn; no timer)
 
 One account is one balance row: a commit per request would make that row, and the disk, the limit. Groups of several processes
 take turns at it, and what arrives while a group waits for its turn still goes with it: once its rows are locked it admits
@@ -22,11 +22,14 @@ What can go wrong, and who is touched by it:
   the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell. A request of
   which this is not known is never told that nothing was done.
 - The client goes away: before its group starts it is dropped, after that it is committed all the same.
+- A holder sends more than can be written: groups are filled from all holders in turn, a holder that is alone has the whole
+  queue, and while others wait half of it. A queue that is full is full for whoever has filled it.
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -35,6 +38,8 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.shares import FairQueue
 from pixconnect.usecases.stalled_lanes import StalledLanes
 
 if TYPE_CHECKING:
@@ -69,18 +74,6 @@ PARTS_AT_ONCE_MAX = 4
 RERUNS_MAX = 5
 """How often a group that met another process's rows or locks starts over."""
 
-_CONNECTION_LOST = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a backend that went away between preparing and executing
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.InsufficientResourcesError,
-)
 _START_OVER = (
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
@@ -151,7 +144,7 @@ class GroupCommit(Generic[Request, Answer]):
         pool: Connections.
         clock: For patience; its time cannot be moved by the sandbox.
         size_max: Requests in a group at most.
-        queue_length_max: Requests waiting at most; the next one is refused.
+        queue_length_max: Requests waiting at most, of all holders together.
         on_commit: Hears of each commit, with its connection.
         lane_places: Shared by all that write over the same pool.
     """
@@ -172,10 +165,9 @@ class GroupCommit(Generic[Request, Answer]):
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
-        self._queue_length_max = queue_length_max
-        self._queue: deque[_Waiting[Request, Answer]] = deque()
+        self._queue: FairQueue[_Waiting[Request, Answer]] = FairQueue(queue_length_max, _refuse_for_room)
         self._lanes: StalledLanes[_Waiting[Request, Answer]] = StalledLanes(
-            self._answer, _refuse, clock=clock, size_max=size_max, places=lane_places
+            self._answer_surely, _refuse, clock=clock, size_max=size_max, places=lane_places
         )
         self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
@@ -196,15 +188,15 @@ class GroupCommit(Generic[Request, Answer]):
 
         Raises:
             Refusal: Whatever ``write`` refused it with.
-            ServiceUnavailable: The queue is full or the database is away; nothing was done.
+            ServiceUnavailable: The queue is full for this holder, or the database is away; nothing was done.
             OutcomeUnknown: The database went away during the commit and did not come back in time.
         """
-        if len(self._queue) >= self._queue_length_max or self._is_closing:
-            raise errors.ServiceUnavailable("the write queue is full: try again shortly")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(request, answer))
+        if self._is_closing or not self._queue.put(request.holder_id, _Waiting(request, answer)):
+            raise _queue_full()
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="group commit")
+            # In a context of its own: what it does is everybody's, and not of whoever asked first.
+            self._task = asyncio.create_task(self._run(), name="group commit", context=Context())
         self._wake.set()
         return await answer
 
@@ -220,7 +212,7 @@ class GroupCommit(Generic[Request, Answer]):
         while True:
             group = self._next_group()
             if group:
-                await self._answer(group, self._refuse_stalled)
+                await self._answer_surely(group, self._refuse_stalled)
             elif self._is_closing:
                 return
             else:
@@ -228,20 +220,33 @@ class GroupCommit(Generic[Request, Answer]):
                 await self._wake.wait()
 
     def _next_group(self) -> list[_Waiting[Request, Answer]]:
-        """What waits now, without those who have gone and those of stalled holders."""
+        """What waits now, of each holder in turn, without those who have gone and those of stalled holders."""
         group: list[_Waiting[Request, Answer]] = []
-        while self._queue and len(group) < self._size_max:
-            waiting = self._queue.popleft()
-            if waiting.is_over:
-                continue
-            lane = self._lanes.find(waiting.request.holder_id)
-            if lane is None:
-                group.append(waiting)
-            elif len(lane) < self._size_max:
-                lane.append(waiting)
-            else:
-                waiting.resolve(_stalled())
+        while len(self._queue) and len(group) < self._size_max:
+            for waiting in self._queue.take(self._size_max - len(group)):
+                if waiting.is_over:
+                    continue
+                lane = self._lanes.find(waiting.request.holder_id)
+                if lane is None:
+                    group.append(waiting)
+                elif len(lane) < self._size_max:
+                    lane.append(waiting)
+                else:
+                    waiting.resolve(_stalled())
         return group
+
+    async def _answer_surely(
+        self,
+        group: list[_Waiting[Request, Answer]],
+        otherwise: Callable[[list[_Waiting[Request, Answer]]], Awaitable[None]],
+    ) -> None:
+        """As ``_answer``; a defect of this very file is its group's alone, and everybody else's requests are still written."""
+        try:
+            await self._answer(group, otherwise)
+        except Exception:  # noqa: BLE001  a committer that ends leaves everybody waiting for ever
+            _log.exception("group commit failed")
+            for waiting in group:
+                waiting.resolve(_unknown(waiting.request.external_id))
 
     async def _answer(
         self,
@@ -280,7 +285,7 @@ class GroupCommit(Generic[Request, Answer]):
                 # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
                 if not self._may_find_out(group):
                     raise
-            except _CONNECTION_LOST as error:
+            except DATABASE_AWAY as error:
                 now_s = self._clock.monotonic_s()
                 if attempt.is_committing:
                     for waiting in group:
@@ -303,7 +308,8 @@ class GroupCommit(Generic[Request, Answer]):
                 if attempt.is_brief:
                     await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
                 outcomes = await self._write(connection, requests)
-            except _CONNECTION_LOST:
+                _check_outcomes(outcomes, requests)
+            except DATABASE_AWAY:
                 raise
             except BaseException:
                 await transaction.rollback()
@@ -311,26 +317,29 @@ class GroupCommit(Generic[Request, Answer]):
             attempt.is_committing = True
             await transaction.commit()
             self.commits_by_size[len(requests)] += 1
-            self._on_commit(connection)
+            self._tell_committed(connection)
             return outcomes
+
+    def _tell_committed(self, connection: "Connection") -> None:
+        try:
+            self._on_commit(connection)
+        except Exception:  # noqa: BLE001  whoever is told looks anyway; these requests are written
+            _log.exception("nobody was told of a commit")
 
     def _find_latecomers(
         self, group: list[_Waiting[Request, Answer]], fits: Callable[[Request], bool]
     ) -> Iterator[Request]:
-        """What waits now and fits, moved into the group; the others keep their order."""
-        for _ in range(len(self._queue)):
-            waiting = self._queue.popleft()
+        """What waits now and fits, of each holder in turn, moved into the group; the others keep their order."""
+
+        def may_join(waiting: _Waiting[Request, Answer]) -> bool:
             if waiting.is_over:
-                continue
-            if (
-                len(group) < self._size_max
-                and self._lanes.find(waiting.request.holder_id) is None
-                and fits(waiting.request)
-            ):
+                return True  # out of the queue with it
+            return self._lanes.find(waiting.request.holder_id) is None and fits(waiting.request)
+
+        for waiting in self._queue.take(self._size_max - len(group), may_join):
+            if not waiting.is_over:
                 group.append(waiting)
                 yield waiting.request
-            else:
-                self._queue.append(waiting)
 
     async def _refuse_stalled(self, group: list[_Waiting[Request, Answer]]) -> None:
         """Part a stalled group by holder; of one holder alone, refuse it, and try what comes next of it beside."""
@@ -369,7 +378,13 @@ class GroupCommit(Generic[Request, Answer]):
             return
         for waiting in group:
             _log.error("request failed", exc_info=error)
-            waiting.resolve(errors.InternalError("internal error"))
+            failure = errors.InternalError("internal error")
+            failure.__cause__ = error
+            waiting.resolve(failure)
+
+
+class _OutcomesMissingError(Exception):
+    """Whoever wrote a group has not said what became of each request: it must not be committed."""
 
 
 class _Attempt:
@@ -382,9 +397,22 @@ class _Attempt:
         self.is_committing = False
 
 
+def _check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
+    if len(outcomes) != len(requests):
+        raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")
+
+
 def _refuse(group: Sequence[_Waiting[Request, Answer]]) -> None:
     for waiting in group:
         waiting.resolve(_stalled())
+
+
+def _refuse_for_room(waiting: _Waiting[Request, Answer]) -> None:
+    waiting.resolve(_queue_full())
+
+
+def _queue_full() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
 
 
 def _stalled() -> errors.ServiceUnavailable:

@@ -3,14 +3,18 @@
 Called by a worker for the slots that it leases. No transaction is ever open while the rail is spoken to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
+from pixconnect.domain import errors, identifiers, kept_report
+from pixconnect.domain.holder import Party
+from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.rail import (
+    NeverTaken,
     NotTaken,
     Order,
     QueryAnswer,
@@ -24,6 +28,7 @@ from pixconnect.domain.rail import (
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
+from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.settlement import ASK_AFTER, Ending, Fence, GivenUp, ask_again_after, end_orders
 from pixconnect.usecases.under_way import read_ordered
 
@@ -35,38 +40,8 @@ _log = structlog.get_logger(__name__)
 RETRY_AFTER: Final = timedelta(seconds=1)
 """How long an order that never left waits for the next try."""
 
-
-async def _submit_transfers(context: "Context", transfers: Sequence[Transfer]) -> list[SubmitAnswer]:
-    return await context.rail.submit(
-        [
-            Order(
-                end_to_end_id=transfer.end_to_end_id,
-                amount_cents=transfer.amount_cents,
-                debit_party=(await context.directory.read_account(transfer.holder_id)).party,
-                credit_party=transfer.counterparty,
-                initiation_type=transfer.initiation_type,
-                txid=transfer.txid,
-                ordered_at=transfer.created_at,
-            )
-            for transfer in transfers
-        ]
-    )
-
-
-async def _submit_refunds(context: "Context", refunds: Sequence[Refund]) -> list[SubmitAnswer]:
-    return await context.rail.submit_refunds(
-        [
-            RefundOrder(
-                return_id=refund.return_id,
-                original_end_to_end_id=refund.original_end_to_end_id,
-                amount_cents=refund.amount_cents,
-                reason=refund.reason,
-                description=refund.description,
-                ordered_at=refund.created_at,
-            )
-            for refund in refunds
-        ]
-    )
+SaidTo = Literal["first", "again", "query"]
+"""What the rail answered: the first sending of an order, a later one under the same id, or a question."""
 
 
 async def move_due(
@@ -91,8 +66,10 @@ async def move_due(
     silent = [order for order in due if order.handed_at is not None]
     if too_late:
         await _end(context, [(order.name, GivenUp()) for order in too_late])
-    if waiting:
+    if waiting and context.policy.has_rail:
         await _hand_over(context, fence, waiting, until)
+    elif waiting:
+        await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
     if silent:
         await _ask(context, fence, silent, until)
     return [order.due_at for order in due]
@@ -100,11 +77,14 @@ async def move_due(
 
 async def _hand_over(context: "Context", fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     """Mark, send, and record what was answered at once."""
+    payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
         marked = await order_store.mark_handed(connection, [order.name for order in orders], now, now + ASK_AFTER)
+        ordered = await read_ordered(connection, sorted(marked))
+    # Nothing is waited for between the end of the fenced transaction and the sending.
     handed = [order for order in orders if order.name in marked]
-    await _record(context, await _submit(context, handed), now, may_unmark=True)
+    await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
 async def _ask(context: "Context", fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
@@ -122,41 +102,98 @@ async def _ask(context: "Context", fence: Fence, orders: Sequence[OpenOrder], no
     except RailUnavailable:
         return
     known = list(zip(orders, answers, strict=True))
-    await _record(context, known, now, may_unmark=False)
+    await _record(context, known, now, "query")
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
-    await _record(context, await _submit(context, unseen), now, may_unmark=False)
+    if unseen:
+        await _record(context, await _send_again(context, fence, unseen), now, "again")
 
 
-async def _submit(context: "Context", orders: Sequence[OpenOrder]) -> "list[tuple[OpenOrder, SubmitAnswer]]":
-    """Hand orders to the rail; answers each with what was said at once."""
-    ordered = await read_ordered(context.pool, [order.name for order in orders])
-    context.under_way.remember(ordered.values())
-    in_turn = sorted(orders, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
-    transfers = [each for order in in_turn if isinstance(each := ordered[order.name], Transfer)]
-    refunds = [each for order in in_turn if isinstance(each := ordered[order.name], Refund)]
+async def _send_again(
+    context: "Context", fence: Fence, orders: Sequence[OpenOrder]
+) -> "list[tuple[OpenOrder, SubmitAnswer]]":
+    """Send orders again that the rail says it has never seen, if they are still ours to send."""
+    payers = await _read_payers(context, orders)
+    async with context.pool.acquire() as connection, connection.transaction():
+        await fence(connection, _slots(orders))
+        ordered = await read_ordered(connection, [order.name for order in orders])
+    return await _send(context, orders, ordered, payers)
+
+
+async def _read_payers(context: "Context", orders: Sequence[OpenOrder]) -> dict[int, Party]:
+    """Our own side of the transfers among these, by holder; in memory as a rule."""
+    holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
+    return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
+
+
+async def _send(
+    context: "Context",
+    orders: Sequence[OpenOrder],
+    ordered: Mapping[str, Transfer | Refund],
+    payers: Mapping[int, Party],
+) -> "list[tuple[OpenOrder, SubmitAnswer]]":
+    """Hand orders to the rail, but for those that have ended meanwhile; answers each with what was said at once.
+
+    Args:
+        context: Of this process.
+        orders: As they were due.
+        ordered: What they are for, read in the fenced transaction that ended just now.
+        payers: Our own side, by holder.
+    """
+    under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING"}
+    context.under_way.remember(under_way.values())
+    sent = [order for order in orders if order.name in under_way]
+    in_turn = sorted(sent, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
+    transfers = [each for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
+    refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
     answers: list[SubmitAnswer] = []
     if transfers:
-        answers += await _submit_transfers(context, transfers)
+        answers += await context.rail.submit([_order(each, payers[each.holder_id]) for each in transfers])
     if refunds:
-        answers += await _submit_refunds(context, refunds)
+        answers += await context.rail.submit_refunds([_refund_order(each) for each in refunds])
     return list(zip(in_turn, answers, strict=True))
+
+
+def _order(transfer: Transfer, payer: Party) -> Order:
+    return Order(
+        end_to_end_id=transfer.end_to_end_id,
+        amount_cents=transfer.amount_cents,
+        debit_party=payer,
+        credit_party=transfer.counterparty,
+        initiation_type=transfer.initiation_type,
+        txid=transfer.txid,
+        ordered_at=transfer.created_at,
+    )
+
+
+def _refund_order(refund: Refund) -> RefundOrder:
+    return RefundOrder(
+        return_id=refund.return_id,
+        original_end_to_end_id=refund.original_end_to_end_id,
+        amount_cents=refund.amount_cents,
+        reason=refund.reason,
+        description=refund.description,
+        ordered_at=refund.created_at,
+    )
 
 
 async def _record(
     context: "Context",
     answered: "Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]",
     now: datetime,
-    *,
-    may_unmark: bool,
+    said_to: SaidTo,
 ) -> None:
     """Record the answers that are final; the others are asked about later."""
     endings: list[tuple[str, Ending]] = []
     never_left: list[str] = []
     for order, answer in answered:
         match answer:
-            case Settled() | Rejected():
+            case Settled():
                 endings.append((order.name, answer))
-            case NotTaken() if may_unmark:
+            case Rejected() if said_to != "again":  # the first one may have arrived before the one that was refused
+                endings.append((order.name, answer))
+            case NeverTaken() if identifiers.is_outside_window(order.name, now):  # before, it could not be known
+                endings.append((order.name, answer))
+            case NotTaken() if said_to == "first":
                 never_left.append(order.name)
             case _:
                 pass
@@ -169,9 +206,13 @@ async def _record(
 
 async def _end(context: "Context", endings: Sequence[tuple[str, Ending]]) -> None:
     """Record endings; those that cannot be recorded are still due, and keep nothing else waiting."""
-    failed = await end_orders(context, endings)
+    outcomes = await end_orders(context, endings)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]
     if failed:
-        _log.warning("endings wait", orders_count=len(failed), reasons=sorted({why.code for why in failed.values()}))
+        _log.warning("endings wait", orders_count=len(failed), reasons=sorted({why.code for why in failed}))
+    for (name, ending), outcome in zip(endings, outcomes, strict=True):
+        if isinstance(outcome, Misfit) and not isinstance(ending, GivenUp):
+            await kept_usecases.keep(context.pool, kept_report.as_report(name, ending), outcome)
 
 
 def _slots(orders: Sequence[OpenOrder]) -> list[int]:

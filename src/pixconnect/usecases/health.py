@@ -6,7 +6,7 @@ same time share one answer, so that a public address cannot be used to wear out 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -15,6 +15,11 @@ from msgspec import Struct
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import Rail, RailUnavailable
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.shares import for_everybody
+from pixconnect.usecases import unresolved
+from pixconnect.usecases.service_time import read_time_to_write
+from pixconnect.usecases.unresolved import RailWaiting
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
@@ -85,7 +90,8 @@ class HealthWatch:
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()
         names = list(self._checks)
-        found = await asyncio.gather(*(self._run(name) for name in names))
+        with for_everybody():
+            found = await asyncio.gather(*(self._run(name) for name in names))
         checks = dict(zip(names, found, strict=True))
         bad = {result.status for result in found}
         status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
@@ -137,16 +143,46 @@ async def check_database(pool: "Pool") -> None:
         await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
 
 
-async def check_rail(rail: Rail) -> None:
-    """See whether the rail answers.
+async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]]) -> None:
+    """See whether the rail answers, and whether it has left anything that a person must see.
+
+    Args:
+        rail: The rail.
+        read_waiting: What waits for a person.
 
     Raises:
-        ServiceUnavailable: It does not.
+        ServiceUnavailable: It does not, or it has.
     """
+    said: list[str] = []
+    try:
+        waiting = await read_waiting()
+    except DATABASE_FAILED:
+        waiting = RailWaiting(reports_count=0, silent_count=0)  # the database's own check says so
     try:
         await rail.check()
     except RailUnavailable:
-        raise errors.ServiceUnavailable("the rail cannot be reached") from None
+        said.append("the rail cannot be reached")
+    if waiting.reports_count:
+        said.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
+    if waiting.silent_count:
+        silent = _count(waiting.silent_count, "order has", "orders have")
+        said.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
+    if said:
+        raise errors.ServiceUnavailable("; ".join(said))
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+async def check_clock(pool: "Pool", clock: Clock) -> None:
+    """See whether this process's clock is the database's.
+
+    Raises:
+        ServiceUnavailable: They are too far apart: nothing is written.
+    """
+    async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        await read_time_to_write(clock, connection)
 
 
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:

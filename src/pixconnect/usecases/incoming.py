@@ -1,38 +1,47 @@
 """Money that comes in: what the rail reports, judged and recorded in groups.
 
 A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
-first. The rail is answered only after everything is durable.
+first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
+durable.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
+from pixconnect.domain import errors, identifiers, reject_code
 from pixconnect.domain import refund as refund_rules
-from pixconnect.domain import reject_code
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.domain.holder import Party
+from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.ledger import Balance
 from pixconnect.domain.rail import Acknowledgement, CreditReport, ReturnReport
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
-from pixconnect.store import charge as charge_store
+from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+    from pixconnect.foundation.pool import Connection, Pool
     from pixconnect.usecases.context import Context
 
 UNKNOWN_ACCOUNT = "AC03"
 ACCOUNT_BLOCKED = "AC06"
 ABOVE_ORIGINAL = "AM09"
 WINDOW_CLOSED = "DT05"
+
+_UNKNOWN_ORIGINAL = Misfit(
+    reason="unknown_order", explanation="returns an order of ours by its id, and there is none of this id here"
+)
 
 
 class Credit(Struct, frozen=True, kw_only=True):
@@ -53,19 +62,49 @@ class Credit(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
+class Answered(Struct, frozen=True, kw_only=True):
+    """What is said to the rail, and what an operator has to see.
+
+    Attributes:
+        word: Our word; ``None`` where it cannot be given yet.
+        misfit: Why the report is kept besides.
+    """
+
+    word: Acknowledgement | None
+    misfit: Misfit | None = None
+
+
+async def find_payee(context: "Context", report: CreditReport) -> int | None:
+    """The holder of ours who is paid."""
+    party = report.credit_party
+    if party.key is not None:
+        return await context.directory.find_owner(party.key)
+    account = await context.directory.find_account(party.branch, party.account_number)
+    return account and account.holder_id
+
+
+async def find_recorded(
+    connection: "Connection | Pool", report: CreditReport | ReturnReport
+) -> Transfer | Refund | None:
+    """What was recorded when something of this name was reported before, for whomever."""
+    if isinstance(report, CreditReport):
+        return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
+    return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
+
+
 async def receive_credit(context: "Context", report: CreditReport) -> Acknowledgement:
     """Take in a payment, or refuse it.
 
     Returns:
         Our word on it, the same however often it is reported.
     """
-    party = report.credit_party
-    if party.key is not None:
-        holder_id = await context.directory.find_owner(party.key)
-    else:
-        account = await context.directory.find_account(party.branch, party.account_number)
-        holder_id = account and account.holder_id
+    holder_id = await find_payee(context, report)
     if holder_id is None:
+        recorded = await find_recorded(context.pool, report)
+        if recorded is not None:
+            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
+            await kept_usecases.keep(context.pool, report, misfit)
+            return first_word(report.report_id, recorded)
         return Acknowledgement(report_id=report.report_id, refusal_code=UNKNOWN_ACCOUNT)
     credit = Credit(
         holder_id=holder_id,
@@ -73,27 +112,61 @@ async def receive_credit(context: "Context", report: CreditReport) -> Acknowledg
         transfer_id=await context.ids.transfer_id(),
         correlation_id=context.entropy.uuid4(),
     )
-    return await context.groups.submit(receive_credits, context, credit)
+    answered = await context.groups.submit(receive_credits, context, credit)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit)
+    if answered.word is None:
+        raise errors.InternalError("a payment has no answer")
+    return answered.word
 
 
-async def receive_credits(context: "Context", connection: "Connection", group: Group[Credit]) -> list[Acknowledgement]:
+async def receive_credits(context: "Context", connection: "Connection", group: Group[Credit]) -> list[Answered]:
     """Write a group of incoming payments; one answer each, in order."""
     writing = await lock_write_group(context, connection, group)
-    known = await transfer_store.find_received(
-        connection, [(credit.report.end_to_end_id, credit.holder_id) for credit in group]
-    )
+    known, refused = await transfer_store.find_received(connection, [credit.report.end_to_end_id for credit in group])
     txids = [credit.report.txid for credit in group if credit.report.txid is not None]
-    charges = await charge_store.lock_by_txid(connection, txids) if txids else {}
-    answers: list[Acknowledgement] = []
+    charges = await writing.lock_charges_by_txid(txids)
+    answers: list[Answered] = []
     for credit in group:
-        name = credit.holder_id, credit.report.end_to_end_id
+        name, report_id = credit.report.end_to_end_id, credit.report.report_id
         transfer = known.get(name)
+        if transfer is None and name in refused:
+            answers.append(Answered(word=Acknowledgement(report_id=report_id, refusal_code=refused[name])))
+            continue
+        misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
             transfer = known[name] = _receive(writing, credit, charges)
-        refusal_code = transfer.outcome_code if transfer.status == "ERROR" else None
-        answers.append(Acknowledgement(report_id=credit.report.report_id, refusal_code=refusal_code))
+        answers.append(Answered(word=first_word(report_id, transfer), misfit=misfit))
     await writing.write()
     return answers
+
+
+def first_word(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
+    """What was said when it came for the first time."""
+    refusal_code = recorded.outcome_code if recorded.status == "ERROR" else None
+    return Acknowledgement(report_id=report_id, refusal_code=refusal_code)
+
+
+def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
+    """A payment that comes again must be the same: how much, to whom, for what, from whom."""
+    report, payer = credit.report, transfer.counterparty
+    told = {
+        "amount_cents": (transfer.amount_cents, report.amount_cents),
+        "holder_id": (transfer.holder_id, credit.holder_id),
+        "key": (transfer.own_key, report.credit_party.key),
+        "txid": (transfer.txid, report.txid),
+        "payer's account": (_account_of(payer), _account_of(report.debit_party)),
+    }
+    return _changed(told)
+
+
+def _account_of(party: Party) -> str:
+    return f"{party.ispb} {party.account_number}"
+
+
+def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
 def _receive(writing: WriteGroup, credit: Credit, charges: dict[str, Charge]) -> Transfer:
@@ -185,34 +258,61 @@ async def receive_return(context: "Context", report: ReturnReport) -> Acknowledg
     name = report.original_end_to_end_id
     original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
     if original is None:
+        recorded = await find_recorded(context.pool, report)
+        if recorded is not None:
+            misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
+            await kept_usecases.keep(context.pool, report, misfit)
+            return first_word(report.report_id, recorded)
+        if not identifiers.is_of_another(name, context.policy.ispb):
+            await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
     given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())
-    return await context.groups.submit(receive_returns, context, given_back)
+    answered = await context.groups.submit(receive_returns, context, given_back)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit)
+    return answered.word
 
 
-async def receive_returns(
-    context: "Context", connection: "Connection", group: Group[GivenBack]
-) -> list[Acknowledgement | None]:
+async def receive_returns(context: "Context", connection: "Connection", group: Group[GivenBack]) -> list[Answered]:
     """Write a group of incoming returns; one answer each, in order."""
     writing = await lock_write_group(context, connection, group)
-    originals = await transfer_store.lock(connection, [item.report.original_end_to_end_id for item in group], "OUT")
-    known = await refund_store.lock(connection, [item.report.return_id for item in group], "IN")
-    answers: list[Acknowledgement | None] = []
+    originals = await transfer_store.lock(
+        connection, sorted({(item.report.original_end_to_end_id, item.holder_id) for item in group}), "OUT"
+    )
+    known = await refund_store.lock(connection, [(item.report.return_id, item.holder_id) for item in group], "IN")
+    named = await refund_store.find_named(connection, [item.report.return_id for item in group], "IN")
+    refused = await kept_store.find_refused(connection, [item.report.return_id for item in group])
+    answers: list[Answered] = []
     for given_back in group:
         report = given_back.report
-        original = originals[report.original_end_to_end_id]
-        refund = known.get(report.return_id)
-        if refund is None and original.status == "PROCESSING":
-            answers.append(None)
+        original = originals[report.original_end_to_end_id, given_back.holder_id]
+        refund = known.get((report.return_id, given_back.holder_id))
+        refund = refund or named.get(report.return_id)
+        if refund is None and report.return_id in refused:
+            code = refused[report.return_id]
+            answers.append(Answered(word=Acknowledgement(report_id=report.report_id, refusal_code=code)))
             continue
+        if refund is None and original.status == "PROCESSING":
+            answers.append(Answered(word=None))
+            continue
+        misfit = None if refund is None else _compare_return(report, refund)
         if refund is None:
             refund, original = _take_back(writing, given_back, original)
-            known[report.return_id] = refund
-            originals[original.end_to_end_id] = original
-        refusal_code = refund.outcome_code if refund.status == "ERROR" else None
-        answers.append(Acknowledgement(report_id=report.report_id, refusal_code=refusal_code))
+            known[report.return_id, refund.holder_id] = named[report.return_id] = refund
+            originals[original.end_to_end_id, original.holder_id] = original
+        answers.append(Answered(word=first_word(report.report_id, refund), misfit=misfit))
     await writing.write()
     return answers
+
+
+def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
+    """A return that comes again must be the same: how much, and of what."""
+    return _changed(
+        {
+            "amount_cents": (refund.amount_cents, report.amount_cents),
+            "original_end_to_end_id": (refund.original_end_to_end_id, report.original_end_to_end_id),
+        }
+    )
 
 
 def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
@@ -266,7 +366,7 @@ def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer)
         amount_cents=report.amount_cents,
         status="PROCESSING",
         reason=refund_rules.read_reason(report.reason),
-        description=report.description,
+        description=report.description and report.description[: refund_rules.DESCRIPTION_LENGTH_MAX],
         outcome_code=None,
         outcome_reason=None,
         slot=original.slot,

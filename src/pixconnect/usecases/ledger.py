@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors, money
 from pixconnect.domain.access import Caller
-from pixconnect.domain.ledger import Balance, Transaction
+from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
@@ -83,15 +83,19 @@ async def deposit_all(
     writing = await lock_write_group(context, connection, group)
     known = await ledger_store.find_entries(connection, [(new.entry_id, new.holder_id) for new in group])
     outcomes: list[Deposit | errors.PixConnectError] = []
+    made: list[LedgerEntry] = []
     for new in group:
-        if new.entry_id in known:
-            created_at = known[new.entry_id]
+        name = new.entry_id, new.holder_id
+        if name in known:
+            created_at = known[name]
         elif writing.balances[new.holder_id].may_deposit:
             entry = writing.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
+            made.append(entry)
             created_at = entry.created_at
         else:
             outcomes.append(errors.HolderBlocked("the holder may not deposit"))
             continue
         outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
+    await ledger_store.add_deposits(connection, made, writing.now)
     await writing.write()
     return outcomes

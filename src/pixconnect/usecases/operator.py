@@ -1,10 +1,13 @@
 """What the operator's use cases need: less than a whole context, so that a command line can have it without a rail.
 
-A process's ``Context`` is one of these, and so is what the command line opens. The keyring is a ``SigningContext``: it is
-made before the context, whose signer it is.
+What the command line opens is one of these, and so is what the preparation of the sandbox does; a process's ``Context`` is
+not: it works as the service, which may not do what operators do. The keyring is a ``SigningContext``: it is made before the
+context, whose signer it is.
 """
 
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pixconnect.domain.clock import Clock
@@ -19,7 +22,7 @@ class SigningContext(Protocol):
 
     @property
     def pool(self) -> "Pool":
-        """Connections as ``pixconnect_service``."""
+        """Connections."""
         ...
 
     @property
@@ -38,10 +41,31 @@ class SigningContext(Protocol):
         ...
 
 
-class OperatorContext(SigningContext, Protocol):
-    """What onboarding needs."""
+class TokenContext(SigningContext, Protocol):
+    """What issuing tokens needs."""
 
     @property
     def entropy(self) -> "Entropy":
         """Chance."""
         ...
+
+
+class OperatorContext(TokenContext, Protocol):
+    """What onboarding needs; its pool's role is ``pixconnect_operator``."""
+
+    @property
+    def operator(self) -> str:
+        """Who does it, as the audit names it."""
+        ...
+
+
+class Operator(Struct, frozen=True, kw_only=True):
+    """An ``OperatorContext`` of one who works beside the service."""
+
+    pool: "Pool"
+    """Connections as ``pixconnect_operator``."""
+    clock: "Clock"
+    entropy: "Entropy"
+    policy: "Policy"
+    secret_box: "SecretBox"
+    operator: str

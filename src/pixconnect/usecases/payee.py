@@ -23,8 +23,9 @@ from pixconnect.domain.transfer import (
     TransferRequest,
 )
 from pixconnect.store import charge as charge_store
-from pixconnect.store import holder as holder_store
 from pixconnect.usecases.directory import with_key
+from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
+from pixconnect.usecases.service_time import read_time
 
 if TYPE_CHECKING:
     from pixconnect.domain.access import Caller
@@ -48,7 +49,7 @@ class Payee(Struct, frozen=True, kw_only=True):
 
 
 async def find_payee(
-    context: "Context", caller: "Caller", request: TransferRequest, end_to_end_id: str
+    context: "Context", caller: "Caller", request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     """Find out who is to be paid.
 
@@ -57,78 +58,88 @@ async def find_payee(
         caller: Who pays.
         request: As it was sent.
         end_to_end_id: The id that the transfer will carry: the directory wants to know.
+        lookup: Is told what was looked up.
 
     Returns:
         The payee; ``None`` if somebody who must be asked cannot be reached.
 
     Raises:
         RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
+        RateLimited: The holder has looked up too much that it has not paid.
     """
     match request:
         case KeyTransferRequest():
             key = pix_key.parse_pix_key(request.key, request.key_type)
-            payee = await _find_by_key(context, caller, key, end_to_end_id)
+            payee = await _find_by_key(context, caller, key, end_to_end_id, lookup)
         case AccountTransferRequest():
-            payee = await _find_by_account(context, request.credit_party)
+            payee = await _find_by_account(context, caller, request.credit_party, lookup)
         case QrCodeTransferRequest():
-            payee = await _find_by_code(context, caller, request, end_to_end_id)
+            payee = await _find_by_code(context, caller, request, end_to_end_id, lookup)
     if payee is not None and payee.holder_id == caller.holder_id:
         raise errors.SameAccount("payer and payee are the same account")
     return payee
 
 
-async def _find_by_key(context: "Context", caller: "Caller", key: PixKey, end_to_end_id: str) -> Payee | None:
+async def _find_by_key(
+    context: "Context", caller: "Caller", key: PixKey, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
+    await context.lookups.check(context, caller.holder_id)
     holder_id = await context.directory.find_owner(key.key)
     if holder_id is not None:
+        lookup.cost = UNPAID_COST
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
     try:
-        entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+        async with context.lookups.asking_directory(caller.holder_id):
+            entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
     except RailUnavailable:
         return None
+    lookup.cost = UNPAID_COST if entry is not None else MISSED_COST
     if entry is None:
         raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
     return Payee(party=entry.party, holder_id=None)
 
 
-async def _find_by_account(context: "Context", party: Party) -> Payee:
+async def _find_by_account(context: "Context", caller: "Caller", party: Party, lookup: Lookup) -> Payee:
     key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     account_rules.check_account(party.branch, party.account_number, party.ispb)
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
+    await context.lookups.check(context, caller.holder_id)
     own = await context.directory.find_account(party.branch, party.account_number)
+    lookup.cost = UNPAID_COST if own is not None else MISSED_COST
     if own is None:
         raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
     return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
 
 
 async def _find_by_code(
-    context: "Context", caller: "Caller", request: QrCodeTransferRequest, end_to_end_id: str
+    context: "Context", caller: "Caller", request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
     # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
-    context.clock.set_offset(await holder_store.read_clock_offset(context.pool))
+    await read_time(context.clock, context.pool)
     if code.location is None:
-        return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id)
+        return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id, lookup)
     if code.location.startswith(context.policy.location_prefix):
         return await _find_by_own_code(context, code.location, request.amount_cents)
     try:
         asked = await context.locations.read(code.location)
     except LocationUnreachable:
         return None
-    payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id)
+    payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
 
 
 async def _find_by_static_code(
-    context: "Context", caller: "Caller", code: BrCode, amount_cents: int, end_to_end_id: str
+    context: "Context", caller: "Caller", code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     if code.key is None:
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
-    payee = await _find_by_key(context, caller, _key_of_code(code.key), end_to_end_id)
+    payee = await _find_by_key(context, caller, _key_of_code(code.key), end_to_end_id, lookup)
     _check_code_amount(code.fixed_amount_cents, amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
 

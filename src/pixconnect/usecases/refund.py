@@ -16,11 +16,10 @@ from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
-from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.refund import Refund, RefundRequest, RefundStatus
 from pixconnect.domain.transfer import Transfer
-from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
@@ -112,17 +111,17 @@ async def start_refunds(
 ) -> list[Refund | errors.PixConnectError]:
     """Write a group of refunds; one outcome each, in order."""
     writing = await lock_write_group(context, connection, group, _holders_of)
-    books = await _open_books(connection, group)
+    books = await _open_books(writing, group)
     known = await refund_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
     outcomes: list[Refund | errors.PixConnectError] = []
     for new in group:
         name = new.holder_id, new.external_id
         refund = known.get(name)
         if refund is not None:
-            outcomes.append(_replay(refund, new.fingerprint))
+            outcomes.append(_replay(refund, new.request))
             continue
         try:
-            _judge(writing, new, books.transfers[new.original_id])
+            _judge(writing, new, books.transfers[new.original_id, new.holder_id])
         except errors.RuleBroken as refusal:
             outcomes.append(refusal)
             continue
@@ -176,20 +175,19 @@ async def list_refunds(context: "Context", caller: Caller, status: RefundStatus 
 
 
 class _Books:
-    """Everything that a group of refunds may change, locked."""
+    """Everything that a group of refunds may change, locked, by id and holder."""
 
-    def __init__(self, transfers: dict[int, Transfer], charges: dict[int, Charge]) -> None:
+    def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
         self.transfers = transfers
         self.charges = charges
 
 
-async def _open_books(connection: "Connection", group: Sequence[NewRefund]) -> _Books:
+async def _open_books(writing: WriteGroup, group: Sequence[NewRefund]) -> _Books:
     names = [new.request.end_to_end_id for new in group]
-    charge_ids = await transfer_store.find_charge_ids(connection, names)
-    charges = await charge_store.lock(connection, charge_ids)
+    charges = await writing.lock_charges(await transfer_store.find_charge_ids(writing.connection, names))
     wanted = {(new.original_id, new.holder_id) for new in group}
     wanted |= {(new.sent.id, new.sent.holder_id) for new in group if new.sent is not None}
-    transfers = await transfer_store.lock_by_id(connection, sorted(wanted))
+    transfers = await transfer_store.lock_by_id(writing.connection, sorted(wanted))
     return _Books(transfers, charges)
 
 
@@ -198,7 +196,8 @@ def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:
     balance = writing.balances[new.holder_id]
     if not balance.may_withdraw:
         raise errors.HolderBlocked("the holder may not withdraw")
-    assert original.settled_at is not None, "judged before, and never undone"
+    if original.settled_at is None:
+        raise errors.InvariantBroken("judged before, and never undone")
     left_cents = original.amount_cents - original.returned_cents - original.returning_cents
     if new.request.amount_cents > left_cents:
         raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
@@ -209,7 +208,7 @@ def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:
 
 def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
     """Reserve the money of one refund, or settle it by book."""
-    original = books.transfers[new.original_id]
+    original = books.transfers[new.original_id, new.holder_id]
     refund = _open_refund(writing, new, original)
     writing.announce_refund(refund)
     if new.sent is not None:
@@ -222,7 +221,9 @@ def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    returning = books.transfers[original.id] = transfer_rules.begin_return(original, refund.amount_cents)
+    returning = books.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
+        original, refund.amount_cents
+    )
     writing.changes.add_refund(refund)
     writing.changes.move_transfer(original, returning)
     writing.order(refund, new.patience)
@@ -231,8 +232,9 @@ def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
 
 def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, original: Transfer, books: _Books) -> Refund:
     """Both sides of a refund between two holders of ours."""
-    assert new.sent is not None, "a book transfer has two sides"
-    sent = books.transfers[new.sent.id]
+    if new.sent is None:
+        raise errors.InvariantBroken("a book transfer has two sides")
+    sent = books.transfers[new.sent.id, new.sent.holder_id]
     received = _open_received(new, refund, sent)
     writing.announce_refund(received)
     if not writing.balances[sent.holder_id].may_deposit:
@@ -247,10 +249,12 @@ def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, origina
         writing.announce_refund(side)
         writing.changes.add_refund(side)
     for transfer in (original, sent):
-        after = books.transfers[transfer.id] = transfer_rules.return_part(transfer, amount_cents, writing.now)
+        after = books.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
+            transfer, amount_cents, writing.now
+        )
         writing.changes.move_transfer(transfer, after)
         if after.status == "RETURNED" and after.charge_id is not None:
-            return_paid_charge(writing, books.charges, after.charge_id)
+            return_paid_charge(writing, books.charges, (after.charge_id, after.holder_id))
     return sides[0]
 
 
@@ -317,14 +321,14 @@ async def _find_replay(context: "Context", caller: Caller, request: RefundReques
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
     if refund is None:
         return None
-    outcome = _replay(refund, fingerprint(request))
+    outcome = _replay(refund, request)
     if isinstance(outcome, errors.PixConnectError):
         raise outcome
     return outcome
 
 
-def _replay(refund: Refund, wanted: bytes) -> Refund | errors.PixConnectError:
-    if refund.fingerprint == wanted:
+def _replay(refund: Refund, request: RefundRequest) -> Refund | errors.PixConnectError:
+    if refund.fingerprint is not None and was_made_by(refund.fingerprint, request):
         return refund
     return errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
 

@@ -1,15 +1,30 @@
-"""What the rail reports, whatever it is: each report to whoever records it, and our word back to the rail."""
+"""What the rail reports, whatever it is: each report to whoever records it, and our word back to the rail.
+
+::
+
+    report ──► its texts judged ──► recorded ──────────────────────────► acknowledged
+                     │                 ├── cannot be believed ──► kept ──► acknowledged
+                     │                 ├── cannot be recorded ──► comes again, and after some tries ─┐
+                     │                 └── not now ──► comes again, as often as it takes             │
+                     └──────────────────────────────────────────────────────────────────────────► kept; money refused
+
+Each report fails for itself. What cannot be recorded is never credited in silence: a payment or a return is refused, so that
+the payer has his money, and stays refused however often it comes again.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import asyncpg
 import structlog
 
-from pixconnect.domain import errors
+from pixconnect.domain import errors, kept_report
+from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.rail import (
     Acknowledgement,
     CreditReport,
+    RailUnavailable,
     Rejected,
     RejectedReport,
     Report,
@@ -17,19 +32,33 @@ from pixconnect.domain.rail import (
     Settled,
     SettledReport,
 )
-from pixconnect.usecases.incoming import receive_credit, receive_return
-from pixconnect.usecases.settlement import Ending, end_orders
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store import ledger as ledger_store
+from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases import kept_report as kept_usecases
+from pixconnect.usecases.incoming import find_payee, find_recorded, first_word, receive_credit, receive_return
+from pixconnect.usecases.settlement import Ending, Unrecorded, end_orders
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
+
+EndingReport = SettledReport | RejectedReport
+Arrival = CreditReport | ReturnReport
+
+WRONG_CONTENTS: Final = "CH16"
+OUR_ERROR: Final = "AB09"
+
+_OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
+"""What PostgreSQL says of the values that it is given, and of nothing else."""
+_NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 
 _log = structlog.get_logger(__name__)
 
 
 async def take_reports(context: "Context", reports: Sequence[Report]) -> int:
-    """Record reports, and then acknowledge them.
+    """Record reports, or keep them for an operator, and then acknowledge them.
 
-    What could not be recorded is not acknowledged: the rail reports it again.
+    What could be neither is not acknowledged: the rail reports it again.
 
     Returns:
         How many were acknowledged.
@@ -40,36 +69,151 @@ async def take_reports(context: "Context", reports: Sequence[Report]) -> int:
     endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
     arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport)]
     results = await asyncio.gather(
-        _record_endings(context, endings), *(_record_arrival(context, report) for report in arrivals)
+        _take_endings(context, endings), *(_take_arrival(context, report) for report in arrivals)
     )
     said = [acknowledgement for result in results for acknowledgement in result]
-    if said:
+    return await _acknowledge(context, said) if said else 0
+
+
+async def _acknowledge(context: "Context", said: Sequence[Acknowledgement]) -> int:
+    """Give our word on all of them, or where one of them breaks the adapter, on each of the others."""
+    try:
         await context.rail.acknowledge(said)
+    except RailUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  an adapter's defect that one word meets is not to stop the others
+        if len(said) > 1:
+            return sum([await _acknowledge(context, [word]) for word in said])
+        _log.exception("a word on a report cannot be given", reason=_name_of(error))
+        return 0
     return len(said)
 
 
-async def _record_endings(
-    context: "Context", reports: Sequence[SettledReport | RejectedReport]
-) -> list[Acknowledgement]:
-    endings: list[tuple[str, Ending]] = []
-    for report in reports:
-        if isinstance(report, SettledReport):
-            endings.append((report.id, Settled(settled_at=report.settled_at)))
+async def _take_endings(context: "Context", reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+    faults = [_find_fault(report) for report in reports]
+    sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
+    outcomes = iter(await _end(context, sound) if sound else [])
+    said: list[Acknowledgement] = []
+    for report, fault in zip(reports, faults, strict=True):
+        outcome = _unreadable(fault) if fault is not None else next(outcomes)
+        if isinstance(outcome, Exception):
+            outcome = _judge_failure(context, report, outcome)
+        try:
+            if isinstance(outcome, Misfit):
+                await kept_usecases.keep(context.pool, report, outcome)
+        except Exception as error:  # noqa: BLE001  what cannot be kept comes again
+            outcome = error
+        if isinstance(outcome, Exception):
+            _log.warning("report waits", reason=_name_of(outcome))
         else:
-            endings.append((report.id, Rejected(code=report.code, reason=report.reason)))
-    failed = await end_orders(context, endings) if endings else {}
-    if failed:
-        _log.warning("reports wait", reports_count=len(failed), reasons=sorted({why.code for why in failed.values()}))
-    return [Acknowledgement(report_id=report.report_id) for report in reports if report.id not in failed]
+            said.append(Acknowledgement(report_id=report.report_id))
+    return said
 
 
-async def _record_arrival(context: "Context", report: CreditReport | ReturnReport) -> list[Acknowledgement]:
+async def _end(context: "Context", reports: Sequence[EndingReport]) -> "Sequence[Unrecorded | Exception | None]":
+    """What became of each; where they cannot even be looked at together, one by one."""
     try:
-        if isinstance(report, CreditReport):
-            word: Acknowledgement | None = await receive_credit(context, report)
-        else:
-            word = await receive_return(context, report)
-    except errors.PixConnectError as error:
-        _log.warning("report waits", reason=error.code)
+        return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
+    except _NOT_NOW as error:
+        if len(reports) == 1 or not _is_of_its_own(error):
+            return [error] * len(reports)
+    except Exception as error:  # noqa: BLE001  a defect that one of them meets is not to stop the others
+        if len(reports) == 1:
+            return [error]
+    alone = [await _end(context, [report]) for report in reports]
+    return [outcome for outcomes in alone for outcome in outcomes]
+
+
+def _ending_of(report: EndingReport) -> Ending:
+    if isinstance(report, SettledReport):
+        return Settled(settled_at=report.settled_at)
+    return Rejected(code=report.code, reason=report.reason)
+
+
+async def _take_arrival(context: "Context", report: Arrival) -> list[Acknowledgement]:
+    try:
+        fault = _find_fault(report)
+        if fault is not None:
+            return [await _refuse(context, report, _unreadable(fault), WRONG_CONTENTS)]
+        try:
+            word = await _receive(context, report)
+        except Exception as error:
+            judged = _judge_failure(context, report, error)
+            if isinstance(judged, Exception):
+                raise
+            return [await _refuse(context, report, judged, OUR_ERROR)]
+    except Exception as error:  # noqa: BLE001  as above: it comes again
+        _log.warning("report waits", reason=_name_of(error))
         return []
     return [] if word is None else [word]
+
+
+async def _receive(context: "Context", report: Arrival) -> Acknowledgement | None:
+    if isinstance(report, CreditReport):
+        return await receive_credit(context, report)
+    return await receive_return(context, report)
+
+
+async def _refuse(context: "Context", report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+    """Keep what cannot be recorded, and refuse it for good; what was recorded after all is answered as it was then.
+
+    Under the lock of whoever was to be paid: nobody else credits it at this moment.
+    """
+    is_named_well = kept_report.is_name(kept_report.name_of(report))
+    holder_id = await _find_holder(context, report)
+    async with context.pool.acquire() as connection, connection.transaction():
+        if holder_id is not None:
+            await ledger_store.hold_balance(connection, holder_id)
+        recorded = await find_recorded(connection, report) if is_named_well else None
+        await kept_usecases.keep(connection, report, misfit, code if recorded is None else None)
+    if recorded is not None:
+        return first_word(report.report_id, recorded)
+    return Acknowledgement(report_id=report.report_id, refusal_code=code)
+
+
+async def _find_holder(context: "Context", report: Arrival) -> int | None:
+    """Whose balance it would move, as far as that can be found out: what nobody can look up nobody can credit."""
+    try:
+        if isinstance(report, CreditReport):
+            return await find_payee(context, report)
+        originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+    except _OF_ITS_OWN:
+        return None
+    return originals[report.original_end_to_end_id].holder_id if originals else None
+
+
+def _judge_failure(context: "Context", report: Report, error: Exception) -> Exception | Misfit:
+    """Whether a report has failed often enough, and long enough, by its own fault alone."""
+    if not _is_of_its_own(error):
+        return error
+    name = f"{kept_report.kind_of(report)} {report.report_id}"
+    if not context.failed_reports.is_enough(name, context.clock.monotonic_s()):
+        return error
+    return Misfit(reason="cannot_be_recorded", explanation=f"recording it failed again and again: {_name_of(error)}")
+
+
+def _is_of_its_own(error: BaseException) -> bool:
+    """Whether a failure is the report's own: never that of a database which is away, busy, or being changed."""
+    if isinstance(error, errors.InternalError):
+        return error.__cause__ is not None and _is_of_its_own(error.__cause__)
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return False  # two of us at once, or ids that went back: the next try has other ids
+    return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
+
+
+def _find_fault(report: Report) -> str | None:
+    try:
+        return kept_report.find_fault(report)
+    except Exception as error:  # noqa: BLE001  an adapter that fills a field with something else
+        return f"it cannot even be read: {_name_of(error)}"
+
+
+def _unreadable(fault: str) -> Misfit:
+    return Misfit(reason="cannot_be_recorded", explanation=fault)
+
+
+def _name_of(error: BaseException) -> str:
+    """What failed, without the values that a message may quote."""
+    if isinstance(error, errors.InternalError) and error.__cause__ is not None:
+        return _name_of(error.__cause__)
+    return error.code if isinstance(error, errors.PixConnectError) else type(error).__name__

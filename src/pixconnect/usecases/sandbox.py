@@ -18,6 +18,7 @@ from pixconnect.domain.sandbox_control import (
     OutsideTransfer,
     SandboxControl,
     SandboxRefusal,
+    SandboxSilent,
     SandboxUnavailable,
 )
 from pixconnect.store import charge as charge_store
@@ -118,8 +119,8 @@ async def give_back(
         return await control.give_back(end_to_end_id, amount_cents, reason)
     except SandboxRefusal as refusal:
         raise errors.OriginalNotRefundable(f"end_to_end_id: {refusal.message}") from None
-    except SandboxUnavailable:
-        raise _unreachable() from None
+    except SandboxUnavailable as error:
+        raise _unreachable(error) from None
 
 
 async def deposit(context: "Context", caller: Caller, amount_cents: int) -> Deposit:
@@ -133,7 +134,7 @@ async def list_keys(context: "Context") -> list[DirectoryEntry]:
     try:
         return await _control(context).list_keys()
     except SandboxUnavailable:
-        raise _unreachable() from None
+        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
 
 
 async def add_key(context: "Context", new: NewKey) -> DirectoryEntry:
@@ -153,8 +154,8 @@ async def add_key(context: "Context", new: NewKey) -> DirectoryEntry:
         return await _control(context).add_key(NewKey(key_type=new.key_type, key=key, name=new.name, tax_id=new.tax_id))
     except SandboxRefusal as refusal:
         raise errors.InvalidPixKey(refusal.message) from None
-    except SandboxUnavailable:
-        raise _unreachable() from None
+    except SandboxUnavailable as error:
+        raise _unreachable(error) from None
 
 
 async def make_qr_code(context: "Context", new: NewQrCode) -> str:
@@ -171,8 +172,8 @@ async def make_qr_code(context: "Context", new: NewQrCode) -> str:
         return await _control(context).make_qr_code(new)
     except SandboxRefusal as refusal:
         raise errors.BadRequest(refusal.message) from None
-    except SandboxUnavailable:
-        raise _unreachable() from None
+    except SandboxUnavailable as error:
+        raise _unreachable(error) from None
 
 
 async def read_faults(context: "Context") -> list[FaultRule]:
@@ -180,7 +181,7 @@ async def read_faults(context: "Context") -> list[FaultRule]:
     try:
         return await _control(context).read_faults()
     except SandboxUnavailable:
-        raise _unreachable() from None
+        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
 
 
 async def replace_faults(context: "Context", rules: "Sequence[FaultRule]") -> list[FaultRule]:
@@ -193,11 +194,11 @@ async def replace_faults(context: "Context", rules: "Sequence[FaultRule]") -> li
     control = _control(context)
     try:
         await control.replace_faults(rules)
-        return await control.read_faults()
     except SandboxRefusal as refusal:
         raise errors.BadRequest(refusal.message) from None
-    except SandboxUnavailable:
-        raise _unreachable() from None
+    except SandboxUnavailable as error:
+        raise _unreachable(error) from None
+    return await read_faults(context)
 
 
 async def read_clock(context: "Context") -> "datetime":
@@ -227,7 +228,12 @@ def _control(context: "Context") -> SandboxControl:
     return context.sandbox_control
 
 
-def _unreachable() -> errors.ServiceUnavailable:
+def _unreachable(error: SandboxUnavailable) -> errors.PixConnectError:
+    """What a caller is told who asked for something to be done."""
+    if isinstance(error, SandboxSilent):
+        return errors.OutcomeUnknown(
+            "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
+        )
     return errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done")
 
 
@@ -243,5 +249,5 @@ async def _pay(context: "Context", transfer: OutsideTransfer) -> Arrival:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     try:
         return await _control(context).pay(transfer)
-    except SandboxUnavailable:
-        raise _unreachable() from None
+    except SandboxUnavailable as error:
+        raise _unreachable(error) from None

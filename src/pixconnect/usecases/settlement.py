@@ -4,30 +4,30 @@
 
     accepted ──mark──► handed ──submit──► Taken, or silence ──report or query──► settled or rejected
         │                 ▲                     │
-        │                 └──── NotTaken: the mark is taken back, if nothing was ever sent
+        │                 ├──── NotTaken: the mark is taken back, if nothing was ever sent
+        │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
         └── 60 s without a mark ──► given up, money back
 
 The mark is durable before the rail hears anything. Whoever finds it after a crash asks, and sends again under the same id only
-if the rail has never seen it. A rejection is final only of the original order: a duplicate or late re-send is a reason to ask.
+if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
-from pixconnect.domain import errors
+from pixconnect.domain import errors, identifiers, kept_report
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.order import name_of
-from pixconnect.domain.rail import Rejected, Settled
+from pixconnect.domain.rail import NeverTaken, Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
-from pixconnect.store import charge as charge_store
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.group_commit import Group
@@ -40,16 +40,21 @@ if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
     from pixconnect.usecases.context import Context
 
-_log = structlog.get_logger(__name__)
-
 
 class GivenUp(Struct, frozen=True):
     """The order was never handed to the rail in the time it had."""
 
 
-Ending = Settled | Rejected | GivenUp
+Ending = Settled | Rejected | NeverTaken | GivenUp
 
 _GIVEN_UP_REASON = "It could not be handed to the rail in time."
+NEVER_TAKEN = "NEVER_TAKEN"
+_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
+
+
+_UNKNOWN_ORDER = Misfit(
+    reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"
+)
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -79,55 +84,73 @@ class Fence(Protocol):
         ...
 
 
-async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> "dict[str, errors.PixConnectError]":
-    """Record what the rail has said of orders of ours. Saying it twice changes nothing; ids that are not ours are passed over.
+Unrecorded = errors.PixConnectError | Misfit
+"""Why an ending was not recorded: it could not be written now, or it cannot be believed."""
+
+
+async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> "list[Unrecorded | None]":
+    """Record what the rail has said of orders of ours. Saying it twice changes nothing; others' ids are passed over.
 
     Args:
         context: Of this process.
         endings: By ``end_to_end_id`` or ``return_id``.
 
     Returns:
-        Why some could not be recorded; one that cannot be never keeps the others from it.
+        Of each, in order, why it was not recorded; one that cannot be never keeps the others from it.
     """
     # Read before the balances are locked: whoever waits for them need not wait for this.
     names = [name for name, _ in endings]
     ordered = context.under_way.recall(names)
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
-    ended = [Ended(ordered=ordered[name], ending=ending) for name, ending in endings if name in ordered]
-    under_way = [each for each in ended if each.ordered.status == "PROCESSING"]
-    outcomes = await context.groups.submit_all(write_endings, context, under_way)
-    for each in under_way:
-        context.under_way.forget(name_of(each.ordered))
-    said_again = [each for each in ended if each.ordered.status != "PROCESSING"]
-    said_again += [each for each, was_open in zip(under_way, outcomes, strict=True) if was_open is False]
+    outcomes: list[Unrecorded | None] = [None] * len(endings)
+    under_way: list[int] = []
+    said_again: list[int] = []
+    for place, (name, _) in enumerate(endings):
+        if name in ordered:
+            (under_way if ordered[name].status == "PROCESSING" else said_again).append(place)
+        elif not identifiers.is_of_another(name, context.policy.ispb):
+            outcomes[place] = _UNKNOWN_ORDER
+    ended = [Ended(ordered=ordered[endings[place][0]], ending=endings[place][1]) for place in under_way]
+    written = await context.groups.submit_all(write_endings, context, ended)
+    for place, was_open in zip(under_way, written, strict=True):
+        context.under_way.forget(endings[place][0])
+        if isinstance(was_open, errors.PixConnectError):
+            outcomes[place] = was_open
+        elif not was_open:
+            said_again.append(place)
     if said_again:
-        await _compare(context, said_again)
-    return {
-        name_of(each.ordered): outcome
-        for each, outcome in zip(under_way, outcomes, strict=True)
-        if isinstance(outcome, errors.PixConnectError)
-    }
+        compared = await _compare(context, [endings[place] for place in said_again])
+        for place, misfit in zip(said_again, compared, strict=True):
+            outcomes[place] = misfit
+    return outcomes
 
 
-async def _compare(context: "Context", said_again: Sequence[Ended]) -> None:
+async def _compare(context: "Context", said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
     """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
-    recorded = await read_ordered(context.pool, [name_of(each.ordered) for each in said_again])
-    for each in said_again:
-        status = recorded[name_of(each.ordered)].status
-        said = type(each.ending).__name__
-        if said != "GivenUp" and (said == "Settled") != (status in {"CONFIRMED", "RETURNED"}):
-            _log.critical("the rail contradicts itself", order=name_of(each.ordered), recorded=status, said=said)
+    recorded = await read_ordered(context.pool, [name for name, _ in said_again])
+    misfits: list[Misfit | None] = []
+    for name, ending in said_again:
+        if name not in recorded:
+            misfits.append(_UNKNOWN_ORDER)
+            continue
+        status, said = recorded[name].status, type(ending).__name__
+        agrees = said == "GivenUp" or (said == "Settled") == (status in {"CONFIRMED", "RETURNED"})
+        explanation = f"the rail says {said}, and {status} is recorded here"
+        misfits.append(None if agrees else Misfit(reason="contradiction", explanation=explanation))
+    return misfits
 
 
 async def write_endings(context: "Context", connection: "Connection", group: Group[Ended]) -> list[bool]:
     """Write a group of endings; answers of each whether it was still open."""
     writing = await lock_write_group(context, connection, group)
-    books = await _open_books(connection, group)
+    books = await _open_books(writing, group)
     outcomes: list[bool] = []
     for ended in group:
         order = books.orders.get(name_of(ended.ordered))
+        if order is not None and order.holder_id != ended.holder_id:
+            order = None
         outcomes.append(order is not None)
-        if order is None or (isinstance(ended.ending, GivenUp) and order.handed_at is not None):
+        if order is None or (isinstance(ended.ending, GivenUp) and not _may_give_up(order, writing.now)):
             continue  # it has ended before, or it was handed over after all
         del books.orders[order.name]
         writing.changes.end_order(order)
@@ -140,26 +163,36 @@ async def write_endings(context: "Context", connection: "Connection", group: Gro
     return outcomes
 
 
+def _may_give_up(order: "OpenOrder", now: datetime) -> bool:
+    """Whether it was never handed over and its time is over, by the clock that counts; the worker's own may be ahead."""
+    return order.handed_at is None and order.give_up_at <= now
+
+
 class _Books:
-    """What a group of endings may change, locked, by its name on the network."""
+    """What a group of endings may change, locked: orders by name, transfers by name and holder, charges by id and holder."""
 
     def __init__(
-        self, orders: "dict[str, OpenOrder]", received: dict[str, Transfer], charges: "dict[int, Charge]"
+        self,
+        orders: "dict[str, OpenOrder]",
+        received: dict[tuple[str, int], Transfer],
+        charges: "dict[tuple[int, int], Charge]",
     ) -> None:
         self.orders = orders
         self.received = received
         self.charges = charges
 
 
-async def _open_books(connection: "Connection", group: Sequence[Ended]) -> _Books:
+async def _open_books(writing: WriteGroup, group: Sequence[Ended]) -> _Books:
+    connection = writing.connection
     refunds = [ended.ordered for ended in group if isinstance(ended.ordered, Refund)]
-    originals = [refund.original_end_to_end_id for refund in refunds]
+    originals = {(refund.original_end_to_end_id, refund.holder_id) for refund in refunds}
     # Charges before transfers, as whoever receives a payment takes them.
-    charge_ids = await transfer_store.find_charge_ids(connection, originals) if originals else []
-    charges = await charge_store.lock(connection, charge_ids)
+    names = [name for name, _ in originals]
+    paid = await transfer_store.find_charge_ids(connection, names) if names else []
+    charges = await writing.lock_charges(paid)
     return _Books(
         orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in group]),
-        received=await transfer_store.lock(connection, originals, "IN") if originals else {},
+        received=await transfer_store.lock(connection, sorted(originals), "IN") if originals else {},
         charges=charges,
     )
 
@@ -171,7 +204,10 @@ def _end_transfer(writing: WriteGroup, before: Transfer, ending: Ending) -> None
             after = transfer_rules.settle_transfer(before, writing.now)
         case Rejected(code=code, reason=reason):
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.fail_transfer(before, code, reason, writing.now)
+            after = transfer_rules.fail_transfer(before, *_in_words(code, reason), writing.now)
+        case NeverTaken():
+            writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.fail_transfer(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, writing.now)
         case GivenUp():
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
             after = transfer_rules.cancel_transfer(before, _GIVEN_UP_REASON, writing.now)
@@ -180,7 +216,7 @@ def _end_transfer(writing: WriteGroup, before: Transfer, ending: Ending) -> None
 
 
 def _end_refund(writing: WriteGroup, books: _Books, before: Refund, ending: Ending) -> None:
-    original = books.received[before.original_end_to_end_id]
+    original = books.received[before.original_end_to_end_id, before.holder_id]
     money = {"transfer_id": original.id, "refund_id": before.id}
     match ending:
         case Settled():
@@ -191,24 +227,35 @@ def _end_refund(writing: WriteGroup, books: _Books, before: Refund, ending: Endi
             )
         case Rejected(code=code, reason=reason):
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, code, reason, writing.now)
+            after = refund_rules.fail_refund(before, *_in_words(code, reason), writing.now)
+            returned = transfer_rules.keep_part(original, before.amount_cents)
+        case NeverTaken():
+            writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
+            after = refund_rules.fail_refund(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, writing.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
         case GivenUp():
             writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
             after = refund_rules.fail_refund(before, "NOT_HANDED_OVER", _GIVEN_UP_REASON, writing.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
-    books.received[original.end_to_end_id] = returned
+    books.received[original.end_to_end_id, original.holder_id] = returned
     writing.changes.move_refund(before, after)
     writing.changes.move_transfer(original, returned)
     writing.announce_refund(after)
     if returned.status == "RETURNED" and returned.charge_id is not None:
-        return_paid_charge(writing, books.charges, returned.charge_id)
+        return_paid_charge(writing, books.charges, (returned.charge_id, returned.holder_id))
 
 
-def return_paid_charge(writing: WriteGroup, charges: "dict[int, Charge]", charge_id: int) -> None:
-    """The whole amount of a charge has gone back."""
-    before = charges[charge_id]
-    after = charges[charge_id] = charge_rules.return_charge(before, writing.now)
+def _in_words(code: str, reason: str) -> tuple[str, str]:
+    """The rail's reason, as far as it can be written: a rejection counts whatever its words are."""
+    return kept_report.storable(code, 35), kept_report.storable(reason, 1000)
+
+
+def return_paid_charge(
+    writing: WriteGroup, charges: "dict[tuple[int, int], Charge]", charge_name: tuple[int, int]
+) -> None:
+    """The whole amount of a charge, named by id and holder, has gone back."""
+    before = charges[charge_name]
+    after = charges[charge_name] = charge_rules.return_charge(before, writing.now)
     writing.changes.move_charge(before, after)
 
 

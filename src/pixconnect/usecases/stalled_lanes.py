@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Protocol, TypeVar
 
+import structlog
+
 from pixconnect.domain.clock import Clock
 
 LANES_MAX: Final = 64
@@ -15,6 +17,8 @@ LANE_KEPT_S: Final = 10.0
 """How long a lane of a holder that still stalls waits for more requests."""
 
 _LOOK_AFTER_S: Final = 0.05
+
+_log = structlog.get_logger(__name__)
 
 
 class Waiting(Protocol):
@@ -89,13 +93,19 @@ class StalledLanes(Generic[WaitingT]):
             stalled_at_s = self._clock.monotonic_s()
             self._refuse(group)
 
-        while lane or (self._clock.monotonic_s() - stalled_at_s < LANE_KEPT_S and not self._is_closing):
-            popped = [lane.popleft() for _ in range(min(len(lane), self._size_max))]
-            group = [waiting for waiting in popped if not waiting.is_over]
-            if not group:
-                await asyncio.sleep(_LOOK_AFTER_S)
-                continue
-            async with self._places:
-                stalled_at_s = float("-inf")
-                await self._answer(group, refuse)
-        del self._lanes[holder_id]
+        try:
+            while lane or (self._clock.monotonic_s() - stalled_at_s < LANE_KEPT_S and not self._is_closing):
+                popped = [lane.popleft() for _ in range(min(len(lane), self._size_max))]
+                group = [waiting for waiting in popped if not waiting.is_over]
+                if not group:
+                    await asyncio.sleep(_LOOK_AFTER_S)
+                    continue
+                async with self._places:
+                    stalled_at_s = float("-inf")
+                    await self._answer(group, refuse)
+        except Exception:  # noqa: BLE001  there is nobody else to hear of it
+            _log.exception("stalled lane failed")
+        finally:
+            # Whatever happened, the holder's next requests go with everybody else's, and nobody waits here for ever.
+            del self._lanes[holder_id]
+            self._refuse(list(lane))

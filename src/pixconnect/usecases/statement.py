@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.statement import Statement, StatementLine
 from pixconnect.store import statement as statement_store
@@ -42,5 +43,5 @@ async def read_parts(context: "Context", statement: Statement) -> AsyncIterator[
     for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
         last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
         lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)
-        assert len(lines) == last_number - first_number + 1, "numbers have no gaps"
+        errors.ensure(len(lines) == last_number - first_number + 1, "numbers have no gaps")
         yield lines

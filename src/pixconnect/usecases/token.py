@@ -4,27 +4,31 @@ A verified token is remembered with its caller until it expires, and that memory
 ``access_revision`` is under a second old::
 
     known token, fresh look ────────────────────────────────────────── caller (no waiting: a look-up and two comparisons)
-    known token, old look ──── look again ── nobody was shut out ───── caller
-                                         └── somebody was ─ drop whoever is no longer active
+    known token, old look ──── look again ── nothing was revoked ───── caller
+                                         └── something was ─ read the keys again, drop whose client, date or key is not good
     unknown token ── signature, claims ── is its client active? ────── caller, remembered
     no answer from the database ────────────────────────────────────── ServiceUnavailable
 
-So whoever is disabled is shut out everywhere within a second, and a database that is gone shuts out everybody.
+So whoever is disabled, tokens that were ended and keys that were revoked are out everywhere within a second, and a database
+that is gone shuts out everybody.
 """
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import AUDIENCE, Caller
+from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation import jose
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import access as access_store
 
 if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Pool
     from pixconnect.usecases.context import Context
     from pixconnect.usecases.signing_key import Keyring
 
@@ -39,6 +43,7 @@ LOOK_TIMEOUT_S = 0.9
 """Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
 
 _SCHEME = b"Bearer "
+_UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -46,10 +51,14 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     Attributes:
         caller: Whose it is.
-        expires_at_s: Real time, in seconds of Unix time.
+        kid: The key that signed it.
+        issued_at_s: Real time, in seconds of Unix time.
+        expires_at_s: The same.
     """
 
     caller: Caller
+    kid: str
+    issued_at_s: int
     expires_at_s: int
 
 
@@ -59,10 +68,11 @@ class TokenVerifier:
     Args:
         context: Of this process.
         keyring: The keys that tokens are signed with.
+        pool: Of its own, so that whoever reads much cannot keep others from being known.
     """
 
-    def __init__(self, context: "Context", keyring: "Keyring") -> None:
-        self._pool = context.pool
+    def __init__(self, context: "Context", keyring: "Keyring", pool: "Pool") -> None:
+        self._pool = pool
         self._issuer = context.policy.auth_url
         self._keyring = keyring
         self._real_now = context.clock.real_now
@@ -115,16 +125,20 @@ class TokenVerifier:
             caller = self.recall(authorization)
             if caller is not None:
                 return caller
-        claims = await self._read_claims(authorization)
+        kid, claims = await self._read_claims(authorization)
         if self._real_now().timestamp() >= claims.exp:
             self._verdicts.pop(authorization, None)
             raise errors.Unauthorized("Authorization: token expired")
         caller = Caller(client_id=claims.sub, holder_id=int(claims.holder_id), scopes=frozenset(claims.scope.split()))
         await self._look_if_stale()
-        revision = await self._check_standing(caller)
+        revision = await self._check_standing(caller, claims.iat)
+        # The key may have been revoked while we asked.
+        if self._keyring.token_verification_key(kid) is None:
+            raise errors.Unauthorized(_UNKNOWN_KEY)
         # Asked at another revision than the one we know, the answer may be older than our next look believes.
         if revision == self._revision:
-            self._remember(authorization, Verdict(caller=caller, expires_at_s=claims.exp))
+            verdict = Verdict(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
+            self._remember(authorization, verdict)
         return caller
 
     async def keep_fresh(self) -> None:
@@ -135,7 +149,8 @@ class TokenVerifier:
                 self._was_asked = False
                 await self._look()
 
-    async def _read_claims(self, authorization: bytes) -> jose.Claims:
+    async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
+        """Which key signed a token, and what it says."""
         token = authorization[len(_SCHEME) :]
         if not authorization.startswith(_SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
             raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
@@ -143,25 +158,29 @@ class TokenVerifier:
             kid = jose.read_token_kid(token)
             key = self._keyring.token_verification_key(kid)
             if key is None:
-                await self._keyring.reload_if_older()
+                await self._keyring.look_for_new(self._pool)
                 key = self._keyring.token_verification_key(kid)
             if key is None:
-                raise errors.Unauthorized("Authorization: the token is signed with an unknown key")
+                raise errors.Unauthorized(_UNKNOWN_KEY)
             claims = jose.verify_token(token, key)
         except jose.TokenInvalid as error:
             raise errors.Unauthorized(f"Authorization: the token is invalid: {error}") from None
         if claims.iss != self._issuer or claims.aud != AUDIENCE:
             raise errors.Unauthorized("Authorization: the token is of another issuer or for another audience")
-        return claims
+        return kid, claims
 
-    async def _check_standing(self, caller: Caller) -> int:
+    async def _check_standing(self, caller: Caller, issued_at_s: int) -> int:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 standing = await access_store.read_standing(self._pool, [caller.client_id])
-        except DATABASE_AWAY:
+        except DATABASE_FAILED:
             raise errors.ServiceUnavailable("the database gives no answer") from None
-        if caller.client_id not in standing.active:
-            raise errors.Unauthorized("Authorization: the token's client or holder is disabled")
+        if not standing.is_good(caller.client_id, issued_at_s):
+            raise errors.Unauthorized(
+                "Authorization: the token was revoked"
+                if caller.client_id in standing.tokens_from_s
+                else "Authorization: the token's client or holder is disabled"
+            )
         return standing.revision
 
     def _remember(self, authorization: bytes, verdict: Verdict) -> None:
@@ -188,18 +207,22 @@ class TokenVerifier:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 revision = await access_store.read_revision(self._pool)
                 if revision != self._revision:
-                    await self._drop_inactive()
-        except DATABASE_AWAY:
+                    await self._drop_revoked()
+        except (errors.ServiceUnavailable, *DATABASE_FAILED):
             return False
         self._fresh_until_s = began_at_s + FRESH_FOR_S
         self._unix_minus_monotonic_s = self._real_now().timestamp() - self._monotonic_s()
         return True
 
-    async def _drop_inactive(self) -> None:
+    async def _drop_revoked(self) -> None:
         client_ids = {verdict.caller.client_id for verdict in self._verdicts.values()}
         standing = await access_store.read_standing(self._pool, sorted(client_ids))
+        # After it, so that the keys are at least as new as the revision that we remember.
+        with suppress(SealBroken):  # whether this process can sign is another question
+            await self._keyring.reload(self._pool)
         # Also those remembered while we asked: their answer may be from before the change. They are asked about again.
         for authorization, verdict in list(self._verdicts.items()):
-            if verdict.caller.client_id not in standing.active:
+            is_good = standing.is_good(verdict.caller.client_id, verdict.issued_at_s)
+            if not is_good or self._keyring.token_verification_key(verdict.kid) is None:
                 del self._verdicts[authorization]
         self._revision = standing.revision

@@ -18,7 +18,7 @@ from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.event import SLOTS_COUNT
-from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.holder import Party
 from pixconnect.domain.ledger import Balance
 from pixconnect.domain.limit import Spent
@@ -34,12 +34,12 @@ from pixconnect.domain.transfer import (
     TransferStatus,
     TransferView,
 )
-from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.group_commit import Group
+from pixconnect.usecases.lookup_budget import Lookup
 from pixconnect.usecases.payee import Payee, find_payee
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
 
@@ -61,6 +61,7 @@ class NewTransfer(Struct, kw_only=True):
         holder_id: Who pays.
         external_id: The client's, or ours.
         fingerprint: Of the request.
+        request: What was asked for; what is not judged in it stands below as it was found.
         amount_cents: Judged.
         initiation_type: How the payee was named.
         payee: Who is paid.
@@ -76,6 +77,7 @@ class NewTransfer(Struct, kw_only=True):
     holder_id: int
     external_id: str
     fingerprint: bytes
+    request: TransferRequest
     amount_cents: int
     initiation_type: InitiationType
     payee: Payee
@@ -96,22 +98,32 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
 
     Raises:
         RuleBroken: In the documented order.
+        RateLimited: The holder has looked up too much that it has not paid.
         ServiceUnavailable: Somebody who must be asked cannot be reached, or the database; nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
+    lookup = Lookup()
+    try:
+        return await _view(context, await _start_transfer(context, caller, request, lookup))
+    except errors.Refusal:
+        context.lookups.spend(context, caller.holder_id, lookup)
+        raise
+
+
+async def _start_transfer(context: "Context", caller: Caller, request: TransferRequest, lookup: Lookup) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _find_replay(context, caller, request)  # before the network is asked anything
         if replayed is not None:
-            return await _view(context, replayed)
+            return replayed
     try:
         money.check_amount(request.amount_cents)
-        payee = await find_payee(context, caller, request, end_to_end_id)
-    except errors.RuleBroken as refusal:
+        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+    except (errors.RuleBroken, errors.RateLimited) as refusal:
         replayed = await _find_replay(context, caller, request)
         if replayed is not None:
-            return await _view(context, replayed)
-        if not isinstance(refusal, errors.AmountOutOfRange):
+            return replayed
+        if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
             await _check_limits_now(context, caller, request.amount_cents)
         raise
     if payee is None:
@@ -121,6 +133,7 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         holder_id=caller.holder_id,
         external_id=request.external_id or str(context.entropy.uuid7()),
         fingerprint=fingerprint(request),
+        request=request,
         amount_cents=request.amount_cents,
         initiation_type=_INITIATION_TYPES[type(request)],
         payee=payee,
@@ -132,8 +145,7 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         correlation_id=context.entropy.uuid4(),
         may_exist=request.external_id is not None,
     )
-    transfer = await context.groups.submit(start_transfers, context, new)
-    return await _view(context, transfer)
+    return await context.groups.submit(start_transfers, context, new)
 
 
 async def start_transfers(
@@ -142,15 +154,15 @@ async def start_transfers(
     """Write a group of transfers; one outcome each, in order."""
     writing = await lock_write_group(context, connection, group, _holders_of)
     known = await _find_known(connection, group)
-    charge_ids = [new.payee.charge.id for new in group if new.payee.charge is not None]
-    charges = await charge_store.lock(connection, charge_ids)
+    wanted = {(charge.id, charge.holder_id) for new in group if (charge := new.payee.charge) is not None}
+    charges = await writing.lock_charges(sorted(wanted))
     spending = _Spending(writing)
     outcomes: list[Transfer | errors.PixConnectError] = []
     for new in group:
         name = new.holder_id, new.external_id
         transfer = known.get(name)
         if transfer is not None:
-            outcomes.append(_replay(transfer, new.fingerprint))
+            outcomes.append(_replay(transfer, new.request))
             continue
         try:
             await spending.check(writing.balances[new.holder_id], new.amount_cents)
@@ -257,7 +269,7 @@ def check_funds(balance: Balance, amount_cents: int) -> None:
         raise errors.InsufficientFunds("amount: is more than the available funds")
 
 
-def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[int, Charge]) -> Transfer:
+def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[tuple[int, int], Charge]) -> Transfer:
     """Reserve the money of one transfer, or settle it by book."""
     transfer = _open_transfer(writing, new)
     writing.announce_transfer(transfer)
@@ -270,10 +282,10 @@ def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[int, Charge]) -
 
 
 def _settle_by_book(
-    writing: WriteGroup, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[int, Charge]
+    writing: WriteGroup, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
     """Both sides of a transfer between two holders of ours: settled, or failed as the rail would have it."""
-    charge = None if new.payee.charge is None else charges[new.payee.charge.id]
+    charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
     received = _open_received(writing, new, payee_id, sent)
     writing.announce_transfer(received)
     code = _refuse_by_book(writing, payee_id, charge, new.amount_cents)
@@ -290,7 +302,7 @@ def _settle_by_book(
         writing.announce_transfer(side)
         writing.changes.add_transfer(side)
     if charge is not None and code is None:
-        paid = charges[charge.id] = charge_rules.pay_charge(charge, writing.now)
+        paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, writing.now)
         writing.changes.move_charge(charge, paid)
         writing.announce_charge(paid, "qrcode.approved")
     return sent
@@ -372,14 +384,14 @@ async def _find_replay(context: "Context", caller: Caller, request: TransferRequ
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
     if transfer is None:
         return None
-    outcome = _replay(transfer, fingerprint(request))
+    outcome = _replay(transfer, request)
     if isinstance(outcome, errors.PixConnectError):
         raise outcome
     return outcome
 
 
-def _replay(transfer: Transfer, wanted: bytes) -> Transfer | errors.PixConnectError:
-    if transfer.fingerprint == wanted:
+def _replay(transfer: Transfer, request: TransferRequest) -> Transfer | errors.PixConnectError:
+    if transfer.fingerprint is not None and was_made_by(transfer.fingerprint, request):
         return transfer
     return errors.ExternalIdConflict("external_id: was already used for a transfer with other contents")
 

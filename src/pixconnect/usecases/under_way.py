@@ -14,7 +14,7 @@ from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
+    from pixconnect.foundation.pool import Connection, Pool
 
 REMEMBERED_MAX: Final = 4096
 """About 8 MiB; the oldest is forgotten first."""
@@ -43,7 +43,7 @@ class UnderWay:
         self._by_name.pop(name, None)
 
 
-async def read_ordered(pool: "Pool", names: Sequence[str]) -> dict[str, Transfer | Refund]:
+async def read_ordered(pool: "Connection | Pool", names: Sequence[str]) -> dict[str, Transfer | Refund]:
     """Our own outgoing transfers and refunds of these names, as they are at rest; other names are passed over."""
     transfers = [name for name in names if name.startswith("E")]
     refunds = [name for name in names if name.startswith("D")]

@@ -3,31 +3,58 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from pixconnect.store import clock as clock_store
+from msgspec import Struct
+
 from pixconnect.store import order as order_store
-from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases import kept_report
+from pixconnect.usecases.service_time import read_time
+from pixconnect.usecases.under_way import read_ordered
 
 if TYPE_CHECKING:
     from pixconnect.domain.order import OpenOrder
+    from pixconnect.domain.refund import Refund
     from pixconnect.domain.transfer import Transfer
+    from pixconnect.usecases.context import Context
     from pixconnect.usecases.operator import OperatorContext
 
 LISTED_MAX: Final = 1000
+SILENT_MAX: Final = timedelta(seconds=60)
+"""The scheme gives an order up when it has not settled 40 s after it was accepted, and we have asked by then."""
+
+
+class RailWaiting(Struct, frozen=True, kw_only=True):
+    """What of the rail's waits for a person; each is counted up to a bound."""
+
+    reports_count: int
+    """Kept reports that nobody has closed."""
+    silent_count: int
+    """Orders that were handed over and not heard of for longer than the scheme allows."""
+
+
+async def read_waiting(context: "Context") -> RailWaiting:
+    """Count what a person must see."""
+    reports = await kept_report.count_open(context.pool)
+    handed_before = context.clock.now() - SILENT_MAX
+    return RailWaiting(
+        reports_count=sum(reports.values()),
+        silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
+    )
 
 
 async def list_unresolved(
-    context: "OperatorContext", silent_for: timedelta, holder_id: int | None, end_to_end_id: str | None
-) -> "list[tuple[OpenOrder, Transfer]]":
-    """Outgoing transfers that were handed over and not heard of since, the longest silent first.
+    context: "OperatorContext", silent_for: timedelta, holder_id: int | None, name: str | None
+) -> "list[tuple[OpenOrder, Transfer | Refund | None]]":
+    """Orders that were handed over and not heard of since, the longest silent first, each with its transfer or refund.
+
+    One whose transfer or refund is missing is among them: health counts it too.
 
     Args:
         context: Of the operator.
         silent_for: At least, service time.
         holder_id: Of this holder only.
-        end_to_end_id: This one only.
+        name: The one of this name on the network only.
     """
-    context.clock.set_offset(await clock_store.read_offset(context.pool))
-    handed_before = context.clock.now() - silent_for
-    orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, end_to_end_id, LISTED_MAX)
-    transfers = await transfer_store.find_named(context.pool, [order.name for order in orders], "OUT")
-    return [(order, transfers[order.name]) for order in orders if order.name in transfers]
+    handed_before = await read_time(context.clock, context.pool) - silent_for
+    orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, name, LISTED_MAX)
+    ordered = await read_ordered(context.pool, [order.name for order in orders])
+    return [(order, ordered.get(order.name)) for order in orders]

@@ -3,6 +3,7 @@
 A URL is judged, its name looked up, with no transaction open. Secrets go in and never come out again.
 """
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,9 @@ from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint, EndpointChange, EndpointRequest
 from pixconnect.store import delivery_list as delivery_list_store
-from pixconnect.store import holder as holder_store
 from pixconnect.store import webhook as webhook_store
+from pixconnect.usecases.lone_write import write_alone, writing
+from pixconnect.usecases.service_time import read_time_to_write
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""
+_ARRIVING_MAX: Final = 1_000
+"""So many deliveries that are due are not just being sent: nobody waits for them."""
+_ARRIVING_LOOKS_MAX: Final = 20
+_ARRIVING_LOOK_S: Final = 0.05
 _FIRST: Final = (0, 0, 0)
 _RESUMED_MAX = 100
 """Endpoints that one look at those that were resumed finds at most."""
@@ -44,7 +50,7 @@ async def create_endpoint(context: "Context", caller: Caller, request: EndpointR
     await context.receivers.check_url(request.url)
     endpoint_id = await webhook_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
-    async with context.pool.acquire() as connection, connection.transaction():
+    async with write_alone(context.pool) as connection:
         await webhook_store.lock_holder(connection, caller.holder_id)
         _check_count(await webhook_store.count(connection, caller.holder_id))
         now = await _read_now(context, connection)
@@ -97,7 +103,7 @@ async def change_endpoint(context: "Context", caller: Caller, endpoint_id: int, 
     await read_endpoint(context, caller, endpoint_id)
     if change.url is not None:
         await context.receivers.check_url(change.url)
-    async with context.pool.acquire() as connection, connection.transaction():
+    async with write_alone(context.pool) as connection:
         before = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
         now = await _read_now(context, connection)
         after = _changed(context, before, change, now)
@@ -141,7 +147,7 @@ async def delete_endpoint(context: "Context", caller: Caller, endpoint_id: int) 
     Raises:
         NotFound: The holder has no endpoint of this id.
     """
-    async with context.pool.acquire() as connection, connection.transaction():
+    async with write_alone(context.pool) as connection:
         endpoint = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
         await webhook_store.delete(connection, caller.holder_id, endpoint_id)
     return endpoint
@@ -178,11 +184,12 @@ async def redeliver(context: "Context", caller: Caller, delivery_id: int) -> Del
         NotFound: The holder has no delivery of this id.
     """
     await read_delivery(context, caller, delivery_id)
-    async with context.pool.acquire() as connection, connection.transaction():
-        now = await _read_now(context, connection)
-        await delivery_list_store.redeliver(connection, caller.holder_id, delivery_id, now)
-    context.wake_workers()
-    return await read_delivery(context, caller, delivery_id)
+    async with writing(context.pool) as write:
+        async with write.transaction() as connection:
+            now = await _read_now(context, connection)
+            await delivery_list_store.redeliver(connection, caller.holder_id, delivery_id, now)
+        context.wake_workers()
+        return await read_delivery(context, caller, delivery_id)
 
 
 async def redeliver_unacknowledged(context: "Context", caller: Caller, endpoint_id: int, since: datetime) -> int:
@@ -195,17 +202,17 @@ async def redeliver_unacknowledged(context: "Context", caller: Caller, endpoint_
         NotFound: The holder has no endpoint of this id.
     """
     await read_endpoint(context, caller, endpoint_id)
-    total_count, after_id = 0, 0
-    while True:
-        async with context.pool.acquire() as connection:
-            now = await _read_now(context, connection)
-        count, after_id = await delivery_list_store.redeliver_unacknowledged(
-            context.pool, endpoint_id, since, after_id, now, _BATCH_MAX
-        )
-        total_count += count
-        context.wake_workers()
-        if count < _BATCH_MAX:
-            return total_count
+    total_count, after_id, count = 0, 0, _BATCH_MAX
+    async with writing(context.pool) as write:
+        while count >= _BATCH_MAX:
+            async with write.transaction() as connection:
+                now = await _read_now(context, connection)
+                count, after_id = await delivery_list_store.redeliver_unacknowledged(
+                    connection, endpoint_id, since, after_id, now, _BATCH_MAX
+                )
+            total_count += count
+            context.wake_workers()
+    return total_count
 
 
 async def list_events(context: "Context", caller: Caller, span: Span) -> Page[Event]:
@@ -218,22 +225,59 @@ async def replay_events(
 ) -> int:
     """Tell an endpoint every event of a time again, of the types that it asks for; while it is not active they wait.
 
+    What waits for the endpoint already is not made to wait twice.
+
     Returns:
         How many events.
 
     Raises:
         NotFound: The holder has no endpoint of this id.
+        LimitExceeded: More would wait for the endpoint than may, or its last replay is still under way.
     """
     endpoint = await read_endpoint(context, caller, endpoint_id)
-    total_count, after = 0, (initial_at, 0)
-    while True:
+    if endpoint.status == "active":
+        await _let_arrive(context, endpoint_id)
+    async with (
+        writing(context.pool) as write,
+        context.pool.acquire() as connection,
+        webhook_store.replaying(connection, endpoint_id) as is_alone,
+    ):
+        if not is_alone:
+            raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
+        await _check_room(context, connection, endpoint, initial_at, final_at)
+        total_count, after = 0, (initial_at, 0)
+        while True:
+            now = await _read_now(context, connection)
+            with write.committing():
+                count, after = await delivery_list_store.replay(connection, endpoint, after, final_at, now, _BATCH_MAX)
+            total_count += count
+            context.wake_workers()
+            if count < _BATCH_MAX:
+                return total_count
+
+
+async def _let_arrive(context: "Context", endpoint_id: int) -> None:
+    """Give what is just being sent a moment to be recorded: until then it waits, and would not be sent again."""
+    for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
             now = await _read_now(context, connection)
-        count, after = await delivery_list_store.replay(context.pool, endpoint, after, final_at, now, _BATCH_MAX)
-        total_count += count
-        context.wake_workers()
-        if count < _BATCH_MAX:
-            return total_count
+            due_count = await delivery_list_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
+        if not 0 < due_count < _ARRIVING_MAX:
+            return
+        await asyncio.sleep(_ARRIVING_LOOK_S)
+
+
+async def _check_room(
+    context: "Context", connection: "Connection", endpoint: Endpoint, initial_at: datetime, final_at: datetime
+) -> None:
+    pending_max = context.policy.webhook_pending_max
+    waiting_count = await delivery_list_store.count_pending(connection, endpoint.id, None, pending_max + 1)
+    room = max(0, pending_max - waiting_count)
+    wanted_count = await delivery_list_store.count_replayable(connection, endpoint, initial_at, final_at, room + 1)
+    if wanted_count > room:
+        raise errors.LimitExceeded(
+            f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"
+        )
 
 
 def _changed(context: "Context", before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
@@ -270,9 +314,8 @@ def _open_secret(context: "Context", endpoint: Endpoint) -> str | None:
 
 
 async def _read_now(context: "Context", connection: "Connection") -> datetime:
-    """Service time, as far as the sandbox has moved it by now."""
-    context.clock.set_offset(await holder_store.read_clock_offset(connection))
-    return context.clock.now()
+    """Service time for what is about to be written."""
+    return await read_time_to_write(context.clock, connection)
 
 
 def _check_count(count: int) -> None:

@@ -4,10 +4,11 @@ What one request of the group does is seen by the next: balances, and whatever e
 changed in memory, and everything is written once at the end.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pixconnect.domain import errors
 from pixconnect.domain import ledger as ledger_rules
 from pixconnect.domain.charge import Charge, announce_charge
 from pixconnect.domain.event import EventName
@@ -15,10 +16,12 @@ from pixconnect.domain.ledger import Account, Balance, LedgerEntry
 from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
+from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
 from pixconnect.store.changes import Changes
 from pixconnect.usecases.group_commit import Group, Request
+from pixconnect.usecases.service_time import take_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,9 +56,26 @@ class WriteGroup:
         self.changes = Changes()
         self._groups = groups
         self._has_work = False
-        self._next_event_id = first_id
-        self._next_entry_id = first_id
-        self._last_id = first_id + write_group_store.BLOCK_SIZE - 1
+        self._take_block(first_id)
+
+    async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
+        """Lock charges by id and holder. The group's ids are taken anew with them.
+
+        A charge is not guarded by the balance: it may have been made, with its event, after this group began.
+        """
+        if not wanted:
+            return {}
+        charges, first_id = await charge_store.lock(self.connection, wanted)
+        self._take_block(first_id)
+        return charges
+
+    async def lock_charges_by_txid(self, txids: Sequence[str]) -> dict[str, Charge]:
+        """As ``lock_charges``, by txid."""
+        if not txids:
+            return {}
+        charges, first_id = await charge_store.lock_by_txid(self.connection, txids)
+        self._take_block(first_id)
+        return charges
 
     def post(
         self,
@@ -115,13 +135,19 @@ class WriteGroup:
         if has_deliveries or self._has_work:
             self._groups.wake_after_commit(self.connection)
 
+    def _take_block(self, first_id: int) -> None:
+        """Give out the ids of this block from now on; nothing has been given out yet."""
+        self._next_event_id = first_id
+        self._next_entry_id = first_id
+        self._last_id = first_id + write_group_store.BLOCK_SIZE - 1
+
     def _take_entry_id(self) -> int:
-        assert self._next_entry_id <= self._last_id, "the group has no entry ids left"
+        errors.ensure(self._next_entry_id <= self._last_id, "the group has no entry ids left")
         self._next_entry_id += 1
         return self._next_entry_id - 1
 
     def _take_event_id(self) -> int:
-        assert self._next_event_id <= self._last_id, "the group has no event ids left"
+        errors.ensure(self._next_event_id <= self._last_id, "the group has no event ids left")
         self._next_event_id += 1
         return self._next_event_id - 1
 
@@ -130,12 +156,15 @@ async def open_write_group(context: "Context", connection: "Connection") -> Writ
     """Begin a group that moves no money: read the clock and take ids.
 
     Args:
-        context: Of this process; its clock takes over the offset.
+        context: Of this process; its clock takes over what the database's says.
         connection: With the group's transaction open, and everything locked that the group changes.
+
+    Raises:
+        ServiceUnavailable: The process's own clock is too far from the database's.
     """
-    offset_us, first_id = await write_group_store.open_group(connection)
-    context.clock.set_offset(timedelta(microseconds=offset_us))
-    return WriteGroup(context.groups, connection, context.clock.now(), first_id, {})
+    asked_at = context.clock.real_now()
+    read, first_id = await write_group_store.open_group(connection)
+    return WriteGroup(context.groups, connection, take_time(context.clock, asked_at, read), first_id, {})
 
 
 async def lock_write_group(
@@ -147,13 +176,19 @@ async def lock_write_group(
     """Begin a group that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
 
     Args:
-        context: Of this process; its clock takes over the offset.
+        context: Of this process; its clock takes over what the database's says.
         connection: With the group's transaction open.
         group: Grows by what else concerns only the balances that are now locked.
         holders_of: Whose balances a request may change.
+
+    Raises:
+        ServiceUnavailable: The process's own clock is too far from the database's.
     """
     wanted = {holder_id for request in group for holder_id in holders_of(request)}
-    balances, offset_us, first_id = await ledger_store.lock_balances(connection, sorted(wanted))
-    context.clock.set_offset(timedelta(microseconds=offset_us))
-    group.admit(lambda request: wanted.issuperset(holders_of(request)))
-    return WriteGroup(context.groups, connection, context.clock.now(), first_id, balances)
+    asked_at = context.clock.real_now()
+    balances, read, first_id = await ledger_store.lock_balances(connection, sorted(wanted))
+    now = take_time(context.clock, asked_at, read)
+    if context.clock.revision == read.revision:
+        # Otherwise it was moved meanwhile, and who comes now may know: that request is dated by the next group.
+        group.admit(lambda request: wanted.issuperset(holders_of(request)))
+    return WriteGroup(context.groups, connection, now, first_id, balances)

@@ -11,7 +11,6 @@ leaves its deliveries pending: whoever takes over its slots sends them again.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -20,11 +19,12 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
-from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
+from pixconnect.worker.event_signatures import EventSignatures
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
@@ -43,7 +43,6 @@ _START_MAX = 256
 _RETRY_RECORD_S = 0.5
 _SLOW_US = 5_000_000
 """An answer that took longer counts as none when it comes to how much an endpoint is given at once."""
-_SIGNATURES_MAX = 8192
 _FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 _log = structlog.get_logger(__name__)
@@ -92,7 +91,7 @@ class DeliveryWorker:
         self._reader = DeliveryReader(context, self.queue)
         self._attempts: set[asyncio.Task[None]] = set()
         self._done: list[DueDelivery] = []
-        self._signatures: OrderedDict[int, str] = OrderedDict()
+        self._signatures = EventSignatures(context.signer)
         self._has_news = asyncio.Event()
         self._has_work = asyncio.Event()
         self._is_stopping = False
@@ -158,7 +157,7 @@ class DeliveryWorker:
         self.queue.workers_count = self._leases.workers_count
         try:
             has_more = await self._reader.read(held, done)
-        except DATABASE_AWAY as error:
+        except DATABASE_FAILED as error:
             _log.warning("cannot read deliveries", error=type(error).__name__)
             self._done += done
             return False
@@ -179,63 +178,64 @@ class DeliveryWorker:
             orphans = [work.delivery for work in taken if work.delivery.endpoint_id not in endpoints]
             if orphans:
                 await delivery_usecases.give_up_orphans(self._context, orphans)
-        except DATABASE_AWAY as error:
+        except DATABASE_FAILED as error:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}
             await asyncio.sleep(_RETRY_RECORD_S)
         for work in taken:
             endpoint = endpoints.get(work.delivery.endpoint_id)
-            jws = self._sign(work.delivery)
-            if endpoint is None or endpoint.status != "active" or jws is None:
+            if endpoint is None or endpoint.status != "active":
                 self.queue.start_over(work)
                 continue
-            attempt = asyncio.create_task(self._deliver(work, endpoint, jws))
+            attempt = asyncio.create_task(self._deliver(work, endpoint))
             self._attempts.add(attempt)
             attempt.add_done_callback(self._attempts.discard)
 
-    async def _deliver(self, work: Work, endpoint: Endpoint, jws: str) -> None:
+    async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
         """Make one attempt and record it."""
         has_answered, is_lost = False, True
         try:
-            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, jws)
-            self.figures.note(conclusion)
+            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
             attempt = conclusion.attempt
-            self._attempt_log.append(conclusion)
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
-            is_lost = not await self._record(conclusion, work.epoch)
-            if not is_lost and conclusion.status != "pending":
+            recorded = await self._record(conclusion, work.epoch)
+            is_lost = recorded is None
+            if recorded is not None and recorded.status != "pending":
                 self._done.append(work.delivery)
                 self._has_news.set()
-        except errors.PixConnectError as error:
-            is_lost = False
-            _log.error("attempt not recorded", delivery_id=work.delivery.id, error=error.code)
+            # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
+            self.figures.note(conclusion)
+            self._attempt_log.append(conclusion)
+        except errors.ServiceUnavailable as error:
+            _log.warning("cannot sign deliveries", reason=error.message)
+        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+            is_lost = False  # it is not read again at once, but by the next sweep
+            _log.exception("delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
             self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
             self._has_work.set()
 
-    async def _record(self, conclusion: Conclusion, epoch: int) -> bool:
-        """Record, for as long as the slot is ours: only then is another attempt of it impossible."""
+    async def _record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
+        """Record, for as long as the slot is ours: only then is another attempt of it impossible.
+
+        Returns:
+            What was recorded; ``None`` if the slot went to another worker before.
+        """
+        is_plain = False
         while True:
             try:
-                return await delivery_usecases.record(self._context, conclusion, epoch)
+                is_recorded = await delivery_usecases.record(self._context, conclusion, epoch)
             except (errors.ServiceUnavailable, errors.OutcomeUnknown):
                 if not self._leases.is_held(conclusion.delivery.slot, epoch):
-                    return False
+                    return None
                 await asyncio.sleep(_RETRY_RECORD_S)
-
-    def _sign(self, delivery: DueDelivery) -> str | None:
-        """The detached JWS of an event's body, the same for every endpoint and attempt; ``None`` while there is no key."""
-        jws = self._signatures.get(delivery.event_id)
-        if jws is None:
-            try:
-                jws = self._context.signer.sign_detached(delivery.body.encode())
-            except errors.ServiceUnavailable as error:
-                _log.warning("cannot sign deliveries", reason=error.message)
-                return None
-            self._signatures[delivery.event_id] = jws
-            if len(self._signatures) > _SIGNATURES_MAX:
-                self._signatures.popitem(last=False)
-        return jws
+            except errors.PixConnectError:
+                # Something in it cannot be written: that it failed can, and the schedule goes on from there.
+                if is_plain:
+                    raise
+                conclusion, is_plain = delivery_usecases.conclude_defect(self._context, conclusion.delivery), True
+            else:
+                return conclusion if is_recorded else None
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

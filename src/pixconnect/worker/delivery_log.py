@@ -40,7 +40,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
         status: Of the delivery now: ``delivered``, ``pending`` or given up, ``failed``.
         status_code: HTTP's, if there was an answer.
         duration_ms: From looking the name up to the last byte.
-        error: Why it failed.
+        error: Why it failed, in full: the delivery's owner may have been told less.
     """
 
     timestamp: str
@@ -88,6 +88,7 @@ class AttemptLog(GatheredLog[_Noted]):
         """A line of what was noted."""
         at, conclusion = noted
         delivery, attempt = conclusion.delivery, conclusion.attempt
+        error = conclusion.detail or attempt.error
         return AttemptLine(
             timestamp=format_instant(at),
             level="info",
@@ -100,7 +101,7 @@ class AttemptLog(GatheredLog[_Noted]):
             status=conclusion.status,
             status_code=attempt.status_code,
             duration_ms=attempt.duration_us / 1000,
-            error=None if attempt.error is None else hide_secrets(attempt.error),
+            error=None if error is None else hide_secrets(error),
         )
 
     def write(self, gathered: Sequence[_Noted]) -> None:

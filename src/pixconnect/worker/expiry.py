@@ -1,12 +1,19 @@
-"""Marks charges that were not paid in time."""
+"""Marks charges that were not paid in time.
+
+What counts is the moment at which the rail reports. So before what is due at an instant expires, whatever the rail reported
+until then is recorded: a payment that was reported in time, and that a killed worker had in hand, must not come too late.
+"""
 
 import asyncio
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pixconnect.foundation.pool import DATABASE_AWAY
-from pixconnect.usecases.charge import expire_charges
+from pixconnect.domain import errors
+from pixconnect.domain.rail import RailUnavailable
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.usecases.charge import expire_charges, has_expired
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
@@ -14,19 +21,57 @@ if TYPE_CHECKING:
 
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0
+ASK_AGAIN_AFTER_S: Final = 0.1
+"""While a report of before is being recorded."""
+WAIT_MAX_S: Final = 60.0
+"""How long a rail that cannot be reached, or a report that cannot be recorded, keeps charges from expiring; real time."""
 
 _log = structlog.get_logger(__name__)
 
 
-async def keep_expiring_charges(context: "Context", leases: "SlotLeases") -> None:
-    """Expire what is past its time in the slots that this worker leases, until cancelled."""
-    while True:
-        expired_count = 0
+class Expiry:
+    """The part of a worker that expires charges in its slots."""
+
+    def __init__(self, context: "Context", leases: "SlotLeases") -> None:
+        self._context = context
+        self._leases = leases
+        self._waits_since_s: float | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause_s = LOOK_AFTER_S
+            try:
+                pause_s = await self.expire(self._context.clock.now())
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("expiry waits", reason=type(error).__name__)
+            await asyncio.sleep(pause_s)
+
+    async def expire(self, now: datetime) -> float:
+        """Expire what was due by an instant, as far as the rail was heard until then; answers when to look again."""
+        slots = sorted(self._leases.held)
+        if not slots or not await has_expired(self._context, slots, now):
+            self._waits_since_s = None
+            return LOOK_AFTER_S
+        until = await self._heard_until(now)
+        expired_count = await expire_charges(self._context, slots, until, BATCH_MAX)
+        if until < now:
+            return ASK_AGAIN_AFTER_S
+        self._waits_since_s = None
+        return 0 if expired_count >= BATCH_MAX else LOOK_AFTER_S
+
+    async def _heard_until(self, now: datetime) -> datetime:
+        """Up to which instant everything that the rail reported is recorded; ``now`` once that was waited for long enough."""
+        monotonic_s = self._context.clock.monotonic_s()
+        self._waits_since_s = self._waits_since_s or monotonic_s
+        is_over = monotonic_s - self._waits_since_s >= WAIT_MAX_S
         try:
-            if leases.held:
-                slots = sorted(leases.held)
-                expired_count = await expire_charges(context, slots, context.clock.now(), BATCH_MAX)
-        except DATABASE_AWAY as error:
-            _log.warning("expiry waits", reason=type(error).__name__)
-        if expired_count < BATCH_MAX:
-            await asyncio.sleep(LOOK_AFTER_S)
+            oldest_at = await self._context.rail.waiting_since()
+        except RailUnavailable:
+            oldest_at = datetime.min.replace(tzinfo=now.tzinfo)
+        if oldest_at is None or oldest_at > now:
+            return now
+        if is_over:
+            _log.error("charges expire although the rail was not heard up to their time", waited_s=WAIT_MAX_S)
+            return now
+        return oldest_at

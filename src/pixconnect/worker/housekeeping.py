@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pixconnect.domain import errors
 from pixconnect.domain.sandbox_control import SandboxUnavailable
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
@@ -17,8 +18,6 @@ from pixconnect.usecases import signing_key as signing_key_usecases
 from pixconnect.usecases import webhook as webhook_usecases
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from pixconnect.usecases.context import Context
     from pixconnect.usecases.operator import SigningContext
 
@@ -28,15 +27,11 @@ PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 RESUME_EVERY_S: Final = 1.0
 
-Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
-
-_AWAY = (*DATABASE_AWAY, SealBroken, SandboxUnavailable)
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
 
 
-async def keep_house(
-    context: "Context", signing: "SigningContext", connect_as_owner: Connect, retention_days: int
-) -> None:
+async def keep_house(context: "Context", signing: "SigningContext", retention_days: int) -> None:
     """Do everything in its own time, until cancelled."""
 
     async def fold() -> None:
@@ -50,13 +45,7 @@ async def keep_house(
         await signing_key_usecases.rotate_if_due(signing)
 
     async def partition() -> None:
-        connection = await connect_as_owner()
-        try:
-            await partition_usecases.keep_partitions(
-                connection, timedelta(days=retention_days), context.clock.real_now()
-            )
-        finally:
-            await connection.close(timeout=5)
+        await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
 
     async def agree() -> None:
         if context.sandbox_control is not None:

@@ -4,7 +4,7 @@
 
     join ──► renew every 2 s: clear away the gone, give back, take ──► ... ──► leave
      ▲                            │
-     └── connection lost, or not renewed for 15 s: nothing is held, whatever is under way stops ──┘
+     └── connection lost, not renewed for 15 s, or the clock wrong: nothing is held, whatever is under way stops
 
 One connection of its own carries the worker's advisory lock, so that its slots move at once when it dies, and hears the
 wake-ups of other processes. Real time only: the sandbox clock moves no lease.
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from pixconnect.domain.clock import Clock
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import lease as lease_usecases
+from pixconnect.usecases.service_time import check_skew, is_clock_right
 
 if TYPE_CHECKING:
     import asyncpg
@@ -103,7 +104,9 @@ class SlotLeases:
 
         Raises:
             LeaseLost: One of them is not ours any more.
+            ServiceUnavailable: This machine's clock was wrong when it was looked at last.
         """
+        check_skew(self._clock)
         held = self._epochs
         if not all(slot in held for slot in slots):
             raise lease_usecases.LeaseLost("the slot is not held")
@@ -114,7 +117,7 @@ class SlotLeases:
         while not self._is_stopping.is_set():
             try:
                 await self._run_session()
-            except DATABASE_AWAY as error:
+            except DATABASE_FAILED as error:
                 _log.warning("leases lost", error=type(error).__name__)
             self._lose()
             await self._pause(_REJOIN_AFTER_S)
@@ -127,9 +130,11 @@ class SlotLeases:
         """Be one worker, for as long as one connection lives."""
         connection = await self._connect()
         try:
+            if not await is_clock_right(self._clock, connection):
+                return  # it could not write: others can
             await connection.add_listener(CHANNEL, self._heard)
             worker_id = await lease_usecases.join(connection)
-            while not self._is_stopping.is_set():
+            while not self._is_stopping.is_set() and await is_clock_right(self._clock, connection):
                 if not await self._renew(connection, worker_id):
                     return
                 await self._pause(_RENEW_EVERY_S)

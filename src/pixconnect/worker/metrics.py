@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
+from pixconnect.domain import kept_report
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Family, Measured, Read, measure
-from pixconnect.foundation.pool import DATABASE_AWAY
 from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import metrics as usecase_metrics
 from pixconnect.usecases import order_figures as order_figures_usecases
+from pixconnect.usecases import partition as partition_usecases
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context
@@ -100,12 +103,26 @@ ACKNOWLEDGEMENTS: Final = Family(
     meaning="Our word on reports, after they were recorded: accepted, or refused.",
     labels=("result",),
 )
+REPORTS_KEPT: Final = Family(
+    name="pixconnect_reports_kept",
+    kind="gauge",
+    meaning="Reports of the rail that wait for an operator, of all workers, by why: see `pixconnect report list`.",
+    labels=("reason",),
+)
+PARTITIONS_AHEAD: Final = Family(
+    name="pixconnect_partitions_ahead",
+    kind="gauge",
+    meaning="Partitions that were made and not begun yet, by table: below 1 for long, and soon nothing can be written.",
+    labels=("table",),
+)
 FAMILIES: Final = (
     DUE,
     OLDEST_DUE_AGE,
     ORDERS_DUE,
     ORDERS_OPEN,
     OLDEST_OPEN_AGE,
+    REPORTS_KEPT,
+    PARTITIONS_AHEAD,
     IN_FLIGHT,
     WAITING,
     ATTEMPTS,
@@ -154,7 +171,9 @@ async def _measure_waiting(context: "Context") -> Sequence[Measured]:
         due_count = await delivery_usecases.count_due(context)
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
         orders = await order_figures_usecases.read_open_orders(context, now)
-    except DATABASE_AWAY:
+        kept = await kept_usecases.count_open(context.pool)
+        ahead = await partition_usecases.count_ahead(context.pool)
+    except DATABASE_FAILED:
         return ()
     states = {
         kind: {"unsent": found.unsent_count, "sent": found.sent_count, "silent": found.silent_count}
@@ -172,6 +191,8 @@ async def _measure_waiting(context: "Context") -> Sequence[Measured]:
             family=OLDEST_OPEN_AGE,
             values={(kind,): _age_s(found.oldest_at, now) for kind, found in orders.items()},
         ),
+        _by_result(REPORTS_KEPT, {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)}),
+        Measured(family=PARTITIONS_AHEAD, values={(table,): count for table, count in ahead.items()}),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from pixconnect.domain.rail import (
@@ -9,6 +10,7 @@ from pixconnect.domain.rail import (
     AlreadyKnown,
     CreditReport,
     DirectoryEntry,
+    NeverTaken,
     NotTaken,
     Order,
     QueryAnswer,
@@ -26,13 +28,14 @@ from pixconnect.domain.rail import (
     Unknown,
 )
 
-ANSWERS: Final[Mapping[type[SubmitAnswer], str]] = {
+ANSWERS: Final[Mapping[type[SubmitAnswer | QueryAnswer], str]] = {
     Taken: "taken",
     Settled: "settled",
     Rejected: "rejected",
     AlreadyKnown: "already_known",
     NotTaken: "not_taken",
     Unknown: "unknown",
+    NeverTaken: "never_taken",
 }
 REPORTS: Final[Mapping[type[Report], str]] = {
     CreditReport: "credit",
@@ -106,6 +109,10 @@ class WatchedRail:
         for report in reports:
             self._figures.reports[REPORTS[type(report)]] += 1
         return reports
+
+    async def waiting_since(self) -> datetime | None:
+        """As the rail does."""
+        return await self._rail.waiting_since()
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """As the rail does; our word counts when the rail has heard it."""

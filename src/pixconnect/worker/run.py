@@ -12,9 +12,9 @@ from pixconnect.worker import metrics
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
-from pixconnect.worker.expiry import keep_expiring_charges
-from pixconnect.worker.housekeeping import Connect, keep_house
-from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.expiry import Expiry
+from pixconnect.worker.housekeeping import keep_house
+from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.rail_figures import RailFigures, WatchedRail
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 
@@ -33,7 +33,6 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
         context: For use cases.
         signing: For rotating keys.
         connect: Opens the connection that carries the leases.
-        connect_as_owner: Opens a connection that may make and drop partitions.
         limits: Of webhooks under way.
         attempt_log: Takes every attempt.
         event_retention_days: How long events are kept.
@@ -43,7 +42,6 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     context: "Context"
     signing: "SigningContext"
     connect: Connect
-    connect_as_owner: Connect
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
@@ -62,9 +60,9 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
         asyncio.create_task(keep_taking_reports(context), name="reports"),
-        asyncio.create_task(keep_expiring_charges(context, leases), name="expiry"),
+        asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
         asyncio.create_task(
-            keep_house(context, parts.signing, parts.connect_as_owner, parts.event_retention_days),
+            keep_house(context, parts.signing, parts.event_retention_days),
             name="housekeeping",
         ),
     ]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
-from pixconnect.foundation.pool import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
@@ -40,7 +40,7 @@ PAUSE_S: Final = 0.5
 """After the rail or the database gave no answer."""
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
-_AWAY = (*DATABASE_AWAY, errors.PixConnectError, RailUnavailable, LeaseLost)
+_AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 
 _log = structlog.get_logger(__name__)
 

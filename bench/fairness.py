@@ -1,0 +1,74 @@
+"""How much one holder that does its worst delays nine that ask for little.
+
+``fairness``: nine holders make five requests a second each, in turn alone and beside a tenth that does its worst on one kind of
+operation, as fast as it is answered. Told are, for each kind, the 99th percentile of the nine in milliseconds, alone and beside
+it (medians of all rounds), and how many of the nine's requests failed. ``is_fair`` says whether each is at most the larger of
+twice and 20 ms above what it is alone.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator
+
+from figures import Row
+from installation import Account, Installation, installed
+
+from pixconnect.cli import operating
+from pixconnect.usecases import holder as holder_usecases
+from support.fairness import Orders, ask_calmly, greedy, p99_ms, worst_of
+
+OTHERS_COUNT = 9
+CHARGES_COUNT = 1_000
+SLOWER_MS = 20.0
+SLOWER_TIMES = 2.0
+TAIL_S = 2.0
+"""Until what the tenth has asked for last is answered; its webhooks go nowhere, so they never end."""
+
+
+def measure_fairness(seconds: float, rounds: int) -> Iterator[Row]:
+    """Alone and beside each kind of the worst, in turn."""
+    with installed() as service:
+        tenth, *others = service.onboard(1 + OTHERS_COUNT)
+        callers = [(account.token, _add_key(account)) for account in others]
+        key = _add_key(tenth)
+        endpoint_id = _prepare(service, tenth, key)
+        alone_ms: dict[str, list[float]] = {}
+        beside_ms: dict[str, list[float]] = {}
+        failed_count = 0
+        for _ in range(rounds):
+            for name, (connections, asked) in worst_of(key, endpoint_id).items():
+                answered = asyncio.run(ask_calmly(service.base_url, callers, seconds))
+                alone_ms.setdefault(name, []).append(p99_ms(answered))
+                orders = Orders(base_url=service.base_url, token=tenth.token, asked=asked, connections=connections)
+                with greedy(orders):
+                    answered = asyncio.run(ask_calmly(service.base_url, callers, seconds))
+                beside_ms.setdefault(name, []).append(p99_ms(answered))
+                failed_count += sum(each.status != 200 for each in answered)
+                time.sleep(TAIL_S)
+    alone = {name: statistics.median(values) for name, values in alone_ms.items()}
+    beside = {name: statistics.median(values) for name, values in beside_ms.items()}
+    yield {
+        "name": "fairness",
+        "seconds": seconds,
+        "rounds": rounds,
+        "p99_ms_alone": alone,
+        "p99_ms_beside": beside,
+        "failed": failed_count,
+        "is_fair": all(beside[name] <= max(SLOWER_TIMES * alone[name], SLOWER_MS + alone[name]) for name in alone),
+    }
+
+
+def _add_key(account: Account) -> str:
+    key = f"holder-{account.holder_id}@bench.example"
+    operating.run(lambda context: holder_usecases.add_pix_key(context, account.holder_id, "EMAIL", key))
+    return key
+
+
+def _prepare(service: Installation, account: Account, key: str) -> int:
+    """Long lists, and an endpoint that can be told of them."""
+    for number in range(CHARGES_COUNT):
+        payer = {"name": "\u0001" * 200, "tax_id": "52998224725"}
+        body = {"amount": 1, "key": key, "payer": payer, "external_id": f"n{number}"}
+        service.post("/v1/connect/charge", body, account.token)
+    return service.add_endpoint(account, "http://127.0.0.1:9/refuse")

@@ -1,0 +1,83 @@
+"""How many requests a minute the operator allows: of one client, of one holder. Without a setting there is no such limit.
+
+Each process counts for itself. What is allowed and what is left is told with every answer.
+"""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from pixconnect.api.envelope import Headers, rate_headers
+from pixconnect.domain import errors
+from pixconnect.domain.rate import RatePolicy, TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from pixconnect.domain.access import Caller
+    from pixconnect.domain.clock import Clock
+
+WINDOW_S: Final = 60
+_BUCKETS_MAX: Final = 20_000
+
+
+class RequestRates:
+    """What every client and every holder has left, in this process.
+
+    Args:
+        clock: Real time.
+        client_max: Requests a minute of one client; 0 is no limit.
+        holder_max: Requests a minute of all clients of one holder; 0 is no limit.
+    """
+
+    def __init__(self, clock: "Clock", client_max: int, holder_max: int) -> None:
+        self._monotonic_s = clock.monotonic_s
+        self._client_policy = _policy("client", client_max)
+        self._holder_policy = _policy("holder", holder_max)
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+
+    def spend(self, caller: "Caller") -> None:
+        """Count a request.
+
+        Raises:
+            RateLimited: The caller has none left.
+        """
+        now_s = self._monotonic_s()
+        found = list(self._find(caller))
+        for policy, bucket in found:
+            if bucket.read(now_s) < 1:
+                message = f"too many requests: this {policy.name} may make {policy.tokens_max} a minute"
+                raise errors.RateLimited(message, bucket.seconds_until(1), policy)
+        for _, bucket in found:
+            bucket.spend(1)
+
+    def headers(self, caller: "Caller") -> Headers:
+        """What is left, for an answer."""
+        now_s = self._monotonic_s()
+        left = [
+            (policy, int(bucket.read(now_s)), bucket.seconds_until(policy.tokens_max))
+            for policy, bucket in self._find(caller)
+        ]
+        return rate_headers(*left) if left else []
+
+    def _find(self, caller: "Caller") -> "Iterator[tuple[RatePolicy, TokenBucket]]":
+        for policy, whose in ((self._client_policy, caller.client_id), (self._holder_policy, caller.holder_id)):
+            if policy is None or not caller.holder_id:
+                continue
+            bucket = self._buckets.get(whose)
+            if bucket is None:
+                bucket = self._buckets[whose] = TokenBucket(policy, self._monotonic_s())
+                if len(self._buckets) > _BUCKETS_MAX:
+                    self._buckets.popitem(last=False)
+            self._buckets.move_to_end(whose)
+            yield policy, bucket
+
+
+def make_request_rates(clock: "Clock", client_max: int, holder_max: int) -> RequestRates | None:
+    """The operator's limits; ``None`` where there are none."""
+    return RequestRates(clock, client_max, holder_max) if client_max or holder_max else None
+
+
+def _policy(name: str, requests_max: int) -> RatePolicy | None:
+    if not requests_max:
+        return None
+    return RatePolicy(name=name, tokens_max=requests_max, refill_per_s=requests_max / WINDOW_S)

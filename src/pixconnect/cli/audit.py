@@ -1,0 +1,42 @@
+"""``pixconnect audit``: what operators did."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import Json
+from pixconnect.store.audit import AuditEntry
+from pixconnect.usecases import audit as audit_usecases
+
+app = App(name="audit", help="What operators did.")
+
+
+@app.command(name="list")
+def list_entries(
+    *,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    json: Json = False,
+) -> None:
+    """Print what operators did, newest first: who, when, which verb, on what, and what it was before and after.
+
+    Args:
+        limit: So many at most.
+        json: Print one JSON object.
+    """
+    found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
+    operating.show_list("entries", [_shown(entry) for entry in found], as_json=json)
+
+
+def _shown(entry: AuditEntry) -> operating.Shown:
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "operator": entry.operator,
+        "verb": entry.verb,
+        "subject": entry.subject,
+        "before": entry.before,
+        "after": entry.after,
+        "request_id": entry.request_id,
+    }

@@ -1,0 +1,19 @@
+"""``pixconnect database``: which server the service stands on, and how durable that is."""
+
+from cyclopts import App
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import Json
+from pixconnect.usecases import installation as installation_usecases
+
+app = App(name="database", help="The database under the service.")
+
+
+@app.command
+def show(*, json: Json = False) -> None:
+    """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash.
+
+    Args:
+        json: Print one JSON object.
+    """
+    operating.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)

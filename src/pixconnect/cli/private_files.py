@@ -1,0 +1,29 @@
+"""Files and folders that hold secrets and that others can read: said in one line each, when a process starts."""
+
+from pathlib import Path
+
+from pixconnect import config
+from pixconnect.adapters.secret_box import KEY_FILE, PREVIOUS_KEY_FILE
+from pixconnect.cli import terminal
+from pixconnect.config import Settings
+
+_FILE_OPEN = 0o077
+_FOLDER_OPEN = 0o066
+"""Others may pass through a home, as the embedded server's own user does under root, but neither read nor write it."""
+
+
+def complain_of_open(settings: Settings) -> None:
+    """Say which of the home, its key files and the files of secrets somebody else on this machine can read or write."""
+    home = settings.home_path
+    _complain(home, _FOLDER_OPEN, "700")
+    for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *config.secret_files().values()):
+        _complain(path, _FILE_OPEN, "600")
+
+
+def _complain(path: Path, too_open: int, wanted: str) -> None:
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:
+        return
+    if mode & too_open:
+        terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

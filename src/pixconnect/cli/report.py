@@ -1,0 +1,74 @@
+"""``pixconnect report``: what the rail has reported and a person must see to."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import Json
+from pixconnect.domain.kept_report import KeptReport
+from pixconnect.usecases import kept_report as kept_usecases
+
+app = App(name="report", help="Reports of the rail that wait for an operator.")
+
+ReportId = Annotated[int, Parameter(name=("--report-id", "--id"), validator=Number(gte=1, lt=2**53))]
+
+
+@app.command(name="list")
+def list_(
+    *,
+    with_closed: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Print the reports that wait for an operator, the newest first.
+
+    Args:
+        with_closed: Those too that are closed.
+        json: Print one JSON object.
+    """
+    found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
+    operating.show_list("reports", [_shown(kept) for kept in found], as_json=json)
+
+
+@app.command
+def show(report_id: ReportId, *, json: Json = False) -> None:
+    """Print one report, with all that the rail said.
+
+    Args:
+        report_id: Its id, as `list` prints it.
+        json: Print one JSON object.
+    """
+    kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
+    operating.show(_shown(kept) | {"report": kept.report}, as_json=json)
+
+
+@app.command
+def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
+    """Say that a report was seen to. It moves no money, and is remembered with your name.
+
+    Args:
+        report_id: Its id, as `list` prints it.
+        reason: What was found, and what was done about it.
+        json: Print one JSON object.
+    """
+    kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
+    operating.show(_shown(kept), as_json=json)
+
+
+def _shown(kept: KeptReport) -> operating.Shown:
+    return {
+        "id": kept.id,
+        "kind": kept.kind,
+        "reason": kept.reason,
+        "explanation": kept.explanation,
+        "name": kept.name,
+        "rail_report_id": kept.report_id,
+        "refusal_code": kept.refusal_code,
+        "seen_count": kept.seen_count,
+        "first_seen_at": kept.first_seen_at,
+        "last_seen_at": kept.last_seen_at,
+        "closed_at": kept.closed_at,
+        "closed_by": kept.closed_by,
+        "close_reason": kept.close_reason,
+    }

@@ -1,0 +1,54 @@
+"""``pixconnect secrets``: what to do when somebody may have seen the secret key."""
+
+from cyclopts import App
+
+from pixconnect.cli import operating
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.operating import Json
+from pixconnect.usecases import secret_key as secret_key_usecases
+
+_NAMED_MAX = 10
+
+app = App(name="secrets", help="Secrets at rest, when the secret key is replaced.")
+
+
+@app.command
+def reseal(*, json: Json = False) -> None:
+    """Seal everything again with PIXCONNECT_SECRET_KEY that another key sealed; prints how much that was, and what is left.
+
+    The service goes on meanwhile. Interrupted, run it again: it goes on where it was.
+
+    Args:
+        json: Print one JSON object.
+    """
+    done = operating.run(secret_key_usecases.reseal)
+    operating.show(
+        {
+            "webhook_endpoints_resealed": done.webhook_endpoints_count,
+            "signing_keys_resealed": done.signing_keys_count,
+            "authorities_resealed": done.authorities_count,
+            "secrets_left": len(done.broken),
+            "clients_left": done.clients_left_count,
+        },
+        as_json=json,
+    )
+    if done.broken:
+        raise CommandError(
+            f"neither key opens {', '.join(done.broken[:_NAMED_MAX])}{', ...' if len(done.broken) > _NAMED_MAX else ''}: "
+            "set PIXCONNECT_SECRET_KEY_PREVIOUS to the key that sealed it, or give it a new secret"
+        )
+
+
+@app.command(name="clients-left")
+def clients_left(*, json: Json = False) -> None:
+    """Print the clients that have not logged in since the secret key was replaced: they still need the previous one.
+
+    Args:
+        json: Print one JSON object.
+    """
+    clients = operating.run(secret_key_usecases.list_clients_left)
+    shown: list[operating.Shown] = [
+        {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}
+        for one in clients
+    ]
+    operating.show_list("clients", shown, as_json=json)

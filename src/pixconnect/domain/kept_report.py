@@ -1,0 +1,187 @@
+"""Reports of the rail that wait for a person: when a report is judged to be one, and what is remembered of it.
+
+A report is kept where recording it would be a guess: it names an order of ours that we do not have, says the opposite of what
+was said before, comes again with other contents, or cannot be recorded at all.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain import money
+from pixconnect.domain.rail import (
+    CreditReport,
+    NeverTaken,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+)
+
+Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded"]
+Kind = Literal["credit", "return", "settled", "rejected", "never_taken"]
+
+NAME_LENGTH: Final = 32
+TXID_LENGTH_MAX: Final = 35
+
+
+class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
+    """What a rail answered to a question, in the form of a report, so that it can be kept like one."""
+
+    report_id: str
+    id: str
+
+
+Kept = Report | NeverTakenAnswer
+
+_KINDS: Final[dict[type[Kept], Kind]] = {
+    CreditReport: "credit",
+    ReturnReport: "return",
+    SettledReport: "settled",
+    RejectedReport: "rejected",
+    NeverTakenAnswer: "never_taken",
+}
+
+
+class Misfit(Struct, frozen=True, kw_only=True):
+    """Why a report cannot simply be recorded."""
+
+    reason: Reason
+    explanation: str
+    """A sentence for the operator."""
+
+
+class KeptReport(Struct, frozen=True, kw_only=True):
+    """A report that waits for a person, or has been closed by one."""
+
+    id: int
+    kind: Kind
+    reason: Reason
+    explanation: str
+    name: str
+    """Of the transfer, refund or return on the network."""
+    report_id: str
+    """The rail's."""
+    report: str
+    """As JSON."""
+    refusal_code: str | None
+    """What a payment or return was refused with."""
+    seen_count: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+    closed_at: datetime | None
+    closed_by: str | None
+    close_reason: str | None
+
+
+def kind_of(kept: Kept) -> Kind:
+    """Which kind of report it is."""
+    return _KINDS[type(kept)]
+
+
+def name_of(kept: Kept) -> str:
+    """What it is about, by its name on the network."""
+    match kept:
+        case CreditReport():
+            return kept.end_to_end_id
+        case ReturnReport():
+            return kept.return_id
+        case _:
+            return kept.id
+
+
+def is_name(text: str) -> bool:
+    """Whether something could be kept under this name."""
+    return len(text) == NAME_LENGTH and text[0] in "ED" and _is_storable(text)
+
+
+def as_report(name: str, answer: Settled | Rejected | NeverTaken) -> Kept:
+    """What the rail answered about an order of ours, as if it had reported it."""
+    match answer:
+        case Settled(settled_at=settled_at):
+            return SettledReport(report_id=name, id=name, settled_at=settled_at)
+        case Rejected(code=code, reason=reason):
+            return RejectedReport(report_id=name, id=name, code=code, reason=reason)
+        case NeverTaken():
+            return NeverTakenAnswer(report_id=name, id=name)
+
+
+def encode(kept: Kept) -> str:
+    """A report as JSON of nothing but ASCII, so that any text can be kept."""
+    return json.dumps(msgspec.to_builtins(kept), ensure_ascii=True)
+
+
+def fingerprint(kept: Kept, reason: Reason) -> bytes:
+    """The same for every repetition of a report: what it is about and what it says, not when and under which number it came.
+
+    Example:
+        >>> first = NeverTakenAnswer(report_id="1", id="E1")
+        >>> again = NeverTakenAnswer(report_id="2", id="E1")
+        >>> fingerprint(first, "contradiction") == fingerprint(again, "contradiction")
+        True
+    """
+    said: dict[str, Any] = msgspec.to_builtins(kept)
+    for passing in ("report_id", "reported_at", "settled_at"):
+        said.pop(passing, None)
+    return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
+
+
+def storable(text: str, length_max: int = 255) -> str:
+    """A text without what PostgreSQL refuses, and no longer than it needs to be."""
+    return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def find_fault(report: Report) -> str | None:
+    """Why a report can never be recorded as it is, naming field and rule; ``None`` where nothing stands against it."""
+    if not _is_plain(report):
+        for field, text in _texts(msgspec.to_builtins(report)):
+            if not _is_storable(text):
+                return f"{field}: holds a character that is no text"
+    if isinstance(report, CreditReport | ReturnReport):
+        return _find_fault_of_arrival(report)
+    return None
+
+
+def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
+    letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
+    name = name_of(report)
+    if not is_name(name) or name[0] != letter:
+        return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
+    if not money.AMOUNT_MIN_CENTS <= report.amount_cents <= money.AMOUNT_MAX_CENTS:
+        return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
+    if report.reported_at.tzinfo is None:
+        return "reported_at: says no time zone"
+    if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
+        return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
+    return None
+
+
+def _is_plain(report: Report) -> bool:
+    """Whether a short look finds nothing; what looks strange is read text by text."""
+    try:
+        return b"\\u0000" not in msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _texts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in said.items():
+        if isinstance(value, str):
+            yield field, value
+        elif isinstance(value, dict):
+            yield from ((f"{field}.{name}", text) for name, text in _texts(cast("dict[str, Any]", value)))

@@ -1,0 +1,42 @@
+"""What a failure of the database means, decided in one place: is it away, is it busy, or have we asked for something wrong?
+
+Whoever adds a kind of error adds it here, and to the table in ``tests/foundation/test_database_failure.py``.
+"""
+
+from typing import Final
+
+import asyncpg
+
+DATABASE_AWAY: Final = (
+    OSError,  # the network's, the resolver's, TLS's, and every timeout
+    asyncpg.PostgresConnectionError,  # class 08
+    asyncpg.InterfaceError,  # "connection is closed", "connection has been released", "pool is closing"
+    asyncpg.InternalClientError,  # a connection that ended between two messages of one statement
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.exceptions.DatabaseDroppedError,
+    asyncpg.exceptions.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.exceptions.TransactionTimeoutError,
+    # After a failover we may still be connected to what is a standby by now, or have been led to one.
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InsufficientResourcesError,  # class 53: no disk, no memory, no connections left
+    asyncpg.PostgresSystemError,  # class 58: its files cannot be read or written
+    # A server that does not know us yet, or any more: we log in with each new connection.
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+"""It cannot be asked now. What was under way was not done, unless that was a COMMIT: of that nobody knows."""
+
+DATABASE_BUSY: Final = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,  # also a standby's that was overtaken while it read
+    asyncpg.InvalidCachedStatementError,  # tables were changed meanwhile
+)
+"""It is there and did not get to it. The transaction was not done, its COMMIT included."""
+
+DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
+"""Whatever it is; for who works in the background, says so and tries again."""

@@ -1,0 +1,179 @@
+"""One request on its way to the application, and its answer on the way back: ASGI on one side, octets on the other."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.asgi import ASGIApp, Message, Scope
+    from pixconnect.foundation.http_protocol import Connection
+
+STATUS_LINES: Final = {
+    status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
+}
+
+_log = structlog.get_logger(__name__)
+
+
+class Exchange:
+    """A request whose head was accepted: it is owed exactly one answer.
+
+    Args:
+        connection: Where it came from.
+        scope: ASGI's.
+        keeps_alive: Whether the connection goes on after the answer.
+        expects_continue: Whether the client waits for a word before it sends the body.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_connection",
+        "_expects_continue",
+        "_has_started",
+        "_head",
+        "_is_chunked",
+        "_scope",
+        "body",
+        "is_abandoned",
+        "is_answered",
+        "is_broken",
+        "keeps_alive",
+        "more_body",
+        "task",
+    )
+
+    task: asyncio.Task[None]
+    """That lets the application answer; there is none before its turn."""
+
+    def __init__(self, connection: Connection, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._expects_continue = expects_continue
+        self._arrived: asyncio.Future[None] | None = None
+        self._head = b""
+        self._has_started = False
+        self._is_chunked = False
+        self.keeps_alive = keeps_alive
+        self.body: bytes | bytearray = b""
+        self.more_body = True
+        self.is_abandoned = False
+        self.is_answered = False
+        self.is_broken = False
+
+    @property
+    def waits_for_body(self) -> bool:
+        """Whether the application can do nothing before the client sends more."""
+        return self._arrived is not None and not self._arrived.done()
+
+    async def run(self, app: ASGIApp) -> None:
+        """Let the application answer."""
+        try:
+            await app(self._scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            if self.is_broken and not self._has_started:
+                self._connection.refuse(HTTPStatus.BAD_REQUEST)
+            else:  # the client has gone, or the server stops and was patient enough
+                self._connection.transport.close()
+        except Exception:  # noqa: BLE001  the application answers its own defects; this one is of the answer itself
+            _log.exception("answer broken off")
+            self._connection.transport.close()
+        finally:
+            self._connection.ended(self.task)
+
+    def feed(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if not self.body:
+            self.body = body
+        elif isinstance(self.body, bytearray):
+            self.body += body
+        else:  # many small parts would be copied again with each that comes
+            self.body = bytearray(self.body) + body
+        if self._arrived is not None:
+            self._wake()
+
+    def complete(self) -> None:
+        """The body is complete."""
+        self.more_body = False
+        if self._arrived is not None:
+            self._wake()
+
+    def break_off(self) -> None:
+        """Its body will never be complete: an application that asks for it is ended, one that does not may answer."""
+        self.is_broken = True
+        self._wake()
+
+    def abandon(self) -> None:
+        """The client is gone: nobody wants the answer."""
+        self.is_abandoned = True
+        self.task.add_done_callback(self._connection.ended)  # one that has not begun never comes to its own end
+        self.task.cancel()
+
+    async def receive(self) -> Message:
+        """What there is of the body, as ASGI has it."""
+        if self._expects_continue and self.more_body:
+            self._expects_continue = False
+            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.more_body and not self.body and not self.is_abandoned:
+            self._connection.read_on()
+            if self._needs_more():
+                self._arrived = self._connection.loop.create_future()
+                await self._arrived
+        if self.is_broken:
+            raise asyncio.CancelledError
+        if self.is_abandoned:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, b""
+        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+
+    async def send(self, message: Message) -> None:
+        """A part of the answer, as ASGI has it."""
+        if self._connection.flow.write_paused:
+            await self._connection.flow.drain()
+        if self.is_abandoned:
+            return
+        if message["type"] == "http.response.start":
+            self._start(message["status"], message["headers"])
+        else:
+            self._continue(message["body"], is_last=not message.get("more_body", False))
+
+    def _needs_more(self) -> bool:
+        return self.more_body and not self.body and not self.is_broken
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._has_started = True
+        if self.more_body and self._expects_continue:
+            self.keeps_alive = False  # it was never told to send the body, and may or may not do so
+        self._is_chunked = True
+        parts = [STATUS_LINES[status], self._connection.connections.common_head]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+            if name == b"content-length":
+                self._is_chunked = False
+        if self._is_chunked and self._scope["http_version"] == "1.0":
+            self._is_chunked = self.keeps_alive = False  # it knows no chunks: the answer ends with the connection
+        if self._is_chunked:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"\r\n" if self.keeps_alive else b"connection: close\r\n\r\n")
+        self._head = b"".join(parts)
+
+    def _continue(self, body: bytes, *, is_last: bool) -> None:
+        if self._scope["method"] == "HEAD":
+            body = b""
+        elif self._is_chunked:
+            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")
+        head, self._head = self._head, b""
+        if head or body:
+            self._connection.transport.write(head + body)
+        if is_last:
+            self.is_answered = True
+            if not self.keeps_alive:
+                self._connection.transport.close()
+            self._connection.answered()

@@ -1,0 +1,46 @@
+"""What operators did: rows that are added and never changed."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One thing that an operator did."""
+
+    id: int
+    at: datetime
+    """By the database's clock."""
+    operator: str
+    verb: str
+    subject: str
+    before: str | None
+    """JSON; ``None`` where there was nothing before."""
+    after: str | None
+    request_id: str | None
+
+
+_APPEND: Final[LiteralString] = """
+    insert into audit (operator, verb, subject, before, after) values ($1, $2, $3, $4::text::jsonb, $5::text::jsonb)
+"""
+
+
+async def append(
+    connection: "Connection", operator: str, verb: str, subject: str, before: str | None, after: str | None
+) -> None:
+    """Add one row; ``before`` and ``after`` are JSON."""
+    await connection.execute(_APPEND, operator, verb, subject, before, after)
+
+
+_LIST: Final[LiteralString] = """
+    select id, at, operator, verb, subject, before::text, after::text, request_id from audit order by id desc limit $1
+"""
+
+
+async def list_newest(connection: "Connection", count_max: int) -> list[AuditEntry]:
+    """The newest rows, newest first."""
+    return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]

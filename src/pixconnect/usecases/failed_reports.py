@@ -1,0 +1,27 @@
+"""How often reports could not be recorded, remembered by this process until they can, or are kept for an operator.
+
+Forgetting costs nothing but time: what is not acknowledged comes again.
+"""
+
+from typing import Final
+
+TRIES_MIN: Final = 3
+LASTING_MIN_S: Final = 10.0
+"""Both must be over: tries without time would be over in a moment, and the scheme gives 40 s for our word."""
+REMEMBERED_MAX: Final = 4096
+"""The oldest is forgotten first."""
+
+
+class FailedReports:
+    """Failures by report."""
+
+    def __init__(self) -> None:
+        self._failures: dict[str, tuple[int, float]] = {}
+
+    def is_enough(self, name: str, now_s: float) -> bool:
+        """Count a failure; answers whether this report has failed often and long enough."""
+        count, first_s = self._failures.pop(name, (0, now_s))
+        self._failures[name] = (count + 1, first_s)
+        while len(self._failures) > REMEMBERED_MAX:
+            del self._failures[next(iter(self._failures))]
+        return count + 1 >= TRIES_MIN and now_s - first_s >= LASTING_MIN_S

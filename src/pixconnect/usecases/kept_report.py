@@ -1,0 +1,98 @@
+"""Reports that wait for a person: kept before they are acknowledged, listed, closed.
+
+Closing one moves no money. Whatever has to be put right is put right by the ways that there are for it, at the rail or with the
+holder, and then closing says who did it and why.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pixconnect.domain import errors, kept_report
+from pixconnect.domain.kept_report import Kept, KeptReport, Misfit
+from pixconnect.store import kept_report as kept_store
+from pixconnect.usecases import audit
+from pixconnect.usecases.lone_write import write_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pixconnect.foundation.pool import Connection, Pool
+    from pixconnect.usecases.operator import OperatorContext
+
+LISTED_MAX: Final = 1000
+COUNTED_MAX: Final = 10_000
+REASON_LENGTH_MAX: Final = 1000
+
+_log = structlog.get_logger(__name__)
+
+
+async def keep(connection: "Connection | Pool", kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
+    """Remember a report for a person to see; when this returns it may be acknowledged, unless a transaction is open.
+
+    Args:
+        connection: Connections, or one of them.
+        kept: The report.
+        misfit: Why it is kept.
+        refusal_code: With which it is refused to the rail, now and whenever it comes again.
+    """
+    kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code)
+    if is_new:
+        _log.critical(
+            "a report waits for an operator",
+            kept_id=kept_id,
+            kind=kept_report.kind_of(kept),
+            name=kept_report.storable(kept_report.name_of(kept)),
+            reason=misfit.reason,
+        )
+
+
+async def count_open(pool: "Pool") -> "Mapping[str, int]":
+    """How many wait, by reason; counting ends at ``COUNTED_MAX``."""
+    return await kept_store.count_open(pool, COUNTED_MAX)
+
+
+async def list_kept(context: "OperatorContext", *, with_closed: bool) -> list[KeptReport]:
+    """Those that wait, or all, the newest first."""
+    return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
+
+
+async def read_kept(context: "OperatorContext", kept_id: int) -> KeptReport:
+    """One of them.
+
+    Raises:
+        NotFound: There is none of this id.
+    """
+    found = await kept_store.find(context.pool, kept_id)
+    if found is None:
+        raise errors.NotFound(f"report: there is none with the id {kept_id}")
+    return found
+
+
+async def close_kept(context: "OperatorContext", kept_id: int, reason: str) -> KeptReport:
+    """End the waiting of one: somebody has seen to it.
+
+    Args:
+        context: Of the operator.
+        kept_id: Which.
+        reason: What was found and done.
+
+    Raises:
+        BadRequest: No reason, or one that is too long.
+        NotFound: There is none of this id, or it is closed already.
+    """
+    if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
+        raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")
+    async with write_alone(context.pool) as connection:
+        before = await kept_store.find(connection, kept_id)
+        closed = await kept_store.close(
+            connection,
+            kept_id,
+            kept_report.storable(context.operator),
+            kept_report.storable(reason.strip(), REASON_LENGTH_MAX),
+        )
+        if closed is None:
+            known = "there is none with" if before is None else "it is closed already:"
+            raise errors.NotFound(f"report: {known} the id {kept_id}")
+        await audit.record(context, connection, "report close", f"report {kept_id}", before=before, after=closed)
+    return closed

@@ -1,0 +1,126 @@
+"""A new secret key: everything that another sealed is sealed again, while the service runs.
+
+It goes in batches, each a transaction of its own, and looks at the rows alone for what is left to do: killed at any instant
+and run again, it goes on; run when all is done, it changes nothing. Secrets of clients are not ours to hash again, since we do
+not know them: a client's hash changes when it logs in next.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.access import Client
+from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.webhook import Endpoint, endpoint_seal
+from pixconnect.store import access as access_store
+from pixconnect.store import signing_key as signing_key_store
+from pixconnect.store import webhook as webhook_store
+from pixconnect.usecases import audit
+from pixconnect.usecases.signing_key import ABOUT_AUTHORITY, about_key
+
+if TYPE_CHECKING:
+    from pixconnect.domain.secret_box import SecretBox
+    from pixconnect.usecases.operator import OperatorContext
+
+BATCH_MAX = 200
+"""Webhook endpoints whose rows are held at once."""
+
+
+class Resealed(Struct, frozen=True, kw_only=True):
+    """What one run has done, and what is left."""
+
+    webhook_endpoints_count: int
+    signing_keys_count: int
+    authorities_count: int
+    broken: Sequence[str]
+    """What neither key opens, by what it is about; it stays as it is."""
+    clients_left_count: int
+    """Clients whose secret is not known to be hashed under the key in use."""
+
+
+async def reseal(context: "OperatorContext") -> Resealed:
+    """Seal everything with the key in use that is not yet."""
+    broken: list[str] = []
+    keys_count, authorities_count = await _reseal_keys(context, broken)
+    endpoints_count = await _reseal_endpoints(context, broken)
+    async with context.pool.acquire() as connection:
+        clients_left_count = await access_store.count_hashed_otherwise(connection, context.secret_box.key_id)
+    return Resealed(
+        webhook_endpoints_count=endpoints_count,
+        signing_keys_count=keys_count,
+        authorities_count=authorities_count,
+        broken=broken,
+        clients_left_count=clients_left_count,
+    )
+
+
+async def list_clients_left(context: "OperatorContext") -> list[Client]:
+    """Clients that could not log in any more without the previous key, as far as we know; by client_id."""
+    found: list[Client] = []
+    async with context.pool.acquire() as connection:
+        while True:
+            after = found[-1].client_id if found else ""
+            page = await access_store.list_hashed_otherwise(connection, context.secret_box.key_id, after, BATCH_MAX)
+            found += page
+            if len(page) < BATCH_MAX:
+                return found
+
+
+async def _reseal_keys(context: "OperatorContext", broken: list[str]) -> tuple[int, int]:
+    """Signing keys and authorities, of which there are few: all in one transaction."""
+    box = context.secret_box
+    keys_count = authorities_count = 0
+    async with context.pool.acquire() as connection, connection.transaction():
+        await signing_key_store.lock(connection)
+        for key in await signing_key_store.list_all(connection):
+            sealed = _again(box, key.private_sealed, about_key(key.kid), broken)
+            if sealed is not None:
+                await signing_key_store.reseal(connection, key.kid, sealed)
+                keys_count += 1
+        for authority in await signing_key_store.list_authorities(connection):
+            sealed = _again(box, authority.private_sealed, ABOUT_AUTHORITY, broken)
+            if sealed is not None:
+                await signing_key_store.reseal_authority(connection, authority, sealed)
+                authorities_count += 1
+        done = {"signing_keys": keys_count, "authorities": authorities_count}
+        await audit.record(context, connection, "secrets reseal", f"secret-key {box.key_id.hex()}", after=done)
+    return keys_count, authorities_count
+
+
+async def _reseal_endpoints(context: "OperatorContext", broken: list[str]) -> int:
+    count, after_id = 0, 0
+    while True:
+        async with context.pool.acquire() as connection, connection.transaction():
+            batch = await webhook_store.lock_sealed_otherwise(
+                connection, context.secret_box.seal_head, after_id, BATCH_MAX
+            )
+            for endpoint in batch:
+                resealed = _reseal_endpoint(context.secret_box, endpoint, broken)
+                if resealed != endpoint:
+                    await webhook_store.reseal(connection, resealed)
+                    count += 1
+        if len(batch) < BATCH_MAX:
+            return count
+        after_id = batch[-1].id
+
+
+def _reseal_endpoint(box: "SecretBox", endpoint: Endpoint, broken: list[str]) -> Endpoint:
+    about = endpoint_seal(endpoint.id)
+    return structs.replace(
+        endpoint,
+        secret_sealed=_again(box, endpoint.secret_sealed, about, broken) or endpoint.secret_sealed,
+        previous_secret_sealed=_again(box, endpoint.previous_secret_sealed, about, broken)
+        or endpoint.previous_secret_sealed,
+    )
+
+
+def _again(box: "SecretBox", sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
+    """The same secret, sealed with the key in use; ``None`` where there is nothing to do, or nothing to be done."""
+    if sealed is None or sealed.startswith(box.seal_head):
+        return None
+    try:
+        return box.seal(box.open(sealed, about), about)
+    except SealBroken:
+        broken.append(about)
+        return None

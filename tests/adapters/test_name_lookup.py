@@ -1,0 +1,214 @@
+"""Looking names up: nobody's hanging names keep another's from being found. A name server of our own, over UDP."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pixconnect.adapters import name_lookup
+from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
+from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
+from pixconnect.adapters.outgoing_places import OutgoingPlaces
+from pixconnect.foundation.shares import current_party
+from support.dns_server import DnsServer, open_dns_server
+
+GOOD = "shop.example"
+PUBLIC = ["93.184.216.34", "2606:4700:4700::1111"]
+
+
+def asking(dns: DnsServer) -> DnsLookup:
+    """Asks that server, and has nothing written down."""
+    return DnsLookup(["127.0.0.1"], dns.port, hosts_path="/dev/null")
+
+
+async def find(lookups: NameLookups, party: object, host: str) -> Sequence[str]:
+    """As a request of this holder does."""
+    current_party.set(party)
+    return await lookups.find(host, 443)
+
+
+class Doors:
+    """A look-up that is answered when a test says so."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.asked: list[str] = []
+        self.under_way_count = self.most_count = 0
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        self.under_way_count += 1
+        self.most_count = max(self.most_count, self.under_way_count)
+        try:
+            await self.open.wait()
+        finally:
+            self.under_way_count -= 1
+        return PUBLIC
+
+
+async def test_640_hanging_names_of_one_holder_keep_no_name_of_another_waiting() -> None:
+    async with open_dns_server() as dns:
+        dns.say(GOOD, PUBLIC)
+        dns.hangs_below = ".evil.example"
+        lookups = NameLookups(asking(dns))
+        hanging = [asyncio.create_task(find(lookups, "evil", f"{number}.evil.example")) for number in range(640)]
+        await asyncio.sleep(0.2)
+        async with asyncio.timeout(5):
+            assert await asyncio.create_task(find(lookups, "good", GOOD)) == PUBLIC
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+
+async def test_what_nobody_waits_for_any_more_is_dropped_and_its_place_free_at_once() -> None:
+    doors = Doors()
+    lookups = NameLookups(doors, lookup_s=600)
+    given_up = [asyncio.create_task(find(lookups, "evil", f"{number}.evil.example")) for number in range(640)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert len(doors.asked) == LOOKUPS_OF_HOLDER_MAX
+    for task in given_up:
+        task.cancel()
+    await asyncio.gather(*given_up, return_exceptions=True)
+    again = asyncio.create_task(find(lookups, "evil", GOOD))
+    await asyncio.sleep(0.05)
+    assert doors.asked[LOOKUPS_OF_HOLDER_MAX:] == [GOOD]
+    doors.open.set()
+    assert await again == PUBLIC
+
+
+async def test_a_holder_has_four_places_and_each_of_the_others_has_its_own() -> None:
+    doors = Doors()
+    lookups = NameLookups(doors, lookup_s=600)
+    tasks = [
+        asyncio.create_task(find(lookups, holder_id, f"{number}.{holder_id}.example"))
+        for holder_id in range(3)
+        for number in range(10)
+    ]
+    await asyncio.sleep(0.05)
+    assert doors.most_count == 3 * LOOKUPS_OF_HOLDER_MAX
+    doors.open.set()
+    assert await asyncio.gather(*tasks) == [PUBLIC] * 30
+    assert doors.most_count <= 3 * LOOKUPS_OF_HOLDER_MAX
+
+
+async def test_all_holders_together_have_so_many_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_lookup, "LOOKUPS_MAX", 6)
+    doors = Doors()
+    lookups = NameLookups(doors, lookup_s=600)
+    tasks = [asyncio.create_task(find(lookups, holder_id, f"{holder_id}.example")) for holder_id in range(20)]
+    await asyncio.sleep(0.05)
+    assert doors.under_way_count == 6
+    doors.open.set()
+    await asyncio.gather(*tasks)
+    assert doors.most_count == 6
+
+
+async def test_one_who_gives_up_leaves_the_look_up_to_those_who_still_wait() -> None:
+    doors = Doors()
+    lookups = NameLookups(doors, lookup_s=600)
+    first, second = (asyncio.create_task(find(lookups, "one", GOOD)) for _ in range(2))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    await asyncio.sleep(0)
+    doors.open.set()
+    assert await second == PUBLIC
+    assert doors.asked == [GOOD]
+
+
+async def test_a_failure_is_believed_for_some_seconds_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_dns_server() as dns:
+        lookups = NameLookups(asking(dns))
+        for _ in range(5):
+            with pytest.raises(OSError, match="there is no such name"):
+                await lookups.find(GOOD, 443)
+        assert dns.asked[GOOD] == 1
+        monkeypatch.setattr(name_lookup, "FAILED_FOR_S", 0.05)
+        with pytest.raises(OSError, match="there is no such name"):
+            await lookups.find("other.example", 443)
+        dns.say("other.example", PUBLIC)
+        await asyncio.sleep(0.06)
+        assert await lookups.find("other.example", 443) == PUBLIC
+
+
+async def test_a_name_that_hangs_has_its_own_time_and_is_not_asked_for_again_at_once() -> None:
+    doors = Doors()
+    lookups = NameLookups(doors, lookup_s=0.2)
+    for _ in range(3):
+        with pytest.raises(OSError, match=r"no answer within 0\.2 s"):
+            await lookups.find("hangs.example", 443)
+    assert doors.asked == ["hangs.example"]
+
+
+async def test_no_more_failures_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_lookup, "_FAILURES_MAX", 10)
+    async with open_dns_server() as dns:
+        lookups = NameLookups(asking(dns))
+        for number in range(30):
+            with pytest.raises(OSError):
+                await lookups.find(f"{number}.example", 443)
+        assert len(lookups._failed) == 10
+
+
+async def test_nothing_is_remembered_of_holders_that_have_nothing_under_way() -> None:
+    places = OutgoingPlaces(10, holder_max=2, what="things")
+
+    async def use(party: object) -> None:
+        current_party.set(party)
+        async with places.lend():
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(asyncio.create_task(use(party)) for party in range(100) for _ in range(3)))
+    assert len(places._of_holder) == 0
+
+
+async def test_all_addresses_of_both_kinds_are_found() -> None:
+    async with open_dns_server() as dns:
+        dns.say(GOOD, ["93.184.216.34", "10.0.0.1", "::1"])
+        dns.say("four.example", ["93.184.216.34"])
+        dns.say("none.example", [])
+        lookup = asking(dns)
+        assert await lookup(GOOD, 443) == ["93.184.216.34", "10.0.0.1", "::1"]
+        assert await lookup("four.example", 443) == ["93.184.216.34"]
+        assert await lookup("none.example", 443) == []
+        with pytest.raises(OSError, match="there is no such name"):
+            await lookup("nowhere.example", 443)
+
+
+async def test_a_server_that_hangs_is_given_up_within_the_time_of_a_look_up() -> None:
+    async with open_dns_server() as dns:
+        dns.hangs_below = "example"
+        with pytest.raises(OSError, match="no name server has answered in time"):
+            await asyncio.wait_for(asking(dns)(GOOD, 443), 60)
+
+
+async def test_what_is_written_on_this_machine_comes_first_and_is_followed(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# ours\n127.0.0.1 localhost me\n::1\tLocalhost. # too\nnonsense here\n10.1.2.3 shop.example\n")
+    async with open_dns_server() as dns:
+        dns.say(GOOD, PUBLIC)
+        lookup = DnsLookup(["127.0.0.1"], dns.port, hosts_path=str(hosts))
+        assert await lookup("localhost", 80) == ["127.0.0.1", "::1"]
+        assert await lookup(GOOD, 443) == ["10.1.2.3"]
+        hosts.unlink()
+        assert await lookup(GOOD, 443) == PUBLIC
+        assert await lookup("localhost", 80) == ["127.0.0.1", "::1"]
+
+
+async def test_the_machines_own_name_servers_are_followed_when_they_change(tmp_path: Path) -> None:
+    resolv_conf = tmp_path / "resolv.conf"
+    lookup = DnsLookup(hosts_path="/dev/null", resolv_conf_path=str(resolv_conf))
+    with pytest.raises(OSError, match="names no name server"):
+        await lookup(GOOD, 443)
+    resolv_conf.write_text("search shop.internal\nnameserver 127.0.0.9\noptions timeout:30\n")
+    resolver = lookup._resolver.read()
+    assert [str(server) for server in resolver.nameservers] == ["127.0.0.9"]
+    assert (resolver.timeout, resolver.lifetime) == (0.6, 1.8)
+    assert lookup._resolver.read() is resolver
+
+
+def test_this_machines_hosts_can_be_read() -> None:
+    assert "localhost" in read_hosts("/etc/hosts")
+    assert read_hosts("/no/such/file") == {}

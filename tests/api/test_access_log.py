@@ -1,0 +1,77 @@
+"""Who was refused leaves a line, and who was not leaves one where that is wanted; neither holds a secret."""
+
+import io
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from pixconnect.api.application import make_application
+from pixconnect.api.services import Services
+from pixconnect.domain.access import parse_networks
+from pixconnect.foundation.logging import AccessLog, AccessLogWanted
+from support.api import Api
+
+CHARGES = "/v1/connect/charge/list"
+
+
+class Logged:
+    """An interface, and what it logs."""
+
+    def __init__(self, services: Services, wanted: AccessLogWanted) -> None:
+        self.stream = io.StringIO()
+        self.log = AccessLog(services.context.clock, wanted=wanted, stream=self.stream)
+        self.api = Api(make_application(services, self.log))
+
+    def lines(self) -> list[dict[str, Any]]:
+        self.log.flush()
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+
+async def test_what_a_token_may_not_and_who_has_none_leave_a_line(services: Services) -> None:
+    logged = Logged(services, "refused")
+    await logged.api.get(CHARGES)
+    await logged.api.get(CHARGES, token="poor")
+    await logged.api.get(CHARGES + "?page=1", token=None, headers={"Authorization": "Bearer hunter2"})
+    found = [(line["status"], line["operation"], line["client_id"], line["level"]) for line in logged.lines()]
+    assert [(status, level) for status, _, _, level in found] == [(403, "warning"), (401, "warning")]
+    assert found[0][1] == found[1][1] != ""
+    assert found[0][2] is not None
+    assert found[1][2] is None
+    assert "hunter2" not in logged.stream.getvalue()
+
+
+@pytest.mark.parametrize(("wanted", "count"), [("all", 1), ("refused", 0), ("off", 0)])
+async def test_every_request_leaves_a_line_where_that_is_wanted(
+    services: Services, wanted: AccessLogWanted, count: int
+) -> None:
+    logged = Logged(services, wanted)
+    answer = await logged.api.get(CHARGES)
+    assert len(logged.lines()) == count
+    for line in logged.lines():
+        assert (line["status"], line["client_id"] is not None) == (answer.status, True)
+        assert line["duration_ms"] >= 0
+
+
+async def test_behind_a_trusted_proxy_the_line_has_the_callers_address(services: Services) -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.9"}
+    plain, proxied = (
+        Logged(msgspec.structs.replace(services, trusted_proxies=parse_networks(networks)), "all")
+        for networks in ("", "0.0.0.0/0")
+    )
+    for logged in (plain, proxied):
+        await logged.api.get(CHARGES, headers=forwarded)
+    assert plain.lines()[0]["peer"] != "203.0.113.9"
+    assert proxied.lines()[0]["peer"] == "203.0.113.9"
+
+
+async def test_a_flood_of_refused_requests_leaves_a_few_lines_and_their_count(services: Services) -> None:
+    logged = Logged(services, "refused")
+    for _ in range(2_000):
+        logged.log.append(
+            operation="get_health", method="GET", path="/", status=429, duration_ms=0.1, request_id="r", holder_id=None,
+            client_id=None, peer="127.0.0.1",
+        )  # fmt: skip
+    assert logged.stream.getvalue() == ""  # until the second is over
+    assert len(logged.lines()) == AccessLog.REFUSED_SHOWN_MAX

@@ -1,0 +1,177 @@
+"""What operators do is kept: each verb that changes something leaves one row, and none that only looks leaves any."""
+
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import asyncpg
+import pytest
+from cyclopts import App
+
+from pixconnect.cli.main import app
+from support import postgres
+from support.command_line import CommandLine
+from support.postgres import Addresses
+
+# Verbs that run a part of the service, or make its tables: they are not an operator's acts on what is in them.
+_PARTS = {"run", "serve", "work", "sandbox", "migrate"}
+_LOOKS = {
+    "audit list": (),
+    "database show": (),
+    "client list": ("--holder-id", "1"),
+    "holder show": ("--holder-id", "1"),
+    "key list": ("--holder-id", "1"),
+    "report list": (),
+    "report show": ("{report}",),
+    "secrets clients-left": (),
+    "signing-key list": (),
+    "transfer unresolved": (),
+}
+_CHANGES: dict[str, Sequence[str]] = {
+    "holder create": ("--name", "Ana", "--tax-id", "52998224725", "--account-number", "77"),
+    "holder set": ("--holder-id", "1", "--day-limit", "5000"),
+    "holder disable": ("--holder-id", "1"),
+    "holder enable": ("--holder-id", "1"),
+    "key add": ("--holder-id", "1", "--key-type", "EMAIL", "--key", "ana@shop.example"),
+    "client create": ("--holder-id", "1", "--scope", "charge.read"),
+    "client rotate": ("--client-id", "{client}"),
+    "client disable": ("--client-id", "{client}"),
+    "client enable": ("--client-id", "{client}"),
+    "client revoke-tokens": ("--client-id", "{client}"),
+    "signing-key rotate": (),
+    "signing-key revoke": ("{kid}",),
+    "signing-key renew-authority": (),
+    "secrets reseal": (),
+    "report close": ("{report}", "--reason", "booked by hand"),
+}
+
+_KEPT_REPORT = """
+    insert into pixconnect.kept_report (kind, reason, explanation, name, report_id, report, fingerprint)
+    values ('settled', 'unknown_order', 'we know no such order', 'E1', 'r1', '{}', '')
+"""
+
+
+@pytest.fixture
+def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+def test_every_verb_is_known_to_these_tests() -> None:
+    """A new verb goes into one of the tables above: whoever adds one decides here whether it leaves a row."""
+    assert set(_verbs(app)) - _PARTS == {*_LOOKS, *_CHANGES}
+
+
+def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLine, database: Addresses) -> None:
+    postgres.execute(database.owner_url, _KEPT_REPORT)
+    holder_id = pixconnect.create_holder()
+    assert holder_id == "1"
+    client_id = str(
+        pixconnect.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")["client_id"]
+    )
+    kid = str(pixconnect.json("signing-key", "rotate")["kid"])
+    rows = len(_entries(pixconnect))
+    for verb, words in _CHANGES.items():
+        pixconnect.json(*verb.split(), *(word.format(client=client_id, kid=kid, report=1) for word in words))
+        newest, *before = _entries(pixconnect)
+        assert (newest["verb"], len(before)) == (verb, rows)
+        rows += 1
+    for verb, words in _LOOKS.items():
+        pixconnect.json(*verb.split(), *(word.format(report=1) for word in words))
+    assert len(_entries(pixconnect)) == rows
+
+
+def test_a_row_tells_who_did_what_to_what_and_how_it_was_before(pixconnect: CommandLine) -> None:
+    pixconnect.create_holder()
+    assert (
+        pixconnect.run(
+            *("holder", "set", "--holder-id", "1", "--transfer-limit", "5000", "--operator", "maria")
+        ).returncode
+        == 0
+    )
+    pixconnect.run("holder", "disable", "--holder-id", "1", PIXCONNECT_OPERATOR="joana")
+    disabled, limited, opened = _entries(pixconnect)
+    assert [disabled["operator"], limited["operator"]] == ["joana", "maria"]
+    assert str(opened["operator"]).endswith(f"@{socket.gethostname()}")
+    assert (limited["verb"], limited["subject"]) == ("holder set", "holder 1")
+    assert '"transfer_limit_cents": null' in str(limited["before"])
+    assert '"transfer_limit_cents": 5000' in str(limited["after"])
+    assert "before" not in opened
+
+
+def test_what_is_refused_leaves_no_row_and_secrets_stand_in_none(pixconnect: CommandLine) -> None:
+    pixconnect.create_holder()
+    secret = str(pixconnect.json("client", "create", "--holder-id", "1", "--scope", "charge.read")["client_secret"])
+    pixconnect.refusal("holder", "disable", "--holder-id", "404")
+    pixconnect.refusal("client", "rotate", "--client-id", "nobody")
+    entries = _entries(pixconnect)
+    assert [entry["verb"] for entry in entries] == ["client create", "holder create"]
+    assert secret not in str(entries)
+    assert "hash" not in str(entries)
+
+
+async def test_nobody_changes_or_removes_a_row(pixconnect: CommandLine, database: Addresses) -> None:
+    pixconnect.create_holder()
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    for statement in ("update audit set operator = 'x'", "delete from audit", "truncate audit"):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await owner.execute(statement)
+    await owner.execute("set role pixconnect_operator")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await owner.execute("insert into audit (at, operator, verb, subject) values (now(), 'a', 'b', 'c')")
+    await owner.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into holder select (jsonb_populate_record(holder, '{\"id\": 2}')).* from holder",
+        "update holder set day_limit_cents = null",
+        "update holder set may_withdraw = true",
+        "update client set disabled_at = null",
+        "update client set tokens_from = null",
+        "update signing_key set revoked_at = now()",
+        "insert into client select * from client",
+        "insert into pix_key select * from pix_key",
+        "insert into balance (holder_id, modified_at) values (1, now())",
+        "select nextval('holder_id')",
+        "insert into audit (operator, verb, subject) values ('a', 'b', 'c')",
+        "select * from audit",
+        "set role pixconnect_operator",
+    ],
+)
+async def test_the_service_may_not_do_what_operators_do(database: Addresses, statement: str) -> None:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("set session authorization pixconnect_service")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await owner.execute(statement)
+    await owner.close()
+
+
+def test_a_login_that_may_not_be_an_operator_is_told_so(
+    pixconnect: CommandLine, database: Addresses, stranger: str
+) -> None:
+    del database
+    complaint = pixconnect.refusal("holder", "show", "--holder-id", "1", DATABASE_URL=stranger)
+    assert "PIXCONNECT_OPERATOR_DATABASE_URL" in complaint
+
+
+@pytest.fixture
+def stranger(database: Addresses) -> Iterator[str]:
+    """The address of a login that may be the service and nothing else."""
+    postgres.execute(database.owner_url, "create role service_only login noinherit password 'only'; ")
+    postgres.execute(database.owner_url, "grant pixconnect_service to service_only")
+    yield f"postgresql://service_only:only@{database.service_url.partition('@')[2]}"
+    postgres.execute(database.owner_url, "drop role service_only")
+
+
+def _entries(pixconnect: CommandLine) -> list[dict[str, object]]:
+    return list(pixconnect.json("audit", "list")["entries"])
+
+
+def _verbs(of: App, *above: str) -> Iterator[str]:
+    for name in of:
+        if name.startswith("-"):
+            continue
+        verb = of[name]
+        below = list(_verbs(verb, *above, name))
+        yield from below or [" ".join((*above, name))]

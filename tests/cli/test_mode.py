@@ -1,0 +1,67 @@
+"""The mode cannot be mistaken: every verb refuses what was made in the other one, in one line that says what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from support import postgres
+from support.command_line import CommandLine
+from support.postgres import Addresses
+
+HTTPS = {"PIXCONNECT_MODE": "live", "PIXCONNECT_BASE_URL": "https://pix.example"}
+
+
+@pytest.fixture
+def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", [("serve",), ("work",), ("migrate",), ("holder", "show", "--holder-id", "1")], ids=" ".join
+)
+def test_what_is_of_the_sandbox_is_refused_in_live_mode(
+    pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]
+) -> None:
+    postgres.execute(database.owner_url, "insert into pixconnect.installation (mode) values ('sandbox')")
+    owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url, "PORT": "0"}
+    complaint = pixconnect.refusal(*words, **HTTPS, **owner)
+    assert "made in sandbox mode and cannot be used in live mode: set PIXCONNECT_MODE=sandbox" in complaint
+
+
+@pytest.mark.parametrize("words", [("migrate",), ("sandbox",), ("work",)], ids=" ".join)
+def test_what_is_live_is_refused_in_sandbox_mode(
+    pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]
+) -> None:
+    postgres.execute(database.owner_url, "insert into pixconnect.installation (mode) values ('live')")
+    owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url, "PIXCONNECT_RAIL_URL": "http://127.0.0.1:1"}
+    assert "made in live mode" in pixconnect.refusal(*words, **owner)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"PIXCONNECT_MODE": "live"}, "PIXCONNECT_BASE_URL: must be an https"),
+        ({**HTTPS, "PIXCONNECT_AUTH_URL": "http://id.example"}, "PIXCONNECT_AUTH_URL: must be an https"),
+        ({**HTTPS, "PIXCONNECT_HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing"),  # noqa: S104  refused
+    ],
+    ids=["no https", "no https for tokens", "nobody in front"],
+)
+@pytest.mark.parametrize("verb", ["run", "serve", "work"])
+def test_live_refuses_what_is_not_safe(
+    pixconnect: CommandLine, verb: str, settings: dict[str, str], complaint: str
+) -> None:
+    assert complaint in pixconnect.refusal(verb, **settings)
+
+
+def test_live_refuses_the_home_of_a_demonstration(pixconnect: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "sandbox.json").write_text("{}")
+    assert "holds a sandbox's demonstration" in pixconnect.refusal("run", **HTTPS)
+
+
+def test_tables_from_before_the_mode_was_kept_are_of_the_sandbox_where_its_own_stand_beside_them(
+    pixconnect: CommandLine, database: Addresses
+) -> None:
+    owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url}
+    assert "made in sandbox mode" in pixconnect.refusal("migrate", **HTTPS, **owner)
+    assert pixconnect.run("migrate", **owner).returncode == 0
+    assert pixconnect.json("database", "show")["mode"] == "sandbox"

@@ -1,0 +1,60 @@
+"""``pixconnect secrets`` as an operator uses it, from the leak of the secret key to its end."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from support.command_line import CommandLine
+from support.identity import SECRET_KEY
+from support.postgres import Addresses
+
+NEW_KEY = base64.urlsafe_b64encode(bytes(32)).decode()
+OLD_KEY = base64.urlsafe_b64encode(SECRET_KEY).decode()
+
+
+@pytest.fixture
+def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
+    return CommandLine(database, tmp_path)
+
+
+def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
+    pixconnect.json("signing-key", "rotate")
+    made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())
+    renewed = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY, PIXCONNECT_SECRET_KEY_PREVIOUS=OLD_KEY)
+    assert renewed.json("secrets", "reseal") == {
+        "webhook_endpoints_resealed": 0,
+        "signing_keys_resealed": 1,
+        "authorities_resealed": 1,
+        "secrets_left": 0,
+        "clients_left": 1,
+    }
+    assert renewed.json("secrets", "reseal")["signing_keys_resealed"] == 0
+    left = renewed.json("secrets", "clients-left")["clients"]
+    assert [client["client_id"] for client in left] == [made["client_id"]]
+    renewed.json("client", "rotate", "--client-id", made["client_id"])
+    assert renewed.json("secrets", "clients-left") == {"clients": []}
+    alone = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
+    assert alone.json("signing-key", "rotate")["kid"]
+
+
+def test_the_previous_key_may_stay_in_the_home(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
+    pixconnect.json("signing-key", "rotate")
+    (tmp_path / "secret.key.previous").write_text(OLD_KEY)
+    renewed = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
+    assert renewed.json("secrets", "reseal")["signing_keys_resealed"] == 1
+
+
+def test_what_no_key_opens_is_named(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
+    kid = pixconnect.json("signing-key", "rotate")["kid"]
+    stranger = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)
+    done = stranger.run("secrets", "reseal")
+    assert done.returncode == 1
+    assert f"neither key opens signing_key:{kid}, certificate_authority: " in done.stderr
+    assert "secrets_left: 2" in done.stdout
+
+
+@pytest.mark.parametrize("setting", ["PIXCONNECT_SECRET_KEY", "PIXCONNECT_SECRET_KEY_PREVIOUS"])
+def test_a_key_of_another_form_is_refused_by_the_settings_name(pixconnect: CommandLine, setting: str) -> None:
+    refusal = pixconnect.refusal("secrets", "reseal", **{setting: "x"})
+    assert refusal == f"pixconnect: {setting}: must be 32 bytes in base64url"

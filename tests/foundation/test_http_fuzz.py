@@ -1,0 +1,187 @@
+"""Exchanges mutated and out of step: whatever arrives, an accepted request is answered once, in its order, or cut off.
+
+Ten thousand exchanges here; as many as PIXCONNECT_PROVE_EXCHANGES says under ``make prove``. A failure names the seed of its
+connection.
+"""
+
+import asyncio
+import os
+import zlib
+from random import Random
+from typing import Any
+
+from pixconnect.foundation.http_limits import BODY_HELD_MAX, SLICE_MAX
+from pixconnect.foundation.http_server import make_server
+from support.http_wire import Told, Wire, read_answers, turns
+
+EXCHANGES = int(os.environ.get("PIXCONNECT_PROVE_EXCHANGES", "10000"))
+SEED = int(os.environ.get("PIXCONNECT_PROVE_SEED", "1"))
+NASTY = [
+    b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"\r\n\r\n", b"0\r\n\r\n", b"Content-Length: 5\r\n", b"Content-Length: 0\r\n",
+    b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: xchunked\r\n", b"Host: other\r\n", b"Connection: close\r\n",
+    b"Connection: upgrade\r\nUpgrade: h2c\r\n", b"Expect: 100-continue\r\n", b"GET /answer/9 HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01", b"x: " + b"y" * 20_000, b"a:b\r\n" * 300, b"f" * 40, b"-1\r\n",
+]  # fmt: skip
+
+
+class Application:
+    """Answers in several ways, and remembers each request that it was given."""
+
+    def __init__(self) -> None:
+        self.called_count = 0
+        self.ended: list[int] = []
+        """Whose answer was handed over whole."""
+        self.mixed_up: set[int] = set()
+        """Which had trailers among their headers; a mutation may make them such."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        number = self.called_count
+        self.called_count += 1
+        if any(name.startswith(b"trailer-") for name, _ in scope["headers"]):
+            self.mixed_up.add(number)
+        manner = scope["raw_path"].split(b"/")[1]
+        text = b"%b %b" % (scope["raw_path"], b"-" if manner == b"answer" else await _read(receive, manner))
+        if manner == b"slow":
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        headers = [(b"x-number", b"%d" % number)]
+        if scope["method"] == "HEAD":
+            headers.append((b"x-head", b"1"))
+        if manner != b"chunks":
+            headers.append((b"content-length", b"%d" % len(text)))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if manner == b"chunks":
+            await send({"type": "http.response.body", "body": text[:3], "more_body": True})
+            await asyncio.sleep(0)
+            await send({"type": "http.response.body", "body": text[3:], "more_body": True})
+            text = b""
+        await send({"type": "http.response.body", "body": text})
+        self.ended.append(number)
+
+
+async def _read(receive: Any, manner: bytes) -> bytes:
+    checksum, more = 0, True
+    while more:
+        if manner == b"slow":
+            await asyncio.sleep(0)
+        message = await receive()
+        checksum, more = zlib.crc32(message["body"], checksum), message["more_body"]
+    return b"%d" % checksum
+
+
+class Asked:
+    """A request as it should arrive, and its answer."""
+
+    def __init__(self, random: Random, number: int) -> None:
+        manner = random.choice([b"read", b"read", b"slow", b"answer", b"chunks"])
+        path = b"/%b/%d" % (manner, number)
+        self.is_head = random.random() < 0.05
+        body = random.randbytes(random.choice([0, 0, 5, 60, 700, 3000])) if not self.is_head else b""
+        if random.random() < 0.1:
+            body = body.replace(b"\0", b"\r\n\r\n")
+        lines = [b"%b %b HTTP/1.1" % (b"HEAD" if self.is_head else b"POST", path), b"Host: pix.example"]
+        lines += [b"X-%d: %b" % (at, b"v" * random.randint(0, 50)) for at in range(random.randint(0, 5))]
+        self.octets = _frame(random, lines, body)
+        checksum = b"-" if manner == b"answer" else b"%d" % zlib.crc32(body)
+        self.answer = b"%b %b" % (path, checksum)
+
+
+def _frame(random: Random, lines: list[bytes], body: bytes) -> bytes:
+    head = b"\r\n".join(lines) + b"\r\n"
+    if random.random() < 0.5:
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    chunks = bytearray()
+    while body:
+        size = random.randint(1, len(body))
+        chunks += b"%x%b\r\n%b\r\n" % (size, random.choice([b"", b"", b";a=b"]), body[:size])
+        body = body[size:]
+    trailers = b"Trailer-A: b\r\n" * random.choice([0, 0, 1, 10])
+    return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n" + trailers + b"\r\n"
+
+
+def mutate(random: Random, octets: bytes) -> tuple[bytes, int]:
+    """One change, and from where on nothing is as it was."""
+    at = random.randrange(len(octets))
+    kind = random.randrange(6)
+    if kind == 0:  # an octet is another
+        return octets[:at] + random.randbytes(1) + octets[at + 1 :], at
+    if kind == 1:  # some are missing
+        return octets[:at] + octets[at + random.randint(1, 60) :], at
+    if kind == 2:  # something comes in between
+        return octets[:at] + random.choice(NASTY) + octets[at:], at
+    if kind == 3:  # some come twice
+        return octets[:at] + octets[max(0, at - random.randint(1, 200)) :], at
+    if kind == 4:  # the end is missing
+        return octets[:at], at
+    return octets[:at] + random.randbytes(random.randint(1, 300)) + octets[at:], at
+
+
+class Fuzzed:
+    """One connection with several exchanges."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)  # noqa: S311  what fails must fail again
+        self.application = Application()
+        self.server = make_server(self.application)
+        self.server.config.load()
+        self.wire = Wire()
+
+    async def run(self) -> int:
+        """Send, look, compare; answers how many exchanges there were."""
+        state = self.server.server_state
+        make: Any = self.server.config.http_protocol_class
+        self.wire.connection = connection = make(config=self.server.config, server_state=state, app_state={})
+        connection.connection_made(self.wire)
+        asked = [Asked(self.random, number) for number in range(self.random.randint(1, 8))]
+        octets = b"".join(one.octets for one in asked)
+        is_mutated = self.random.random() < 0.8
+        sent, whole_until = mutate(self.random, octets) if is_mutated else (octets, len(octets))
+        await self.wire.deliver(sent, self.random, self._look)
+        await turns(lambda: self.wire.is_closed or (connection.keeps_us_waiting and not connection._waiting))
+        self._compare(asked, whole_until)
+        self.wire.close()
+        await turns(lambda: not state.tasks and not self.server.connections.all)
+        assert self.server.connections.held_octets == self.server.connections.unsent_octets == 0
+        return len(asked)
+
+    def _look(self) -> None:
+        """What is kept meanwhile is bounded."""
+        connection = self.wire.connection
+        assert len(connection._waiting) <= 1
+        assert len(connection._rest) <= SLICE_MAX
+        assert len(connection._opening) <= SLICE_MAX
+        for exchange in (connection._running, connection._read, *connection._waiting):
+            assert exchange is None or len(exchange.body) <= BODY_HELD_MAX + SLICE_MAX
+
+    def _compare(self, asked: list[Asked], whole_until: int) -> None:
+        answers, is_whole = read_answers(bytes(self.wire.written))
+        own = [answer for answer in answers if b"x-number" in answer.headers]
+        numbers = [int(answer.headers[b"x-number"]) for answer in own]
+        assert numbers == list(range(len(numbers))), "in their order, each once"
+        assert len(self.application.ended) == len(numbers), "no answer that was handed over is lost"
+        assert self.application.called_count - len(numbers) <= 1, "only the last, whose body never came, has none"
+        assert is_whole
+        assert all(answer.status == 200 for answer in own)
+        assert all(answer.status in {400, 431} for answer in answers if answer not in own)
+        assert own + [answer for answer in answers if answer not in own][:1] == answers, "a refusal is the last"
+        self._compare_untouched(asked, own, whole_until)
+
+    def _compare_untouched(self, asked: list[Asked], own: list[Told], whole_until: int) -> None:
+        """Those before the mutation are answered as if there were none."""
+        position = 0
+        for number, one in enumerate(asked):
+            position += len(one.octets)
+            if position > whole_until:
+                return
+            assert own[number].body == (b"" if one.is_head else one.answer)
+            assert number not in self.application.mixed_up
+
+
+async def test_mutated_exchanges_never_lose_double_or_mix_up_an_answer() -> None:
+    seed, count = SEED * 1_000_000_000, 0
+    while count < EXCHANGES:
+        try:
+            count += await Fuzzed(seed).run()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        seed += 1

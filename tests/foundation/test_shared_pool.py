@@ -1,0 +1,135 @@
+"""Connections are lent by shares, on a real database."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from contextvars import Context
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pixconnect.domain import errors
+from pixconnect.foundation.pool import open_pool
+from pixconnect.foundation.shares import current_party
+from pixconnect.store.identifiers import IdBlocks
+from support.postgres import Addresses
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pixconnect.foundation.pool import Pool
+
+
+@asynccontextmanager
+async def opened(database: Addresses, **options: int) -> "AsyncIterator[Pool]":
+    pool = await open_pool(
+        database.service_url,
+        role="pixconnect_service",
+        schema="pixconnect",
+        name="test",
+        **({"connections_max": 4} | options),
+    )
+    try:
+        yield pool
+    finally:
+        try:
+            async with asyncio.timeout(10):
+                await pool.close()
+        except TimeoutError:  # a test has failed while somebody was inside
+            pool.terminate()
+
+
+class Reader:
+    """Reads for a party until it is told to stop."""
+
+    def __init__(self, pool: "Pool", party: str, inside: list[str]) -> None:
+        self._pool, self._party, self._inside = pool, party, inside
+        self.leave = asyncio.Event()
+        self.task = asyncio.create_task(self._read(), context=Context())
+
+    async def _read(self) -> None:
+        current_party.set(self._party)
+        async with self._pool.acquire() as connection:
+            self._inside.append(self._party)
+            assert await connection.fetchval("select 1") == 1
+            await self.leave.wait()
+
+
+async def until(inside: list[str], count: int) -> None:
+    async with asyncio.timeout(60):
+        while len(inside) < count:  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_comes_free_is_the_next_holders(database: Addresses) -> None:
+    inside: list[str] = []
+    async with opened(database) as pool:
+        greedy = [Reader(pool, "greedy", inside) for _ in range(8)]
+        await until(inside, 4)
+        calm = Reader(pool, "calm", inside)
+        await asyncio.sleep(0.05)
+        greedy[0].leave.set()
+        await until(inside, 5)
+        assert inside == ["greedy"] * 4 + ["calm"]
+        for reader in (*greedy, calm):
+            reader.leave.set()
+        await asyncio.gather(*(reader.task for reader in (*greedy, calm)))
+
+
+async def test_while_another_reads_a_holder_has_half_of_the_connections(database: Addresses) -> None:
+    inside: list[str] = []
+    async with opened(database) as pool:
+        readers = [Reader(pool, party, inside) for party in ("calm", "greedy", "greedy", "greedy")]
+        await until(inside, 3)
+        await asyncio.sleep(0.1)
+        assert inside == ["calm", "greedy", "greedy"]
+        for reader in readers:
+            reader.leave.set()
+        await asyncio.gather(*(reader.task for reader in readers))
+
+
+async def test_too_many_that_wait_are_refused_and_nothing_of_the_pool_is_lost(database: Addresses) -> None:
+    inside: list[str] = []
+    async with opened(database, connections_max=1, waiting_max=2) as pool:
+        readers = [Reader(pool, "greedy", inside) for _ in range(4)]
+        with pytest.raises(errors.ServiceUnavailable):
+            await readers[3].task
+        readers[1].task.cancel()
+        for reader in readers:
+            reader.leave.set()
+        await asyncio.gather(*(reader.task for reader in readers), return_exceptions=True)
+        assert inside == ["greedy", "greedy"]
+        assert await pool.fetchval("select 2") == 2
+        with pytest.raises(ZeroDivisionError):
+            async with pool.acquire():
+                raise ZeroDivisionError
+        assert await pool.fetchval("select 3") == 3
+
+
+async def test_a_wait_for_a_connection_has_an_end(database: Addresses) -> None:
+    async with opened(database, connections_max=1) as pool, pool.acquire():
+        with pytest.raises(TimeoutError):
+            async with pool.acquire(timeout=0.05):
+                raise AssertionError("there is none")
+
+
+async def test_what_everybody_waits_for_does_not_stand_in_the_line_of_who_asked_first(database: Addresses) -> None:
+    inside: list[str] = []
+    async with opened(database, connections_max=1) as pool:
+        ids = IdBlocks(pool)
+        readers = [Reader(pool, "greedy", inside) for _ in range(6)]
+        await until(inside, 1)
+
+        async def take_id() -> int:
+            current_party.set("greedy")
+            return await ids.charge_id()
+
+        taking = asyncio.create_task(take_id(), context=Context())
+        await asyncio.sleep(0.05)
+        readers[0].leave.set()
+        readers[1].leave.set()
+        async with asyncio.timeout(60):
+            assert await taking > 0
+        assert len(inside) <= 3
+        for reader in readers:
+            reader.leave.set()
+        await asyncio.gather(*(reader.task for reader in readers))

@@ -1,0 +1,169 @@
+"""Shares: in turn, and at most half while others are there."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.domain import errors
+from pixconnect.foundation import shares
+from pixconnect.foundation.shares import FairPlaces, FairQueue
+
+Steps = st.lists(st.one_of(st.tuples(st.just("put"), st.integers(1, 4)), st.tuples(st.just("take"), st.integers(1, 5))))
+
+
+def filled(length_max: int, *parties: str) -> tuple[FairQueue[str], list[str], list[bool]]:
+    dropped: list[str] = []
+    queue: FairQueue[str] = FairQueue(length_max, dropped.append)
+    taken_in = [queue.put(party[0], party) for party in parties]
+    return queue, dropped, taken_in
+
+
+def test_one_party_alone_has_the_whole_queue_and_no_more() -> None:
+    queue, dropped, taken_in = filled(4, "a1", "a2", "a3", "a4", "a5")
+    assert taken_in == [True] * 4 + [False]
+    assert (queue.take(10), dropped) == (["a1", "a2", "a3", "a4"], [])
+
+
+def test_parties_are_served_in_turn_each_in_its_own_order() -> None:
+    queue, _, _ = filled(20, "a1", "a2", "a3", "a4", "b1", "b2", "c1")
+    assert queue.take(4) == ["a1", "b1", "c1", "a2"]
+    assert queue.put("c", "c2")
+    assert queue.take(10) == ["b2", "a3", "c2", "a4"]
+    assert len(queue) == 0
+
+
+def test_a_queue_that_one_party_has_filled_is_open_to_the_others() -> None:
+    queue, dropped, taken_in = filled(4, "a1", "a2", "a3", "a4", "b1", "b2", "b3", "a5")
+    assert taken_in == [True] * 6 + [False, False]
+    assert dropped == ["a4", "a3"]
+    assert queue.take(10) == ["a1", "b1", "a2", "b2"]
+
+
+def test_while_others_wait_a_party_has_at_most_half_of_the_queue() -> None:
+    _, dropped, taken_in = filled(6, "a1", "b1", "a2", "a3", "a4", "b2")
+    assert taken_in == [True, True, True, True, False, True]
+    assert dropped == []
+
+
+def test_where_all_have_as_many_nobody_makes_room() -> None:
+    _, dropped, taken_in = filled(3, "a1", "b1", "c1", "d1")
+    assert (taken_in, dropped) == ([True, True, True, False], [])
+
+
+def test_what_does_not_fit_keeps_its_place() -> None:
+    queue, _, _ = filled(20, "a1!", "a2", "a3!", "b1", "a4")
+    assert queue.take(10, lambda item: not item.endswith("!")) == ["b1", "a2", "a4"]
+    assert queue.take(1) == ["a1!"]
+    assert queue.put("a", "a5")
+    assert queue.take(10) == ["a3!", "a5"]
+
+
+@given(Steps, st.integers(1, 8), st.integers(0, 3))
+def test_nothing_is_lost_or_doubled_nor_overtaken_by_its_own(
+    steps: list[tuple[str, int]], length_max: int, misfit: int
+) -> None:
+    dropped: list[tuple[int, int]] = []
+    queue: FairQueue[tuple[int, int]] = FairQueue(length_max, dropped.append)
+    put: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
+    for number, (step, argument) in enumerate(steps):
+        if step == "take":
+            taken += queue.take(argument, lambda item: item[0] != misfit)
+        elif queue.put(argument, (argument, number)):
+            put.append((argument, number))
+        assert len(queue) == len(put) - len(taken) - len(dropped) <= length_max
+    taken += queue.take(length_max)
+    assert sorted(taken + dropped) == sorted(put)
+    for party in (1, 2, 3, 4):
+        of_party = [number for whose, number in taken if whose == party]
+        assert of_party == sorted(of_party)
+
+
+async def hold(places: FairPlaces, party: str, inside: list[str], leave: asyncio.Event) -> None:
+    async with places.lend(party):
+        inside.append(party)
+        await leave.wait()
+
+
+async def holding(
+    places: FairPlaces, parties: Sequence[str], inside: list[str], leave: asyncio.Event
+) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(hold(places, party, inside, leave)) for party in parties]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_one_party_alone_has_every_place() -> None:
+    places, inside, leave = FairPlaces(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    tasks = await holding(places, "aaaaaa", inside, leave)
+    assert inside == ["a"] * 4
+    leave.set()
+    await asyncio.gather(*tasks)
+    assert inside == ["a"] * 6
+
+
+async def test_while_another_is_there_a_party_has_half_and_afterwards_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "PRESENT_S", 0.2)
+    places, inside, leave = FairPlaces(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    async with places.lend("b"):
+        pass
+    tasks = await holding(places, "aaaa", inside, leave)
+    assert inside == ["a", "a"]
+    async with asyncio.timeout(60):
+        while len(inside) < 4:  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(0.01)
+    leave.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_the_share_beside_others_may_be_less_than_half() -> None:
+    places = FairPlaces(100, waiting_max=100, what="requests", share_max=2)
+    for _ in range(5):
+        assert places.take_now("a")
+    assert places.take_now("b")
+    assert not places.take_now("a")
+    for _ in range(4):
+        places.give_back("a")
+    assert places.take_now("a")
+    assert not places.take_now("a")
+
+
+async def test_a_place_that_comes_free_is_the_next_partys() -> None:
+    places, inside = FairPlaces(2, waiting_max=20, what="tries"), list[str]()
+    first, second = asyncio.Event(), asyncio.Event()
+    tasks = await holding(places, "aa", inside, first)
+    tasks += await holding(places, "aaaab", inside, second)
+    assert inside == ["a", "a"]
+    first.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert sorted(inside[2:]) == ["a", "b"]
+    second.set()
+    await asyncio.gather(*tasks)
+    assert sorted(inside) == ["a"] * 6 + ["b"]
+
+
+async def test_a_full_line_is_full_for_who_has_filled_it_only() -> None:
+    places, inside, leave = FairPlaces(1, waiting_max=4, what="tries"), list[str](), asyncio.Event()
+    tasks = await holding(places, "aaaaa" + "a" + "bb", inside, leave)
+    leave.set()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    refused = [isinstance(answer, errors.ServiceUnavailable) for answer in answers]
+    assert refused == [False, False, False, True, True, True, False, False]
+    assert sorted(inside) == ["a"] * 3 + ["b"] * 2
+
+
+async def test_who_goes_away_leaves_no_place_behind() -> None:
+    places, inside, leave = FairPlaces(1, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    holder, *waiting = await holding(places, "abc", inside, leave)
+    waiting[0].cancel()
+    leave.set()
+    await holder
+    waiting[1].cancel()  # it may just have been given the place
+    await asyncio.gather(*waiting, return_exceptions=True)
+    async with asyncio.timeout(60), places.lend("d"):
+        assert places.waiting_count == 0

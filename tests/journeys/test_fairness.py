@@ -1,0 +1,54 @@
+"""One holder does its worst, operation by operation, while nine others ask for little: none of the nine fails."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.fairness import Orders, ask_calmly, greedy, worst_of
+from support.installation import running
+from support.whole_service import Account, WholeService
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("fairness")]
+
+OTHERS_COUNT = 9
+FUNDS_CENTS = 10_000_000
+SECONDS_EACH = 2.0
+EVENTS_COUNT = 1_000
+
+
+@pytest.fixture
+def service(home_folder: Path) -> Iterator[WholeService]:
+    with running(home_folder) as installation, asyncio.Runner() as runner:
+        whole = WholeService(installation, runner)
+        try:
+            yield whole
+        finally:
+            whole.stop()
+            whole.close()
+
+
+def token_of(service: WholeService, account: Account) -> str:
+    return service._login(account)
+
+
+def test_none_of_nine_holders_fails_whatever_the_tenth_does(service: WholeService) -> None:
+    base_url = service.installation.base_url
+    tenth, *others = [service.open_account(FUNDS_CENTS) for _ in range(1 + OTHERS_COUNT)]
+    for number in range(EVENTS_COUNT):
+        body = {"amount": 1, "key": tenth.key, "payer": {"name": "\u0001" * 200, "tax_id": "52998224725"}}
+        assert service.insist(tenth, "POST", "/v1/connect/charge", body | {"external_id": f"n{number}"}).status == 200
+    hook = {"url": "http://127.0.0.1:9/", "secret": "s" * 16, "event_types": ["qrcode.pending"]}
+    endpoint_id = service.insist(tenth, "POST", "/v1/webhook/endpoints", hook).data["id"]
+    service.insist(tenth, "PATCH", f"/v1/webhook/endpoints/{endpoint_id}", {"status": "inactive"})
+    callers = [(token_of(service, account), account.key) for account in others]
+    token = token_of(service, tenth)
+    for name, (connections, asked) in worst_of(tenth.key, endpoint_id).items():
+        orders = Orders(base_url=base_url, token=token, asked=asked, connections=connections)
+        with greedy(orders) as told:
+            answered = asyncio.run(ask_calmly(base_url, callers, SECONDS_EACH))
+        failed = [each for each in answered if each.status != 200]
+        assert not failed, (name, len(answered), failed[:3])
+        assert sum(told().values()) > 0, name
+        assert set(told()) <= {200, 401, 422, 429, 503}, (name, told())

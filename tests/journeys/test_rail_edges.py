@@ -1,0 +1,218 @@
+"""What the rail says is not always what we hoped, and who works stands still at times: nothing is lost or done twice."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from itertools import count
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect import assembly
+from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection
+from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
+from pixconnect.adapters.system import SystemEntropy
+from pixconnect.domain.holder import Party
+from pixconnect.domain.sandbox_control import OutsidePayer, OutsideTransfer
+from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
+from support.money_model import Asked, MoneyModel
+from support.whole_service import Account, WholeService, open_whole_service
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail edges")]
+
+FUNDS_CENTS = 1_000_000
+LEASE_S = 15.0
+CALLERS_COUNT = 4
+ENDINGS = {"settle": "CONFIRMED", "silent": "CONFIRMED", "reject-ac07": "ERROR"}
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[WholeService]:
+    with open_whole_service(api_processes_count="2") as opened:
+        yield opened
+
+
+# -- who works stands still --------------------------------------------------------------------------------
+
+
+def test_workers_and_api_processes_that_stand_still_past_every_lease_lose_and_double_nothing(
+    service: WholeService,
+) -> None:
+    account = service.open_account(FUNDS_CENTS)
+    model = MoneyModel(deposits={account.holder_id: Counter([FUNDS_CENTS])})
+    with second_worker(service) as second, ThreadPoolExecutor(CALLERS_COUNT) as callers:
+        first, *apis = *service.installation.children("work"), *service.installation.children("serve")
+        until_s = time.monotonic() + LEASE_S + 8
+        sending = [callers.submit(keep_sending, service, account, until_s) for _ in range(CALLERS_COUNT)]
+        with stopped(first, apis[0]):
+            time.sleep(3)  # the second worker takes over, and is stopped with all that it has begun
+            with stopped(second, apis[1]):
+                time.sleep(LEASE_S - 2)
+            time.sleep(2)
+            # By now the first one's leases are over too.
+        for sent in sending:
+            for asked in sent.result():
+                model.ask(asked)
+        model.check_at_rest(service.settle([account]))
+    service.check_books()
+    service.check_heard([account])
+    assert reports(service) == []
+
+
+def keep_sending(service: WholeService, account: Account, until_s: float) -> list[Asked]:
+    """Transfers, one after the other, each until it is answered; and everything asked for twice."""
+    sent: list[Asked] = []
+    while time.monotonic() < until_s:
+        number = next(_numbers)
+        word, ending = list(ENDINGS.items())[number % len(ENDINGS)]
+        asked = Asked(
+            kind="transfer",
+            holder_id=account.holder_id,
+            external_id=f"edge-{number}",
+            amount_cents=number,
+            endings={ending},
+        )
+        body = {"amount": number, "external_id": asked.external_id, "key_type": "EMAIL"}
+        body["key"] = f"{word}@sandbox.pix.example"
+        told = [service.insist(account, "POST", "/v1/connect/transfer/key", body).data["id"] for _ in range(2)]
+        assert told[0] == told[1]
+        asked.told_id = told[0]
+        sent.append(asked)
+    return sent
+
+
+@contextmanager
+def stopped(*pids: int) -> Iterator[None]:
+    """Processes that stand still, as a machine that swaps or is moved does."""
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def second_worker(service: WholeService) -> Iterator[int]:
+    """One more, which shares the work."""
+    count_workers = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
+    with subprocess.Popen(
+        [*PIXCONNECT, "work"], cwd=ROOT, env=environment(service.installation.home), stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as worker:  # fmt: skip
+        try:
+            wait_until(lambda: asyncio.run(fetch(service, count_workers)) == 2)
+            yield worker.pid
+        finally:
+            worker.terminate()
+
+
+# -- what the rail says ------------------------------------------------------------------------------------
+
+
+def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(service: WholeService) -> None:
+    account = service.open_account()
+    words = asyncio.run(pay(service, account, ["Joana"] * 20 + ["Jo\0ana"] + ["Joana"] * 20))
+    # Whoever pays waits 10 s for our word, and is told PROCESSING when there was none.
+    assert words == ["CONFIRMED"] * 20 + ["CH16"] + ["CONFIRMED"] * 20
+    assert balance(service, account) == 40 * 100
+    [kept] = reports(service)
+    assert (kept["kind"], kept["reason"], kept["refusal_code"]) == ("credit", "cannot_be_recorded", "CH16")
+    assert "1 report waits" in rail_check(service)["error"]
+    close(service, kept["id"])
+    service.check_books()
+
+
+async def pay(service: WholeService, account: Account, payers: list[str]) -> list[str]:
+    """Payments from outside, all at once; what each payer is told."""
+    party = Party(
+        account_number="1", account_type="TRANSACTIONAL", branch="0001", ispb="99999003", name="Maria Souza",
+        tax_id="52998224725", key=account.key, key_type="EMAIL",
+    )  # fmt: skip
+    async with control(service) as outside:
+        arrivals = await asyncio.gather(
+            *(
+                outside.pay(OutsideTransfer(credit_party=party, amount_cents=100, payer=OutsidePayer(name=name)))
+                for name in payers
+            )
+        )
+    return [arrival.code or arrival.status for arrival in arrivals]
+
+
+@asynccontextmanager
+async def control(service: WholeService) -> AsyncIterator[HttpSandboxControl]:
+    """The sandbox's own door, which lets through what the API does not."""
+    box = AesSecretBox(read_secret_key("", service.installation.home), SystemEntropy())
+    connection = SandboxConnection(running(service)["rail_url"], assembly._rail_secrets(box)[0])
+    try:
+        yield HttpSandboxControl(connection)
+    finally:
+        await connection.close()
+
+
+def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service: WholeService) -> None:
+    """As after a restore: the rail has not forgotten. It comes last: the books of this holder are not mended by it."""
+    account = service.open_account(FUNDS_CENTS)
+    rule = {"match": {"operation": "submit"}, "effect": "delay:2000", "times": 1}
+    service.insist(account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
+    body = {"amount": 700, "key": "settle@sandbox.pix.example", "key_type": "EMAIL", "external_id": "forgotten"}
+    sent = service.insist(account, "POST", "/v1/connect/transfer/key", body).data
+    is_taken = f"select count(*) from sandbox.settlement where id = '{sent['end_to_end_id']}'"
+    wait_until(lambda: asyncio.run(fetch(service, is_taken)) == 1)
+    for table, column in (("open_order", "name"), ("transfer", "end_to_end_id")):
+        forget = f"delete from pixconnect.{table} where {column} = '{sent['end_to_end_id']}'"
+        asyncio.run(fetch(service, f"set session_replication_role = 'replica'; {forget}"))
+    wait_until(lambda: reports(service) != [])
+    [kept] = reports(service)
+    assert (kept["kind"], kept["reason"], kept["name"]) == ("settled", "unknown_order", sent["end_to_end_id"])
+    assert "1 report waits" in rail_check(service)["error"]
+    before = balance(service, account)
+    is_open = f"select is_open from sandbox.settlement where id = '{sent['end_to_end_id']}'"
+    wait_until(lambda: asyncio.run(fetch(service, is_open)) is False)  # it was acknowledged, once it was kept
+    close(service, kept["id"])
+    assert balance(service, account) == before
+    assert service.installation.health() == "healthy"
+
+
+def reports(service: WholeService) -> list[dict[str, Any]]:
+    """What waits for an operator."""
+    done = run_verb(service.installation.home, "report", "list", "--json")
+    return json.loads(done.stdout)["reports"]
+
+
+def close(service: WholeService, kept_id: int) -> None:
+    done = run_verb(service.installation.home, "report", "close", str(kept_id), "--reason", "seen to")
+    assert done.returncode == 0, done.stderr
+    assert reports(service) == []
+
+
+def rail_check(service: WholeService) -> dict[str, str]:
+    return service._http.get("/v1/connect/health").json()["data"]["checks"]["rail"]
+
+
+def balance(service: WholeService, account: Account) -> int:
+    return service.insist(account, "GET", "/v1/connect/ledger/balance").data["available_funds"]
+
+
+def running(service: WholeService) -> dict[str, str]:
+    return json.loads((service.installation.home / "running.json").read_text())
+
+
+async def fetch(service: WholeService, sql: str) -> object:
+    """Ask the database as its owner."""
+    connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=30)
+    try:
+        return await (connection.execute(sql) if ";" in sql else connection.fetchval(sql))
+    finally:
+        await connection.close()

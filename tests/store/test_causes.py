@@ -1,0 +1,313 @@
+"""What a person with the service's password cannot do in SQL: make money, destroy it, or move it without its cause."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.rail import Settled
+from pixconnect.domain.refund import RefundRequest
+from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.foundation import privileges
+from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import incoming, settlement
+from pixconnect.usecases import ledger as ledger_usecases
+from pixconnect.usecases import refund as refund_usecases
+from pixconnect.usecases import transfer as transfer_usecases
+from support.books import check_books
+from support.postgres import Addresses
+from support.service import Service, credit_report, open_holder, outside_party, own_key
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+FUNDS_CENTS = 1_000_000
+OTHER_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
+
+REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)
+
+
+@pytest.fixture
+async def attacker(service: Service, caller: Caller) -> AsyncIterator["Connection"]:
+    """The service's own connection, in the wrong hands."""
+    async with service.context.pool.acquire() as connection:
+        yield connection
+
+
+async def send(service: Service, caller: Caller, amount_cents: int = 500) -> int:
+    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
+    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+
+
+async def receive(service: Service, amount_cents: int = 1000, txid: str | None = None) -> str:
+    report = credit_report(service, amount_cents=amount_cents, txid=txid)
+    await incoming.receive_credit(service.context, report)
+    return report.end_to_end_id
+
+
+def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: Any) -> str:  # noqa: A002 - the column's name
+    """An entry of holder 1 that follows all others, as SQL."""
+    change = (credit in {"available", "reserved"}) - (debit in {"available", "reserved"})
+    number = "last_number + 1" if change else "null"
+    running = f"available_cents + reserved_cents + {change * cents}" if change else "null"
+    transfer_id, refund_id = columns.get("transfer_id", "null"), columns.get("refund_id", "null")
+    return f"""
+        insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
+            created_at, transfer_id, refund_id)
+        select {id}, holder_id, '{debit}', '{credit}', {cents}, {number}, {running}, last_entry_at + interval '1 hour',
+            {transfer_id}::bigint, {refund_id}::bigint from balance where holder_id = {columns.get("holder_id", 1)}
+    """
+
+
+async def funds(connection: "Connection") -> list[tuple[int, ...]]:
+    rows = await connection.fetch(
+        "select holder_id, available_cents, reserved_cents, settlement_cents, funding_cents from balance order by 1"
+    )
+    return [tuple(row) for row in rows]
+
+
+async def attempt(connection: "Connection", *statements: str) -> None:
+    async with connection.transaction():
+        for statement in statements:
+            await connection.execute(statement)
+
+
+async def refuse(connection: "Connection", *statements: str) -> None:
+    """Try it, and see that nothing came of it."""
+    before = await funds(connection)
+    with pytest.raises(REFUSED):
+        await attempt(connection, *statements)
+    assert await funds(connection) == before
+
+
+async def test_the_function_that_posts_is_nobodys_to_call_and_no_table_is_temporary(attacker: "Connection") -> None:
+    await refuse(attacker, "create temporary table mine (like ledger_entry)")
+    await refuse(attacker, "create table mine (like ledger_entry)")
+    await refuse(
+        attacker,
+        "create trigger mine after insert on ledger_entry referencing new table as new_entry "
+        "for each statement execute function post_ledger_entries()",
+    )
+
+
+async def test_even_with_both_the_function_posts_for_the_ledger_alone(
+    attacker: "Connection", database: Addresses
+) -> None:
+    owner = await asyncpg.connect(database.owner_url)
+    try:
+        for name in ("mine", "ledger_entry"):
+            made = entry("settlement", "available", 999).replace("into ledger_entry", f"into pg_temp.{name}")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="for the ledger alone"):
+                await attempt(
+                    owner,
+                    f"create temporary table {name} (like pixconnect.ledger_entry) on commit drop",
+                    f"create trigger mine after insert on pg_temp.{name} referencing new table as new_entry "
+                    "for each statement execute function pixconnect.post_ledger_entries()",
+                    "set local search_path = pixconnect",
+                    made,
+                )
+    finally:
+        await owner.close()
+
+
+@pytest.mark.parametrize(("debit", "credit"), [("settlement", "available"), ("funding", "available")])
+async def test_no_money_comes_without_a_cause(attacker: "Connection", debit: str, credit: str) -> None:
+    await refuse(attacker, entry(debit, credit, 999_999_999))
+    await refuse(attacker, entry(debit, credit, 100, transfer_id=404))
+    await refuse(attacker, entry(debit, credit, 100, transfer_id=404, refund_id=404))
+
+
+@pytest.mark.parametrize(
+    ("debit", "credit"), [("available", "settlement"), ("available", "reserved"), ("available", "funding")]
+)
+async def test_no_money_goes_without_a_cause(attacker: "Connection", debit: str, credit: str) -> None:
+    await refuse(attacker, entry(debit, credit, 100))
+
+
+async def test_a_deposit_is_made_by_the_role_for_it_alone(
+    attacker: "Connection", service: Service, caller: Caller, database: Addresses
+) -> None:
+    deposit = "insert into deposit (id, holder_id, amount_cents, created_at) values (1000000000, 1, 100, now())"
+    await refuse(attacker, deposit, entry("funding", "available", 100))
+    # In a sandbox the service's login may take that role; then the entry is the deposit's: its id, holder and amount, once.
+    taken = ("set local role pixconnect_funding", deposit, "set local role pixconnect_service")
+    await refuse(attacker, *taken, entry("funding", "available", 101))
+    await refuse(attacker, *taken, entry("funding", "available", 100, id=7))
+    await refuse(attacker, *taken, entry("settlement", "available", 100))
+    await refuse(attacker, *taken, entry("funding", "available", 100), entry("funding", "available", 100))
+    # In live mode that role has nothing to give.
+    owner = await asyncpg.connect(database.owner_url)
+    await privileges.forbid_deposits(owner, "pixconnect")
+    try:
+        await refuse(attacker, *taken, entry("funding", "available", 100))
+    finally:
+        await privileges.allow_deposits(owner, "pixconnect", "pixconnect_login")
+        await owner.close()
+    assert (await ledger_usecases.deposit(service.context, caller.holder_id, 100)).amount_cents == 100
+
+
+async def test_a_transfer_is_settled_once_and_by_its_own_amount(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    sent_id, other_id = await send(service, caller), await send(service, caller)
+    settle = f"update transfer set status = 'CONFIRMED', settled_at = now() where id = {sent_id}"
+    taken = entry("reserved", "settlement", 500, transfer_id=sent_id)
+    await refuse(attacker, taken)  # before it is CONFIRMED
+    await refuse(attacker, settle)  # and CONFIRMED not without it
+    await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 499, transfer_id=sent_id)}) {settle}")
+    await refuse(attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id)}) {settle}")
+    await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 500, transfer_id=other_id)}) {settle}")
+    await attacker.execute(f"with x as ({taken}) {settle}")
+    again = entry("reserved", "settlement", 500, transfer_id=sent_id, id=10**9 + 1)
+    await refuse(attacker, again)
+    for status in ("ERROR", "CANCELLED", "PROCESSING"):
+        failed = f"update transfer set status = '{status}', settled_at = null where id = {sent_id}"
+        await refuse(attacker, failed)
+        await refuse(
+            attacker,
+            f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id, id=10**9 + 2)}) {failed}",
+        )
+
+
+async def test_what_is_reserved_belongs_to_its_holder(attacker: "Connection", service: Service, caller: Caller) -> None:
+    stranger = await open_holder(service, account_number="2", funds_cents=5_000)
+    sent_id = await send(service, stranger, 500)
+    await refuse(attacker, entry("available", "reserved", 500, transfer_id=sent_id))
+    await refuse(attacker, entry("available", "reserved", 500, transfer_id=sent_id, holder_id=stranger.holder_id))
+
+
+async def test_a_new_transfer_begins_at_its_beginning_and_with_its_entry(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    sent_id = await send(service, caller)
+    name = await receive(service)
+
+    def copy(where: str, **changes: str) -> str:
+        columns = [
+            "id",
+            "holder_id",
+            "direction",
+            "initiation_type",
+            "is_book",
+            "external_id",
+            "fingerprint",
+            "end_to_end_id",
+            "correlation_id",
+            "amount_cents",
+            "status",
+            "counterparty",
+            "slot",
+            "settled_at",
+            "created_at",
+            "modified_at",
+        ]
+        values = (changes.get(column, column) for column in columns)
+        return f"insert into transfer ({', '.join(columns)}) select {', '.join(values)} from transfer where {where}"
+
+    sent, received = f"id = {sent_id}", f"end_to_end_id = '{name}'"
+    new = {"id": "777", "end_to_end_id": OTHER_NAME}
+    await refuse(attacker, copy(sent, **new, external_id="'x'"))
+    await refuse(attacker, copy(received, **new))
+    await refuse(attacker, copy(sent, **new, external_id="'x'", status="'CONFIRMED'", settled_at="now()"))
+    # One leg of a book transfer without the other.
+    paid = entry("settlement", "available", 1000, transfer_id=777)
+    await refuse(attacker, f"with x as ({paid}) {copy(received, **new, is_book='true')}")
+    # What no schema can tell from a payment is a forged one: the row of a payment that the rail never reported, and its entry.
+    await attacker.execute(f"with x as ({paid}) {copy(received, **new)}")
+
+
+async def test_both_legs_of_a_book_transfer_are_of_one_amount(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    payee = await open_holder(service, account_number="2")
+
+    def leg(id: int, holder_id: int, direction: str, cents: int, status: str = "CONFIRMED") -> str:  # noqa: A002
+        client = "'x', ''" if direction == "OUT" else "null, null"
+        settled = "now()" if status == "CONFIRMED" else "null"
+        return f"""insert into transfer (external_id, fingerprint, id, holder_id, direction, initiation_type, is_book,
+            end_to_end_id, correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at)
+            values ({client}, {id}, {holder_id}, '{direction}', 'KEY', true, 'E{"9" * 31}', gen_random_uuid(), {cents},
+                '{status}', '{{}}', 0, {settled}, now(), now())"""
+
+    def both(sent_cents: int, received_cents: int, received_status: str = "CONFIRMED") -> str:
+        paid = entry(
+            "settlement", "available", received_cents, transfer_id=778, id=10**9 + 1, holder_id=payee.holder_id
+        )
+        return f"""with a as ({entry("available", "settlement", sent_cents, transfer_id=777)}), b as ({paid}),
+            c as ({leg(777, caller.holder_id, "OUT", sent_cents)})
+            {leg(778, payee.holder_id, "IN", received_cents, received_status)}"""
+
+    await refuse(attacker, both(100, 101))
+    await refuse(attacker, both(100, 100, "ERROR"))
+    await attacker.execute(both(100, 100))
+
+
+async def test_a_refund_has_its_original_and_its_entries(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    name = await receive(service)
+    request = RefundRequest(end_to_end_id=name, amount_cents=400)
+    refund = await refund_usecases.start_refund(service.context, caller, request)
+    done = f"update refund set status = 'RETURNED', settled_at = now() where id = {refund.id}"
+    failed = f"update refund set status = 'ERROR' where id = {refund.id}"
+    await refuse(attacker, done)
+    await refuse(attacker, failed)
+    cause = {"transfer_id": refund.transfer_id, "refund_id": refund.id}
+    await refuse(attacker, entry("reserved", "settlement", 400, **cause))
+    await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 400, transfer_id=refund.transfer_id)}) {done}")
+    await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 399, **cause)}) {done}")
+    await attacker.execute(f"with x as ({entry('reserved', 'settlement', 400, **cause)}) {done}")
+    await refuse(attacker, failed)
+    returned = """insert into refund (id, holder_id, transfer_id, flow, return_id, original_end_to_end_id, correlation_id,
+        amount_cents, status, reason, slot, settled_at, created_at, modified_at)
+        select 777, holder_id, transfer_id, 'IN', overlay(return_id placing 'zzzz' from 25), original_end_to_end_id,
+        correlation_id, 400, 'RETURNED', reason, slot, now(), now(), now() from refund"""
+    back = entry("settlement", "available", 400, transfer_id=refund.transfer_id, refund_id=777, id=10**9 + 1)
+    await refuse(attacker, f"with x as ({back}) {returned}")  # what came in does not come back in
+
+
+async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    charge_request = ChargeRequest(amount_cents=1000, key=own_key())
+    charge = await charge_usecases.create_charge(service.context, caller, charge_request)
+    for status in ("APPROVED", "RETURNED"):
+        await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+    await receive(service, txid=charge.txid)
+    assert await attacker.fetchval("select status from charge") == "APPROVED"
+    for status in ("PENDING", "EXPIRED"):
+        await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+
+
+async def test_later_states_are_added_and_not_recoded(
+    attacker: "Connection", service: Service, caller: Caller, database: Addresses
+) -> None:
+    """What a later state may do is a row of a table: so a blocked amount could be given back after a settlement."""
+    sent_id = await send(service, caller)
+    cancel = f"update transfer set status = 'CANCELLED' where id = {sent_id}"
+    released = f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id)}) {cancel}"
+    owner = await asyncpg.connect(database.owner_url)
+    for table in ("allowed_transition", "allowed_posting"):
+        await refuse(attacker, f"delete from {table}")
+        await refuse(attacker, f"insert into {table} select * from {table}")
+    await owner.execute("set search_path = pixconnect; delete from allowed_transition where after = 'CANCELLED'")
+    await refuse(attacker, released)
+    await owner.execute(
+        "insert into allowed_transition (kind, direction, is_book, before, after) "
+        "values ('transfer', 'OUT', false, 'PROCESSING', 'CANCELLED')"
+    )
+    await attacker.execute(released)
+    await owner.close()
+
+
+async def test_what_the_service_does_has_its_causes(service: Service, caller: Caller) -> None:
+    sent_id = await send(service, caller)
+    name = await service.context.pool.fetchval("select end_to_end_id from transfer where id = $1", sent_id)
+    await settlement.end_orders(service.context, [(name, Settled(settled_at=service.clock.now()))])
+    await refund_usecases.start_refund(
+        service.context, caller, RefundRequest(end_to_end_id=await receive(service), amount_cents=1)
+    )
+    await check_books(service)

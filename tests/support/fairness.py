@@ -1,0 +1,272 @@
+"""One greedy holder does its worst while nine others ask for little: what the nine are answered, and how fast.
+
+The greedy one is a process of its own, so that what it costs to ask is not taken for what it costs to be answered::
+
+    python -m support.fairness < its orders        asks until its standard input ends, then tells how it was answered
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+ASKED_EVERY_S = 0.2
+GREEDY_ADDRESS = "127.0.0.2"
+SANDBOX_PARTY = {
+    "account_number": "1001",
+    "account_type": "CHECKING",
+    "branch": "0001",
+    "ispb": "99999004",
+    "name": "Maria Silva",
+    "tax_id": "52998224725",
+}
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    method: str
+    path: str
+    body: Any = None
+    content_type: str = "application/json"
+
+    def written(self, host: str, token: str) -> bytes:
+        """As octets."""
+        content = b"" if self.body is None else self.body.encode() if isinstance(self.body, str) else _json(self.body)
+        head = f"{self.method} {self.path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
+        return f"{head}Content-Type: {self.content_type}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+class Orders(Struct, frozen=True, kw_only=True):
+    """What the greedy one is to do."""
+
+    base_url: str
+    token: str
+    asked: list[Asked]
+    connections: int
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """What one of the nine got."""
+
+    path: str
+    status: int
+    took_ms: float
+    body: bytes
+
+
+class HttpConnection:
+    """One request at a time, over one connection that is opened again when it ends."""
+
+    def __init__(self, base_url: str, from_address: str | None = None) -> None:
+        url = urlsplit(base_url)
+        self._place = url.hostname or "", url.port or 80
+        self._from = None if from_address is None else (from_address, 0)
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, request: bytes) -> tuple[int, bytes]:
+        """Status and body."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(*self._place, local_addr=self._from, limit=2**26)
+        reader, writer = self._streams
+        writer.write(request)
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        body = await self._read_body(reader, head)
+        if b"connection: close" in head:
+            self.close()
+        return int(head[9:12]), body
+
+    async def _read_body(self, reader: asyncio.StreamReader, head: bytes) -> bytes:
+        _, has_length, rest = head.partition(b"content-length:")
+        if has_length:
+            return await reader.readexactly(int(rest.partition(b"\r\n")[0]))
+        body = b""
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            body += (await reader.readexactly(size + 2))[:-2]
+        await reader.readexactly(2)
+        return body
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Asked]]]:
+    """The worst that one holder can do with each kind of operation, and over how many connections."""
+    span = {"initial_date": "2020-01-01T00:00:00Z", "final_date": "2100-01-01T00:00:00Z"}
+    query = "page_size=1000"
+    to_key = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"}
+    login = "grant_type=client_credentials&client_id=invented&client_secret=guess"
+    charge = {"amount": 1, "key": greedy_key}
+    return {
+        "charges with pictures": (100, [Asked(method="POST", path="/v1/connect/charge?base64=true", body=charge)]),
+        "charges": (100, [Asked(method="POST", path="/v1/connect/charge", body=charge)]),
+        "transfers": (100, [Asked(method="POST", path="/v1/connect/transfer/key", body=to_key)]),
+        "look-ups": (
+            50,
+            [
+                Asked(
+                    method="POST",
+                    path="/v1/connect/transfer/key",
+                    body=to_key | {"key": f"nobody-{number}@sandbox.pix.example"},
+                )
+                for number in range(200)
+            ],
+        ),
+        "lists": (
+            24,
+            [
+                Asked(method="GET", path=f"/v1/connect/charge/list?{query}"),
+                Asked(method="GET", path=f"/v1/webhook/events?{query}"),
+                Asked(method="GET", path=f"/v1/connect/transfer/list?{query}&status=PROCESSING"),
+            ],
+        ),
+        "deliveries and replays": (
+            8,
+            [
+                Asked(method="POST", path=f"/v1/webhook/endpoints/{endpoint_id}/replay", body=span),
+                Asked(method="GET", path=f"/v1/webhook/endpoints/{endpoint_id}/deliveries?{query}"),
+            ],
+        ),
+        "logins": (
+            100,
+            [
+                Asked(
+                    method="POST",
+                    path="/v1/iam/users/login",
+                    body=login,
+                    content_type="application/x-www-form-urlencoded",
+                )
+            ],
+        ),
+    }
+
+
+@contextmanager
+def greedy(orders: Orders) -> Iterator[Callable[[], Counter[int]]]:
+    """Let somebody do its worst meanwhile; afterwards tells how it was answered, by status."""
+    tests = str(Path(__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, "-m", "support.fairness"],
+        env=os.environ | {"PYTHONPATH": tests},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    told: Counter[int] = Counter()
+    try:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(_json(orders) + b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"asking\n"
+        yield lambda: told
+        rest, _ = child.communicate(timeout=60)
+        told.update({int(status): count for status, count in json.loads(rest).items()})
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def ask_calmly(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> list[Answered]:
+    """Five requests a second of each of the others.
+
+    Args:
+        base_url: Of the API.
+        callers: Token and Pix key of each.
+        seconds: How long.
+    """
+    answered: list[Answered] = []
+    asking = (
+        _ask_calmly(base_url, token, key, number, seconds, answered) for number, (token, key) in enumerate(callers)
+    )
+    await asyncio.gather(*asking)
+    return answered
+
+
+async def _ask_calmly(
+    base_url: str, token: str, key: str, number: int, seconds: float, answered: list[Answered]
+) -> None:
+    host = urlsplit(base_url).netloc
+    asked = [
+        Asked(method="POST", path="/v1/connect/charge", body={"amount": 100, "key": key}),
+        Asked(method="GET", path="/v1/connect/ledger/balance"),
+        Asked(method="POST", path="/v1/connect/transfer/manual", body={"amount": 1, "credit_party": SANDBOX_PARTY}),
+        Asked(method="GET", path="/v1/connect/charge/list"),
+    ]
+    connection = HttpConnection(base_url)
+    ends_at_s = time.monotonic() + seconds
+    await asyncio.sleep(ASKED_EVERY_S * number / 9)
+    turn = 0
+    while time.monotonic() < ends_at_s:
+        each = asked[turn % len(asked)]
+        turn += 1
+        began_at_s = time.monotonic()
+        status, body = await connection.ask(each.written(host, token))
+        took_s = time.monotonic() - began_at_s
+        answered.append(Answered(path=each.path, status=status, took_ms=took_s * 1000, body=body))
+        await asyncio.sleep(max(0.0, ASKED_EVERY_S - took_s))
+    connection.close()
+
+
+def p99_ms(answered: Sequence[Answered]) -> float:
+    """99 of 100 were faster."""
+    took_ms = sorted(each.took_ms for each in answered)
+    return took_ms[min(len(took_ms) - 1, len(took_ms) * 99 // 100)]
+
+
+async def _be_greedy(orders: Orders, stop: threading.Event) -> Counter[int]:
+    host = urlsplit(orders.base_url).netloc
+    requests = [asked.written(host, orders.token) for asked in orders.asked]
+    statuses: Counter[int] = Counter()
+
+    async def keep_asking(number: int) -> None:
+        connection = HttpConnection(orders.base_url, GREEDY_ADDRESS)
+        turn = number
+        while not stop.is_set():
+            try:
+                status, _ = await connection.ask(requests[turn % len(requests)])
+            except (OSError, asyncio.IncompleteReadError):
+                connection.close()
+                status = 0
+            statuses[status] += 1
+            turn += 1
+        connection.close()
+
+    await asyncio.gather(*(keep_asking(number) for number in range(orders.connections)))
+    return statuses
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _main() -> None:
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+    stop = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    sys.stdout.write("asking\n")
+    sys.stdout.flush()
+    sys.stdout.write(json.dumps(asyncio.run(_be_greedy(orders, stop))))
+
+
+if __name__ == "__main__":
+    _main()

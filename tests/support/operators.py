@@ -1,0 +1,47 @@
+"""Somebody who works beside a service of the tests, as operators do."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from pixconnect.usecases.operator import Operator
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection, Pool
+    from pixconnect.usecases.context import Context
+
+OPERATOR = "tests"
+
+
+class _OperatorsPool:
+    """The service's connections, lent as the operators' role."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator["Connection"]:
+        async with self._pool.acquire() as connection:
+            await connection.execute("set role pixconnect_operator")
+            try:
+                yield connection
+            finally:
+                await connection.execute("set role pixconnect_service")
+
+
+def as_operator(context: "Context", operator: str = OPERATOR) -> Operator:
+    """An operator on the database of a context, at its time."""
+    return Operator(
+        pool=cast(Any, _OperatorsPool(context.pool)),
+        clock=context.clock,
+        entropy=context.entropy,
+        policy=context.policy,
+        secret_box=context.secret_box,
+        operator=operator,
+    )
+
+
+async def execute(context: "Context", statement: str) -> None:
+    """Run a statement that the service may not."""
+    async with as_operator(context).pool.acquire() as connection:
+        await connection.execute(statement)

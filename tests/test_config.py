@@ -1,0 +1,105 @@
+"""Secrets in files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from pixconnect import config
+from pixconnect.cli import run
+from pixconnect.config import Settings, SettingsError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("from the file\n")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.parametrize("name", config.SECRETS)
+def test_every_secret_may_stand_in_a_file(name: str, file: Path) -> None:
+    settings = config.read_settings({f"PIXCONNECT_{name.upper()}_FILE": str(file)})
+    assert getattr(settings, name) == "from the file"
+
+
+def test_the_secrets_are_these() -> None:
+    assert {"secret_key", "secret_key_previous", "database_url", "owner_database_url"} <= set(config.SECRETS)
+
+
+def test_the_short_name_of_the_database_has_a_file_too(file: Path) -> None:
+    assert config.read_settings({"DATABASE_URL_FILE": str(file)}).database_url == "from the file"
+
+
+@pytest.mark.parametrize("plain", ["PIXCONNECT_DATABASE_URL", "DATABASE_URL"])
+@pytest.mark.parametrize("named", ["PIXCONNECT_DATABASE_URL_FILE", "DATABASE_URL_FILE"])
+def test_a_secret_and_its_file_at_once_are_an_error(plain: str, named: str, file: Path) -> None:
+    with pytest.raises(SettingsError, match=f"^{plain}: is set, and so is {named}; set one of them$"):
+        config.read_settings({plain: "x", named: str(file)})
+    assert config.read_settings({plain: "", named: str(file)}).database_url == "from the file"
+
+
+def test_a_file_that_cannot_be_read_or_is_empty_is_named(file: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^PIXCONNECT_SECRET_KEY_FILE: .*/nowhere cannot be read \(No such file"):
+        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file.with_name("nowhere"))})
+    file.write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="it is no text"):
+        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
+    file.write_text("\n")
+    with pytest.raises(SettingsError, match="is empty"):
+        config.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(file)})
+
+
+def test_no_other_setting_is_read_from_a_file(file: Path) -> None:
+    assert config.read_settings({"PIXCONNECT_HOST_FILE": str(file)}).host == "127.0.0.1"
+
+
+def test_files_and_homes_that_others_can_read_are_complained_of(tmp_path: Path, file: Path) -> None:
+    def complaints() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "pixconnect", "serve"],
+            env={
+                "PATH": os.environ["PATH"],
+                "PIXCONNECT_HOME": str(tmp_path),
+                "PIXCONNECT_SECRET_KEY_FILE": str(file),
+                "PIXCONNECT_HOST": "256.256.256.256",
+                "PORT": "0",
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return [line for line in done.stderr.splitlines() if "open to others" in line]
+
+    tmp_path.chmod(0o711)
+    assert complaints() == []
+    tmp_path.chmod(0o750)
+    file.chmod(0o640)
+    (tmp_path / "secret.key").touch(0o604)
+    assert complaints() == [
+        f"pixconnect: {tmp_path} holds secrets and is open to others (mode 0750): chmod 700 {tmp_path}",
+        f"pixconnect: {tmp_path}/secret.key holds secrets and is open to others (mode 0604): chmod 600 {tmp_path}/secret.key",
+        f"pixconnect: {file} holds secrets and is open to others (mode 0640): chmod 600 {file}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "database_url", "user_id", "is_said"),
+    [("live", "", 0, True), ("live", "", 1000, False), ("live", "postgresql://x", 0, False), ("sandbox", "", 0, False)],
+)
+def test_live_money_under_root_with_the_embedded_server_is_complained_of(
+    mode: Literal["sandbox", "live"],
+    database_url: str,
+    user_id: int,
+    is_said: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user_id)
+    run._complain_of_root(Settings(mode=mode, database_url=database_url))
+    assert ("as root" in capsys.readouterr().err) == is_said

@@ -1,0 +1,39 @@
+"""A database that is away, seen by who asks: 503 says that nothing was done, and 504 that nobody knows."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from pixconnect.domain import errors
+from pixconnect.domain.charge import ChargeRequest
+from pixconnect.usecases import charge as charge_usecases
+from support.postgres import Addresses
+from support.service import open_holder, open_service, own_key
+
+
+@asynccontextmanager
+async def _made_a_standby(database: Addresses) -> AsyncIterator[None]:
+    """What a failover leaves of a primary: it can be read and not written."""
+    name = database.service_url.partition("@/")[2].partition("?")[0]
+    owner = await asyncpg.connect(database.owner_url)
+    try:
+        await owner.execute(f"alter database {name} set default_transaction_read_only = on")
+        yield
+    finally:
+        await owner.execute(f"alter database {name} reset all")
+        await owner.close()
+
+
+async def test_what_meets_a_standby_was_not_written(database: Addresses) -> None:
+    async with open_service(database) as service:
+        caller = await open_holder(service)
+        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        async with _made_a_standby(database):
+            await service.context.pool.expire_connections()
+            with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
+                await charge_usecases.create_charge(
+                    service.context, caller, ChargeRequest(amount_cents=2, key=own_key())
+                )
+        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=3, key=own_key()))

@@ -4,6 +4,8 @@ Three processes are assembled here, and each can be killed at any instant: ``ser
 time, ``sandbox`` is the other side of the rail. All they share is PostgreSQL.
 """
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import socket
@@ -12,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -46,6 +48,7 @@ from pixconnect.foundation.http_server import make_server
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_people, set_up_logging
 from pixconnect.foundation.metrics import tell_metrics
 from pixconnect.foundation.notifier import Notifier
+from pixconnect.foundation.pool import Pool
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
@@ -64,9 +67,6 @@ from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
 
 SERVICE_ROLE: Final = "pixconnect_service"
 OPERATOR_ROLE: Final = "pixconnect_operator"
@@ -367,7 +367,7 @@ async def _open_rail(
 
 
 @asynccontextmanager
-async def _open_access_pool(settings: Settings) -> "AsyncGenerator[Pool]":
+async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
     """One connection over which it is found out who is calling, however slow everything else is."""
     connections = await pool.open_pool(
         settings.database_url,
@@ -395,7 +395,7 @@ def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
         raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
 
 
-async def _close_pool(connections: "Pool") -> None:
+async def _close_pool(connections: Pool) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(connections.close(), _CLOSE_TIMEOUT_S)
 

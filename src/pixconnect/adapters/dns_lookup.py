@@ -4,19 +4,19 @@ Without a thread and without a memory: each look-up is asked anew, and one that 
 are read again when they have changed. Search lists are not used: whoever is looked up here has written a whole name.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 import dns.asyncresolver
 import dns.exception
 import dns.rdatatype
 import dns.resolver
-
-if TYPE_CHECKING:
-    from dns.rdata import Rdata
+from dns.rdata import Rdata
 
 Read = TypeVar("Read")
 

@@ -8,6 +8,8 @@ A look-up that nobody waits for any more is dropped, whether it has begun or not
 not remembered.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -33,7 +35,7 @@ class _Asked:
 
     __slots__ = ("answer", "waiting_count")
 
-    def __init__(self, answer: "asyncio.Task[Sequence[str]]") -> None:
+    def __init__(self, answer: asyncio.Task[Sequence[str]]) -> None:
         self.answer = answer
         self.waiting_count = 0
 
@@ -106,7 +108,7 @@ class NameLookups:
         del self._failed[host]
 
 
-def _hear(answer: "asyncio.Task[Sequence[str]]") -> None:
+def _hear(answer: asyncio.Task[Sequence[str]]) -> None:
     """Nobody may be left to hear of a failure."""
     if not answer.cancelled():
         answer.exception()

@@ -1,17 +1,16 @@
 """The identity service on the wire: tokens, and the keys that verify them."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from __future__ import annotations
+
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Document, Request
+from pixconnect.api.operation import Anything, Document, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.domain.access import client_address
 from pixconnect.usecases import access as access_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Anything, Nothing
-    from pixconnect.api.services import Services
 
 JWK_SET_TYPE = "application/jwk-set+json"
 
@@ -78,7 +77,7 @@ class CurrentKey(PublishedKey, frozen=True, kw_only=True):
     keys: list[PublishedKey]
 
 
-async def request_token(services: "Services", request: "Request[None, Anything, TokenForm]") -> AccessToken:
+async def request_token(services: Services, request: Request[None, Anything, TokenForm]) -> AccessToken:
     """Get an access token.
 
     Missing credentials and another `grant_type` are BAD_REQUEST; an unknown client and a wrong secret are UNAUTHORIZED, with
@@ -95,7 +94,7 @@ async def request_token(services: "Services", request: "Request[None, Anything, 
     return AccessToken(access_token=token.access_token, expires_in=token.expires_in_s, token_type="Bearer")  # noqa: S106
 
 
-async def get_public_key(services: "Services", request: "Request[None, Anything, Nothing]") -> CurrentKey:
+async def get_public_key(services: Services, request: Request[None, Anything, Nothing]) -> CurrentKey:
     """Read the public key.
 
     It verifies tokens, `X-Webhook-Signature-JWS` and QR code payloads. Keys are replaced without notice: look for the `kid`
@@ -105,7 +104,7 @@ async def get_public_key(services: "Services", request: "Request[None, Anything,
     return msgspec.convert(services.keyring.public_key_document(), CurrentKey)
 
 
-async def get_key_set(services: "Services", request: "Request[None, Anything, Nothing]") -> Document:
+async def get_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the published keys.
 
     The same keys as a bare JWK set (RFC 7517), for libraries.

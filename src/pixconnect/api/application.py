@@ -8,6 +8,8 @@ It knows no operation by name: everything is read once from the table, when the 
 what does not change from request to request is prepared there.
 """
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,19 +1,18 @@
 """Charges on the wire."""
 
+from __future__ import annotations
+
 import base64
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery, clamp_cents
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.usecases import charge as charge_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 
 class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +89,7 @@ class ChargeListQuery(ListQuery, frozen=True, kw_only=True):
     status: ChargeStatus = "PENDING"
 
 
-async def create_charge(services: "Services", request: Request[None, QrCodeQuery, CreateChargeRequest]) -> Charge:
+async def create_charge(services: Services, request: Request[None, QrCodeQuery, CreateChargeRequest]) -> Charge:
     """Create a charge.
 
     Answers a charge with its QR code. The same request again (same `external_id`, same contents) answers the same charge
@@ -107,25 +106,25 @@ async def create_charge(services: "Services", request: Request[None, QrCodeQuery
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
-async def get_charge_by_id(services: "Services", request: "Request[int, QrCodeQuery, Nothing]") -> Charge:
+async def get_charge_by_id(services: Services, request: Request[int, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its id."""
     charge = await charge_usecases.read_charge_by_id(services.context, request.caller, request.parameter)
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
-async def get_charge_by_external_id(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
+async def get_charge_by_external_id(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by your own id."""
     charge = await charge_usecases.read_charge_by_external_id(services.context, request.caller, request.parameter)
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
-async def get_charge_by_txid(services: "Services", request: "Request[str, QrCodeQuery, Nothing]") -> Charge:
+async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its txid."""
     charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 
-async def list_charges(services: "Services", request: "Request[None, ChargeListQuery, Nothing]") -> Listing[Charge]:
+async def list_charges(services: Services, request: Request[None, ChargeListQuery, Nothing]) -> Listing[Charge]:
     """List your charges.
 
     Newest first. Without `status`, those that are PENDING.
@@ -140,7 +139,7 @@ async def list_charges(services: "Services", request: "Request[None, ChargeListQ
     )
 
 
-async def _show_drawn(services: "Services", charge: charges.Charge) -> Charge:
+async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:
     return _show(charge, base64.b64encode(await services.draw_qr_png(charge.br_code)).decode())
 
 

@@ -8,6 +8,8 @@ escape that could hide a NUL or half a character, is read again at leisure, as t
 - NUL and lone surrogates, which PostgreSQL and UTF-8 cannot hold, are refused by name.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """What the interface says of itself, put together once for a process."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 import msgspec
 
@@ -8,12 +8,10 @@ from pixconnect.api.docs_page import render_docs
 from pixconnect.api.openapi import describe_interface
 from pixconnect.api.operations import list_sections
 from pixconnect.api.services import Descriptions
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Policy
+from pixconnect.usecases.context import Policy
 
 
-def describe(policy: "Policy", *, base_url: str, version: str) -> Descriptions:
+def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
     """Describe the interface.
 
     Args:

@@ -1,5 +1,7 @@
 """The documentation as one page that needs nothing else: no script, no font, no other host."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -1,16 +1,13 @@
 """The interface's description of itself, made once when the process starts."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from pixconnect.api import browser
-from pixconnect.api.operation import Document, Request
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Anything, Nothing
-    from pixconnect.api.services import Services
+from pixconnect.api.operation import Anything, Document, Nothing, Request
+from pixconnect.api.services import Services
 
 
-async def get_openapi(services: "Services", request: "Request[None, Anything, Nothing]") -> Document:
+async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the OpenAPI document.
 
     OpenAPI 3.1.
@@ -18,7 +15,7 @@ async def get_openapi(services: "Services", request: "Request[None, Anything, No
     return Document(content=services.descriptions.openapi, media_type="application/json")
 
 
-async def get_docs(services: "Services", request: "Request[None, Anything, Nothing]") -> Document:
+async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the documentation.
 
     One page for people; it needs nothing else.

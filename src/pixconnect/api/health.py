@@ -1,18 +1,18 @@
 """Health on the wire. The names in ``system`` are the contract's; what they mean here stands beside them."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from __future__ import annotations
+
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from pixconnect.api.duration import format_duration
+from pixconnect.api.operation import Anything, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Instant
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.process_figures import read_process_figures
 from pixconnect.usecases import health as health_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Anything, Nothing, Request
-    from pixconnect.api.services import Services
 
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Duration = Annotated[str, Meta(examples=["1.27ms"])]
@@ -90,7 +90,7 @@ class Health(Struct, frozen=True, kw_only=True):
     system: SystemInfo
 
 
-async def check_health(services: "Services", request: "Request[None, Anything, Nothing]") -> Health:
+async def check_health(services: Services, request: Request[None, Anything, Nothing]) -> Health:
     """Ask how the service is.
 
     Always 200, within two seconds, without a token. Look at `status`.

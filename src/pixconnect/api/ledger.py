@@ -1,17 +1,16 @@
 """Balance and transactions on the wire."""
 
-from typing import TYPE_CHECKING, Literal
+from __future__ import annotations
+
+from typing import Literal
 
 from msgspec import Struct
 
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, Cents, Id, Instant, ListQuery
 from pixconnect.domain.clock import format_instant
 from pixconnect.usecases import ledger as ledger_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 
 class HolderBalance(Struct, frozen=True, kw_only=True):
@@ -52,7 +51,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     last_modified: Instant
 
 
-async def retrieve_balance(services: "Services", request: "Request[None, Nothing, Nothing]") -> HolderBalance:
+async def retrieve_balance(services: Services, request: Request[None, Nothing, Nothing]) -> HolderBalance:
     """Read your balance."""
     balance = await ledger_usecases.read_balance(services.context, request.caller)
     return HolderBalance(
@@ -65,7 +64,7 @@ async def retrieve_balance(services: "Services", request: "Request[None, Nothing
     )
 
 
-async def list_transactions(services: "Services", request: "Request[None, ListQuery, Nothing]") -> Listing[Transaction]:
+async def list_transactions(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[Transaction]:
     """List your transactions.
 
     What changed your current funds: settled transfers and refunds, and deposits. Newest first. Reserving is not a transaction.

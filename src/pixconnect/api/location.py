@@ -3,17 +3,16 @@
 Public: the txid is 32 characters of chance, and whoever has it has seen the code.
 """
 
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from pixconnect.api.access import JWK_SET_TYPE
-from pixconnect.api.operation import Document, Request
+from pixconnect.api.operation import Anything, Document, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.usecases import charge as charge_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Anything, Nothing
-    from pixconnect.api.services import Services
 
 LOCATION_PATH: Final = "/v1/qr/"
 """Up to the txid. Short: host, path and txid together have 77 characters in a QR code."""
@@ -22,7 +21,7 @@ LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 JOSE_TYPE: Final = "application/jose"
 
 
-async def get_location(services: "Services", request: "Request[str, Anything, Nothing]") -> Document:
+async def get_location(services: Services, request: Request[str, Anything, Nothing]) -> Document:
     """Read the payload of a QR code.
 
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
@@ -31,7 +30,7 @@ async def get_location(services: "Services", request: "Request[str, Anything, No
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
-async def get_location_key_set(services: "Services", request: "Request[None, Anything, Nothing]") -> Document:
+async def get_location_key_set(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the keys of QR code payloads.
 
     The JWK set that their `jku` names, with certificate chains.

@@ -1,13 +1,13 @@
 """What an API process measures."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pixconnect.foundation.metrics import Family, Histogram, Measured, Read
 from pixconnect.usecases import metrics as usecase_metrics
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import Context
 
 REQUESTS: Final = Family(
     name="pixconnect_requests_total",
@@ -24,7 +24,7 @@ DURATIONS: Final = Family(
 FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
 
 
-def make_read(context: "Context", answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]) -> Read:
+def make_read(context: Context, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]) -> Read:
     """Measures one API process.
 
     Args:

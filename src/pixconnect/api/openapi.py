@@ -4,6 +4,8 @@ Nothing is described twice: types and limits come from the records, what a field
 docstring, what an operation does from its handler's docstring.
 """
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Iterable, Sequence

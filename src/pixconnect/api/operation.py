@@ -4,6 +4,8 @@ A row of ``operations.py`` is an ``Operation``. Its type parameters tie the hand
 whose handler expects another parameter, query, body or answer than the row declares.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
@@ -13,7 +15,7 @@ from pixconnect.api import browser
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whose limits answer in the envelope, which lists what is declared here
     from pixconnect.api.services import Services
 
 ParameterT = TypeVar("ParameterT")
@@ -154,7 +156,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
         return self.handler is not unbuilt
 
     @property
-    def item(self) -> "type | None":
+    def item(self) -> type | None:
         """Of a list operation, the record of its items."""
         return get_args(self.answer)[0] if get_origin(self.answer) is Listing else None
 
@@ -181,6 +183,6 @@ NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())
 """The caller of public operations."""
 
 
-async def unbuilt(services: "Services", request: Request[Any, Any, Any]) -> NoReturn:
+async def unbuilt(services: Services, request: Request[Any, Any, Any]) -> NoReturn:
     """Answer for an operation that the interface promises and this version does not have yet."""
     raise errors.ServiceUnavailable("this operation is not built yet in this version of the service", 3600)

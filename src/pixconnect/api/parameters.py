@@ -1,5 +1,7 @@
 """What may stand between the braces of a path."""
 
+from __future__ import annotations
+
 from typing import Final
 
 from pixconnect.api import decoding

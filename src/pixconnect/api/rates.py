@@ -3,18 +3,17 @@
 Each process counts for itself. What is allowed and what is left is told with every answer.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Hashable, Iterator
+from typing import Final
 
 from pixconnect.api.envelope import Headers, rate_headers
 from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.clock import Clock
 from pixconnect.domain.rate import RatePolicy, TokenBucket
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from pixconnect.domain.access import Caller
-    from pixconnect.domain.clock import Clock
 
 WINDOW_S: Final = 60
 _BUCKETS_MAX: Final = 20_000
@@ -29,13 +28,13 @@ class RequestRates:
         holder_max: Requests a minute of all clients of one holder; 0 is no limit.
     """
 
-    def __init__(self, clock: "Clock", client_max: int, holder_max: int) -> None:
+    def __init__(self, clock: Clock, client_max: int, holder_max: int) -> None:
         self._monotonic_s = clock.monotonic_s
         self._client_policy = _policy("client", client_max)
         self._holder_policy = _policy("holder", holder_max)
         self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
 
-    def spend(self, caller: "Caller") -> None:
+    def spend(self, caller: Caller) -> None:
         """Count a request.
 
         Raises:
@@ -50,7 +49,7 @@ class RequestRates:
         for _, bucket in found:
             bucket.spend(1)
 
-    def headers(self, caller: "Caller") -> Headers:
+    def headers(self, caller: Caller) -> Headers:
         """What is left, for an answer."""
         now_s = self._monotonic_s()
         left = [
@@ -59,7 +58,7 @@ class RequestRates:
         ]
         return rate_headers(*left) if left else []
 
-    def _find(self, caller: "Caller") -> "Iterator[tuple[RatePolicy, TokenBucket]]":
+    def _find(self, caller: Caller) -> Iterator[tuple[RatePolicy, TokenBucket]]:
         for policy, whose in ((self._client_policy, caller.client_id), (self._holder_policy, caller.holder_id)):
             if policy is None or not caller.holder_id:
                 continue
@@ -72,7 +71,7 @@ class RequestRates:
             yield policy, bucket
 
 
-def make_request_rates(clock: "Clock", client_max: int, holder_max: int) -> RequestRates | None:
+def make_request_rates(clock: Clock, client_max: int, holder_max: int) -> RequestRates | None:
     """The operator's limits; ``None`` where there are none."""
     return RequestRates(clock, client_max, holder_max) if client_max or holder_max else None
 

@@ -3,6 +3,8 @@
 A test fails when the page is not what this writes.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 

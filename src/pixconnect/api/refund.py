@@ -1,19 +1,18 @@
 """Refunds on the wire."""
 
-from typing import TYPE_CHECKING, Annotated
+from __future__ import annotations
+
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
 from pixconnect.domain import refund as refunds
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.refund import Flow, RefundReason, RefundStatus
 from pixconnect.usecases import refund as refund_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 
 class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,7 +75,7 @@ class RefundListQuery(ListQuery, frozen=True, kw_only=True):
     status: RefundStatus | None = None
 
 
-async def create_refund(services: "Services", request: "Request[None, Nothing, CreateRefundRequest]") -> Refund:
+async def create_refund(services: Services, request: Request[None, Nothing, CreateRefundRequest]) -> Refund:
     """Return a received Pix.
 
     Several partial refunds may be made, within 90 days and never more than the original in sum. The same request again (same
@@ -93,24 +92,22 @@ async def create_refund(services: "Services", request: "Request[None, Nothing, C
     return _show(await refund_usecases.start_refund(services.context, request.caller, wanted))
 
 
-async def get_refund_by_id(services: "Services", request: "Request[int, Nothing, Nothing]") -> Refund:
+async def get_refund_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Refund:
     """Read a refund by its id."""
     return _show(await refund_usecases.read_refund_by_id(services.context, request.caller, request.parameter))
 
 
-async def get_refund_by_external_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Refund:
+async def get_refund_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Refund:
     """Read a refund by your own id."""
     return _show(await refund_usecases.read_refund_by_external_id(services.context, request.caller, request.parameter))
 
 
-async def get_refund_by_return_identification(
-    services: "Services", request: "Request[str, Nothing, Nothing]"
-) -> Refund:
+async def get_refund_by_return_identification(services: Services, request: Request[str, Nothing, Nothing]) -> Refund:
     """Read a refund by its return identification."""
     return _show(await refund_usecases.read_refund_by_return_id(services.context, request.caller, request.parameter))
 
 
-async def list_refunds(services: "Services", request: "Request[None, RefundListQuery, Nothing]") -> Listing[Refund]:
+async def list_refunds(services: Services, request: Request[None, RefundListQuery, Nothing]) -> Listing[Refund]:
     """List your refunds.
 
     Both flows, newest first. Without `status`, all of them.

@@ -5,6 +5,8 @@ of the id, and a trailing slash names nothing. Only a parameter is decoded: a ru
 for all that leads there. Nothing is redirected or repaired.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 from urllib.parse import unquote_to_bytes
@@ -24,7 +26,7 @@ class _Node(Generic[Target]):
         self.wildcard: _Node[Target] | None = None
         self.methods: dict[str, Target] = {}
 
-    def child(self, segment: str) -> "_Node[Target]":
+    def child(self, segment: str) -> _Node[Target]:
         """The node below, made if missing."""
         if segment.startswith("{"):
             self.wildcard = self.wildcard or _Node()

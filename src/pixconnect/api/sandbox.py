@@ -3,13 +3,16 @@
 In live mode none of these paths exists.
 """
 
+from __future__ import annotations
+
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from pixconnect.api.decoding import read_instant
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
 from pixconnect.domain import errors, sandbox_control
@@ -18,10 +21,6 @@ from pixconnect.domain.holder import KeyType
 from pixconnect.domain.refund import RefundReason
 from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule
 from pixconnect.usecases import sandbox as sandbox_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 
 class Payer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -210,7 +209,7 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-async def pay(services: "Services", request: "Request[None, Nothing, PaymentRequest]") -> Payment:
+async def pay(services: Services, request: Request[None, Nothing, PaymentRequest]) -> Payment:
     """Be paid by somebody outside.
 
     By one of your QR codes or keys. 200 for whatever reaches the rail, refused payments included.
@@ -232,7 +231,7 @@ async def pay(services: "Services", request: "Request[None, Nothing, PaymentRequ
     return Payment(end_to_end_id=arrival.id, amount=arrival.amount_cents, status=arrival.status, code=arrival.code)
 
 
-async def give_back(services: "Services", request: "Request[None, Nothing, ReturnRequest]") -> Return:
+async def give_back(services: Services, request: Request[None, Nothing, ReturnRequest]) -> Return:
     """Be given back what you sent.
 
     The receiver returns a Pix of yours, wholly or in part.
@@ -250,14 +249,14 @@ async def give_back(services: "Services", request: "Request[None, Nothing, Retur
     )
 
 
-async def deposit(services: "Services", request: "Request[None, Nothing, DepositRequest]") -> Deposit:
+async def deposit(services: Services, request: Request[None, Nothing, DepositRequest]) -> Deposit:
     """Put money into your account."""
     amount_cents = clamp_cents(request.body.amount)
     made = await sandbox_usecases.deposit(services.context, request.caller, amount_cents)
     return Deposit(id=made.id, amount=made.amount_cents, create_timestamp=format_instant(made.created_at))
 
 
-async def list_keys(services: "Services", request: "Request[None, KeyListQuery, Nothing]") -> Listing[TransferParty]:
+async def list_keys(services: Services, request: Request[None, KeyListQuery, Nothing]) -> Listing[TransferParty]:
     """List the directory's outside entries.
 
     Those that are always there (`settle@sandbox.pix.example` and its like) first.
@@ -273,7 +272,7 @@ async def list_keys(services: "Services", request: "Request[None, KeyListQuery, 
     )
 
 
-async def add_key(services: "Services", request: "Request[None, Nothing, KeyRequest]") -> TransferParty:
+async def add_key(services: Services, request: Request[None, Nothing, KeyRequest]) -> TransferParty:
     """Add an entry to the directory.
 
     Of a new outside account. A key that exists already answers its entry as it is.
@@ -284,7 +283,7 @@ async def add_key(services: "Services", request: "Request[None, Nothing, KeyRequ
     return show_party(entry.party)
 
 
-async def make_qr_code(services: "Services", request: "Request[None, Nothing, QrCodeRequest]") -> QrCode:
+async def make_qr_code(services: Services, request: Request[None, Nothing, QrCodeRequest]) -> QrCode:
     """Make a QR code of an outside merchant.
 
     For you to pay. A dynamic code is paid once; a second order is rejected with BE17.
@@ -295,27 +294,27 @@ async def make_qr_code(services: "Services", request: "Request[None, Nothing, Qr
     return QrCode(emv=await sandbox_usecases.make_qr_code(services.context, new))
 
 
-async def get_faults(services: "Services", request: "Request[None, Nothing, Nothing]") -> FaultRules:
+async def get_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Read the fault rules."""
     return FaultRules(rules=await sandbox_usecases.read_faults(services.context))
 
 
-async def replace_faults(services: "Services", request: "Request[None, Nothing, FaultRules]") -> FaultRules:
+async def replace_faults(services: Services, request: Request[None, Nothing, FaultRules]) -> FaultRules:
     """Replace the fault rules."""
     return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, request.body.rules))
 
 
-async def clear_faults(services: "Services", request: "Request[None, Nothing, Nothing]") -> FaultRules:
+async def clear_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Clear the fault rules."""
     return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, []))
 
 
-async def get_clock(services: "Services", request: "Request[None, Nothing, Nothing]") -> SandboxClock:
+async def get_clock(services: Services, request: Request[None, Nothing, Nothing]) -> SandboxClock:
     """Read the clock."""
     return SandboxClock(now=format_instant(await sandbox_usecases.read_clock(services.context)))
 
 
-async def move_clock(services: "Services", request: "Request[None, Nothing, ClockRequest]") -> SandboxClock:
+async def move_clock(services: Services, request: Request[None, Nothing, ClockRequest]) -> SandboxClock:
     """Move the clock.
 
     Forward it walks from deadline to deadline, and everything that falls due on the way is done before the answer; what is not

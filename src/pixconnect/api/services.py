@@ -1,19 +1,18 @@
 """What the interface needs to do its work; whoever assembles a process fills it in."""
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pixconnect.api.authentication import Verifier
 from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
+from pixconnect.usecases.access import TokenDesk
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.health import Health
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.access import TokenDesk
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.signing_key import Keyring
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):

@@ -8,24 +8,23 @@ A format writes what stands before the lines and after them, and lines, some at 
 the head is sent breaks the answer off: a chunked answer without its last chunk is known to be incomplete.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api import envelope, statement_camt053, statement_csv, statement_ofx
-from pixconnect.api.operation import Document, Request
+from pixconnect.api.operation import Document, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, Cents, Id, Instant
 from pixconnect.domain import statement as statements
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.logging import current_request
 from pixconnect.usecases import statement as statement_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 MEDIA_TYPES: Final = {
     "json": "application/json",
@@ -120,7 +119,7 @@ class _Format(Struct, frozen=True, kw_only=True):
     separator: bytes = b""
 
 
-async def retrieve_statement(services: "Services", request: "Request[None, StatementQuery, Nothing]") -> Document:
+async def retrieve_statement(services: Services, request: Request[None, StatementQuery, Nothing]) -> Document:
     """Export your statement.
 
     Every change of your current funds in a span of time, oldest first, at any length: as JSON, as CSV for spreadsheets, as OFX

@@ -7,6 +7,8 @@ Source:
     ISO 20022 camt.053.001.08; bank transaction codes of the external code sets (domain PMNT).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Final
 

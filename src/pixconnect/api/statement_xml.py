@@ -4,6 +4,8 @@ A document is built whole, but for its lines, with a processing instruction in t
 elements of no namespace and written between the two halves, where the document's default namespace is theirs.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,7 +21,7 @@ class Node(Protocol):
 
     text: str | None
 
-    def append(self, element: "Node", /) -> None:
+    def append(self, element: Node, /) -> None:
         """Add a child."""
         ...
 

@@ -1,20 +1,19 @@
 """Transfers on the wire."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from __future__ import annotations
+
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
 from pixconnect.domain import transfer as transfers
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import AccountType, KeyType, Party
 from pixconnect.domain.transfer import TransferStatus, TransferView
 from pixconnect.usecases import transfer as transfer_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 
 class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -142,7 +141,7 @@ class TransferListQuery(ListQuery, frozen=True, kw_only=True):
 
 
 async def initiate_pix_with_key(
-    services: "Services", request: "Request[None, Nothing, InitiatePixWithKeyRequest]"
+    services: Services, request: Request[None, Nothing, InitiatePixWithKeyRequest]
 ) -> Transfer:
     """Send a Pix to a key.
 
@@ -157,7 +156,7 @@ async def initiate_pix_with_key(
 
 
 async def initiate_pix_with_account_details(
-    services: "Services", request: "Request[None, Nothing, InitiatePixWithAccountDetailsRequest]"
+    services: Services, request: Request[None, Nothing, InitiatePixWithAccountDetailsRequest]
 ) -> Transfer:
     """Send a Pix to an account.
 
@@ -184,7 +183,7 @@ async def initiate_pix_with_account_details(
 
 
 async def initiate_pix_with_qrcode(
-    services: "Services", request: "Request[None, Nothing, InitiatePixWithQRCodeRequest]"
+    services: Services, request: Request[None, Nothing, InitiatePixWithQRCodeRequest]
 ) -> Transfer:
     """Send a Pix by QR code.
 
@@ -197,18 +196,18 @@ async def initiate_pix_with_qrcode(
     return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
 
 
-async def get_transfer_by_id(services: "Services", request: "Request[int, Nothing, Nothing]") -> Transfer:
+async def get_transfer_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Transfer:
     """Read a transfer by its id."""
     return _show(await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter))
 
 
-async def get_transfer_by_external_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Transfer:
+async def get_transfer_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
     """Read a transfer by your own id."""
     view = await transfer_usecases.read_transfer_by_external_id(services.context, request.caller, request.parameter)
     return _show(view)
 
 
-async def get_transfer_by_end_to_end_id(services: "Services", request: "Request[str, Nothing, Nothing]") -> Transfer:
+async def get_transfer_by_end_to_end_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
     """Read a transfer by its end-to-end id.
 
     Of a transfer between two holders of this service, your own side.
@@ -217,7 +216,7 @@ async def get_transfer_by_end_to_end_id(services: "Services", request: "Request[
     return _show(view)
 
 
-async def get_transfer_outcome(services: "Services", request: "Request[int, Nothing, Nothing]") -> TransferOutcome:
+async def get_transfer_outcome(services: Services, request: Request[int, Nothing, Nothing]) -> TransferOutcome:
     """Read what became of a transfer.
 
     Says why a transfer is in ERROR or CANCELLED.
@@ -227,9 +226,7 @@ async def get_transfer_outcome(services: "Services", request: "Request[int, Noth
     return TransferOutcome(status=transfer.status, code=transfer.outcome_code, reason=transfer.outcome_reason)
 
 
-async def list_transfers(
-    services: "Services", request: "Request[None, TransferListQuery, Nothing]"
-) -> Listing[Transfer]:
+async def list_transfers(services: Services, request: Request[None, TransferListQuery, Nothing]) -> Listing[Transfer]:
     """List your transfers.
 
     Incoming and outgoing, newest first. Without `status`, those that are CONFIRMED.

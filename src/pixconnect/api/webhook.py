@@ -1,13 +1,16 @@
 """Webhook endpoints, deliveries and events on the wire."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from __future__ import annotations
+
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pixconnect.api.decoding import read_instant
 from pixconnect.api.duration import format_duration
-from pixconnect.api.operation import Listing, Request
+from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.services import Services
 from pixconnect.api.wire import Id, Instant, ListQuery
 from pixconnect.domain import errors
 from pixconnect.domain import event as events
@@ -16,10 +19,6 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import EventName
 from pixconnect.domain.webhook import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, DeliveryStatus, EndpointStatus
 from pixconnect.usecases import webhook as webhook_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.api.operation import Nothing
-    from pixconnect.api.services import Services
 
 Url = Annotated[str, Meta(examples=["https://example.com/pix"])]
 Secret = Annotated[str, Meta(min_length=SECRET_LENGTH_MIN, max_length=SECRET_LENGTH_MAX)]
@@ -184,7 +183,7 @@ class Redelivered(Struct, frozen=True, kw_only=True):
 
 
 async def create_endpoint(
-    services: "Services", request: "Request[None, Nothing, CreateEndpointRequest]"
+    services: Services, request: Request[None, Nothing, CreateEndpointRequest]
 ) -> WebhookEndpoint:
     """Register a webhook endpoint.
 
@@ -195,9 +194,7 @@ async def create_endpoint(
     return _show_endpoint(await webhook_usecases.create_endpoint(services.context, request.caller, wanted))
 
 
-async def list_endpoints(
-    services: "Services", request: "Request[None, ListQuery, Nothing]"
-) -> Listing[WebhookEndpoint]:
+async def list_endpoints(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEndpoint]:
     """List your webhook endpoints."""
     query = request.query
     page = await webhook_usecases.list_endpoints(services.context, request.caller, query.span())
@@ -209,14 +206,12 @@ async def list_endpoints(
     )
 
 
-async def get_endpoint(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookEndpoint:
+async def get_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
     """Read a webhook endpoint."""
     return _show_endpoint(await webhook_usecases.read_endpoint(services.context, request.caller, request.parameter))
 
 
-async def change_endpoint(
-    services: "Services", request: "Request[int, Nothing, ChangeEndpointRequest]"
-) -> WebhookEndpoint:
+async def change_endpoint(services: Services, request: Request[int, Nothing, ChangeEndpointRequest]) -> WebhookEndpoint:
     """Change a webhook endpoint.
 
     Any of the fields, at least one. A new secret signs at once; for 24 hours `webhook-signature` carries both.
@@ -234,7 +229,7 @@ async def change_endpoint(
     return _show_endpoint(endpoint)
 
 
-async def delete_endpoint(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookEndpoint:
+async def delete_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
     """Delete a webhook endpoint.
 
     Answers it as it was.
@@ -243,7 +238,7 @@ async def delete_endpoint(services: "Services", request: "Request[int, Nothing, 
 
 
 async def list_deliveries(
-    services: "Services", request: "Request[int, DeliveryListQuery, Nothing]"
+    services: Services, request: Request[int, DeliveryListQuery, Nothing]
 ) -> Listing[WebhookDelivery]:
     """List an endpoint's deliveries.
 
@@ -261,7 +256,7 @@ async def list_deliveries(
     )
 
 
-async def get_delivery(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookDelivery:
+async def get_delivery(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
     """Read a delivery.
 
     With every attempt; of more than 100, which only redelivery makes, the newest.
@@ -269,7 +264,7 @@ async def get_delivery(services: "Services", request: "Request[int, Nothing, Not
     return _show_delivery(await webhook_usecases.read_delivery(services.context, request.caller, request.parameter))
 
 
-async def redeliver(services: "Services", request: "Request[int, Nothing, Nothing]") -> WebhookDelivery:
+async def redeliver(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
     """Deliver again.
 
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
@@ -277,9 +272,7 @@ async def redeliver(services: "Services", request: "Request[int, Nothing, Nothin
     return _show_delivery(await webhook_usecases.redeliver(services.context, request.caller, request.parameter))
 
 
-async def redeliver_unacknowledged(
-    services: "Services", request: "Request[int, Nothing, RedeliverRequest]"
-) -> Redelivered:
+async def redeliver_unacknowledged(services: Services, request: Request[int, Nothing, RedeliverRequest]) -> Redelivered:
     """Deliver everything again that was not acknowledged.
 
     Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
@@ -293,7 +286,7 @@ async def redeliver_unacknowledged(
     return Redelivered(redelivered=count)
 
 
-async def list_events(services: "Services", request: "Request[None, ListQuery, Nothing]") -> Listing[WebhookEvent]:
+async def list_events(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEvent]:
     """List your events.
 
     Whatever happened, whether or not anybody was told. Newest first.
@@ -308,7 +301,7 @@ async def list_events(services: "Services", request: "Request[None, ListQuery, N
     )
 
 
-async def replay_events(services: "Services", request: "Request[int, Nothing, ReplayRequest]") -> Replayed:
+async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:
     """Send past events again.
 
     Every event of that time whose type the endpoint asks for and that does not wait for it already. To an endpoint that is not

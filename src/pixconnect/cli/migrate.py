@@ -1,5 +1,7 @@
 """``migrate`` brings the tables up to date."""
 
+from __future__ import annotations
+
 import asyncio
 from datetime import timedelta
 from urllib.parse import urlsplit

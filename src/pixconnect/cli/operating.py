@@ -3,10 +3,12 @@
 A result is lines of ``name: value`` for people, or with ``--json`` one object on standard output for scripts.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from cyclopts import Parameter
@@ -17,9 +19,7 @@ from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import read_settings
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.logging import set_up_logging
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator import OperatorContext
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -34,7 +34,7 @@ Shown = dict[str, str | int | bool | datetime | None]
 """What is printed of one thing; what has no value is left out of lines and of JSON."""
 
 
-def run(use_case: "Callable[[OperatorContext], Awaitable[Result]]") -> Result:
+def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
     """Do one thing with the database of a running service, or of ``DATABASE_URL``.
 
     Raises:

@@ -4,6 +4,8 @@ Nothing is sent twice by itself but a request whose token was refused. Whatever 
 no answer comes (``NoAnswer``, or a ``Refused`` whose ``may_have_happened`` is set), send the same again under the same one.
 """
 
+from __future__ import annotations
+
 import json
 import threading
 import time

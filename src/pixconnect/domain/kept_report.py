@@ -4,6 +4,8 @@ A report is kept where recording it would be a guess: it names an order of ours 
 was said before, comes again with other contents, or cannot be recorded at all.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Iterator

@@ -5,6 +5,8 @@ and in every answer. Case is folded only where all is ASCII: the Kelvin sign low
 looks like another must not become it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache

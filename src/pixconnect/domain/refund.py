@@ -9,6 +9,8 @@
 sum to more than the original.
 """
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 from uuid import UUID

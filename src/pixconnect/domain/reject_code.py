@@ -7,6 +7,8 @@ Source:
     SPI catalogue 5.13.1, pacs.002.spi.1.17, ``ExternalStatusReason1Code``.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 REASONS: Final[dict[str, str]] = {

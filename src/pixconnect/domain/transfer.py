@@ -12,6 +12,8 @@ An outgoing transfer reserves its money when accepted. While the rail has not en
 (``domain.order``); once it was handed over only the rail's own word ends it, and it can no longer be cancelled.
 """
 
+from __future__ import annotations
+
 from datetime import datetime
 from typing import Literal
 from uuid import UUID

@@ -5,6 +5,8 @@ shutting down, a backend busy with a query after kill -9) is ended first: only p
 folder, and only under the folder's lock, so that no two of us ever share it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import fcntl

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from pixconnect.foundation.http_limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+if TYPE_CHECKING:  # which imports this file
     from pixconnect.foundation.http_protocol import Connection
 
 # When a bound is met, room is made for some more, so that not each newcomer costs a look at everybody.

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.asgi import ASGIApp, Message, Scope
+from pixconnect.foundation.asgi import ASGIApp, Message, Scope
+
+if TYPE_CHECKING:  # which imports this file
     from pixconnect.foundation.http_protocol import Connection
 
 STATUS_LINES: Final = {

@@ -24,24 +24,20 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import httptools
+import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from pixconnect.domain.access import client_address
 from pixconnect.foundation import http_limits as limits
+from pixconnect.foundation.asgi import ASGIApp, Scope
+from pixconnect.foundation.http_connections import Connections
 from pixconnect.foundation.http_exchange import STATUS_LINES, Exchange
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import uvicorn
-    from uvicorn.server import ServerState
-
-    from pixconnect.foundation.asgi import ASGIApp, Scope
-    from pixconnect.foundation.http_connections import Connections
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_BREAKS: Final = b"\r\n"

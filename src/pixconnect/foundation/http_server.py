@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import uvicorn
 
+from pixconnect.foundation.asgi import ASGIApp
 from pixconnect.foundation.http_connections import Connections
 from pixconnect.foundation.http_limits import CONNECTIONS_MAX, GRACE_S
 from pixconnect.foundation.http_protocol import Connection
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Generator, Sequence
-
-    from pixconnect.foundation.asgi import ASGIApp
 
 
 class Server(uvicorn.Server):

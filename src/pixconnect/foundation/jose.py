@@ -4,6 +4,8 @@ What is read is read strictly: base64url in its one canonical form, or a changed
 algorithm is ours to name, never the token's: what its header says is only compared.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib

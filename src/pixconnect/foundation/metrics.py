@@ -4,6 +4,8 @@ Nothing is made for metrics on the hot road: rooms count in plain attributes, as
 somebody asks. The port is not the API's, so that watching needs no token and callers cannot watch.
 """
 
+from __future__ import annotations
+
 import asyncio
 import socket
 from bisect import bisect_left

@@ -4,14 +4,14 @@
 once in ``QUIET_S`` however much happens, and losing it costs no more than the time until somebody looks.
 """
 
+from __future__ import annotations
+
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
 
 CHANNEL: Final = "pixconnect_work"
 QUIET_S: Final = 0.005
@@ -24,7 +24,7 @@ class Notifier:
         pool: Connections.
     """
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._speaking: asyncio.Task[None] | None = None
         self._has_more = False

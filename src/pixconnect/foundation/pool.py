@@ -4,6 +4,8 @@ Durability is the server's, and is looked at (``usecases/installation.py``); wha
 one lock or one forgotten transaction may hold up the others. Service connections take a role that owns nothing.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -14,15 +16,14 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.foundation.shares import FairPlaces
 
+# asyncpg's classes are subscripted for the type checker only.
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
 if TYPE_CHECKING:
-    from asyncpg.pool import PoolConnectionProxy
-
-    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
-    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
-
     _AnyConnection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 else:
-    _AnyConnection = asyncpg.Connection  # which is subscripted for the type checker only
+    _AnyConnection = asyncpg.Connection
 
 Operation = TypeVar("Operation", bound=Callable[..., Awaitable[object]])
 
@@ -48,8 +49,8 @@ async def open_pool(
     connections_max: int,
     name: str,
     waiting_max: int = WAITING_MAX,
-    look: "Callable[[Connection], Awaitable[None]] | None" = None,
-) -> "Pool":
+    look: Callable[[Connection], Awaitable[None]] | None = None,
+) -> Pool:
     """Open a pool of connections, which are lent by shares.
 
     Args:
@@ -85,7 +86,7 @@ async def open_pool(
 
 
 def _watched(operation: Operation) -> Operation:
-    async def watched(connection: "_PooledConnection", *args: object, **options: object) -> object:
+    async def watched(connection: _PooledConnection, *args: object, **options: object) -> object:
         connection.is_at_rest = False
         try:
             result = await operation(connection, *args, **options)
@@ -135,7 +136,7 @@ async def _bring_to_rest(connection: _AnyConnection) -> None:
         connection.terminate()
 
 
-async def connect(url: str, *, role: str | None, schema: str, name: str) -> "asyncpg.Connection[asyncpg.Record]":
+async def connect(url: str, *, role: str | None, schema: str, name: str) -> asyncpg.Connection[asyncpg.Record]:
     """Open one connection outside any pool; arguments and errors as in ``open_pool``."""
     return await asyncpg.connect(url, timeout=5, server_settings=_session_settings(role, schema, name))
 

@@ -4,6 +4,8 @@ Only the wheel's binaries are used. Its Python wrapper is never imported: it tak
 every local user, and opens the permissions of folders above its own.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import pwd
 import shutil

@@ -1,5 +1,7 @@
 """How the embedded PostgreSQL is set: durable always, and sized to the machine it finds itself on."""
 
+from __future__ import annotations
+
 import os
 import sys
 from pathlib import Path

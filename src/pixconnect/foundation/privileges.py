@@ -3,29 +3,30 @@
 A migration cannot say it: it depends on the mode, on the login's name, and on whether the tables' owner owns the database too.
 """
 
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+from typing import Final
+
+from pixconnect.foundation.pool import Connection
 
 FUNDING_ROLE: Final = "pixconnect_funding"
 
 _MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"
 
 
-async def let_take(connection: "Connection", login: str, role: str) -> None:
+async def let_take(connection: Connection, login: str, role: str) -> None:
     """Let a login take a role, unless it may already."""
     if not await connection.fetchval(_MAY_TAKE, login, role):
         await _execute(connection, "grant %I to %I", role, login)
 
 
-async def allow_deposits(connection: "Connection", schema: str, login: str) -> None:
+async def allow_deposits(connection: Connection, schema: str, login: str) -> None:
     """Let the login of a sandbox put play money into accounts."""
     await _execute(connection, "grant insert on %I.deposit to %I", schema, FUNDING_ROLE)
     await let_take(connection, login, FUNDING_ROLE)
 
 
-async def forbid_deposits(connection: "Connection", schema: str) -> None:
+async def forbid_deposits(connection: Connection, schema: str) -> None:
     """Let nobody put money into accounts, whatever roles a login may have taken in other databases of the server."""
     await _execute(connection, "revoke insert on %I.deposit from %I", schema, FUNDING_ROLE)
 
@@ -36,7 +37,7 @@ _WHOLE_LOGIN: Final = """
 """
 
 
-async def narrow(connection: "Connection", schema: str, login: str, service_role: str) -> list[str]:
+async def narrow(connection: Connection, schema: str, login: str, service_role: str) -> list[str]:
     """Take from the service what it has by PostgreSQL's defaults and does not need.
 
     Returns:
@@ -60,7 +61,7 @@ async def narrow(connection: "Connection", schema: str, login: str, service_role
     return []
 
 
-async def _execute(connection: "Connection", statement: str, *names: str) -> None:
+async def _execute(connection: Connection, statement: str, *names: str) -> None:
     quoted = await connection.fetchval(
         f"select format($1, {', '.join(f'${n}::text' for n in range(2, len(names) + 2))})", statement, *names
     )

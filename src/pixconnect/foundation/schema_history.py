@@ -4,17 +4,17 @@
 refused by whoever would write in them, before anything is written.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import asyncpg
 from msgspec import Struct
 
 from pixconnect.foundation import migrations as steps
 from pixconnect.foundation.migrations import Migration, NewerSchemaError, SchemaError
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection
 
 _CREATE: Final = """
     create schema if not exists {schema};
@@ -74,7 +74,7 @@ async def migrate(connection: asyncpg.Connection, schema: str, migrations: Seque
         return missing
 
 
-async def refuse_other_tables(connection: "Connection", schema: str, package: str) -> None:
+async def refuse_other_tables(connection: Connection, schema: str, package: str) -> None:
     """Refuse to work with tables that are not those of this program.
 
     Args:
@@ -120,7 +120,7 @@ def judge(schema: str, migrations: Sequence[Migration], applied: Sequence[Applie
             )
 
 
-async def _read(connection: "Connection") -> list[Applied]:
+async def _read(connection: Connection) -> list[Applied]:
     return [Applied(row["version"], row["checksum"]) for row in await connection.fetch(_READ)]
 
 

@@ -1,5 +1,7 @@
 """One HTTP exchange on raw ASGI: the little that the sandbox needs of requests and responses."""
 
+from __future__ import annotations
+
 from typing import Final
 
 import msgspec

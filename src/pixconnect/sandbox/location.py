@@ -3,6 +3,8 @@
 The certificate and its authority are made once and kept; they follow real time, whatever the sandbox clock says.
 """
 
+from __future__ import annotations
+
 import ssl
 from datetime import datetime, timedelta
 from typing import Final

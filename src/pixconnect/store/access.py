@@ -1,17 +1,16 @@
 """Clients, who of them is shut out, and the token requests that failed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
+import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.access import Client
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
@@ -58,7 +57,7 @@ values ($1, $2, $3, $4, $5, $6, $7)
 """
 
 
-async def insert(connection: "Connection", client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
+async def insert(connection: Connection, client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
     """Remember a new client."""
     await connection.execute(
         _INSERT,
@@ -81,7 +80,7 @@ from client where client_id = $1
 """
 
 
-async def find(connection: "Connection", client_id: str) -> StoredClient | None:
+async def find(connection: Connection, client_id: str) -> StoredClient | None:
     """One client."""
     row = await connection.fetchrow(_FIND, client_id)
     if row is None:
@@ -99,7 +98,7 @@ update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and 
 """
 
 
-async def rehash(connection: "Connection", found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
+async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
     """Keep the same secret's hash under another key, unless the secret was replaced meanwhile."""
     await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
 
@@ -110,7 +109,7 @@ select * from client where secret_key_id is distinct from $1 and client_id > $2 
 
 
 async def list_hashed_otherwise(
-    connection: "Connection", secret_key_id: bytes, after: str, rows_max: int
+    connection: Connection, secret_key_id: bytes, after: str, rows_max: int
 ) -> list[Client]:
     """Clients whose secret is not, or not surely, hashed under this key; by client_id, those after one of them."""
     return [_client(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
@@ -119,7 +118,7 @@ async def list_hashed_otherwise(
 _COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secret_key_id is distinct from $1"
 
 
-async def count_hashed_otherwise(connection: "Connection", secret_key_id: bytes) -> int:
+async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
     """How many of these there are."""
     return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
 
@@ -127,7 +126,7 @@ async def count_hashed_otherwise(connection: "Connection", secret_key_id: bytes)
 _LIST: LiteralString = "select * from client where holder_id = $1 order by created_at, client_id"
 
 
-async def list_of_holder(connection: "Connection", holder_id: int) -> list[Client]:
+async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
     """A holder's clients, oldest first."""
     return [_client(row) for row in await connection.fetch(_LIST, holder_id)]
 
@@ -135,7 +134,7 @@ async def list_of_holder(connection: "Connection", holder_id: int) -> list[Clien
 _LOCK_CLIENT: LiteralString = "select * from client where client_id = $1 for no key update"
 
 
-async def lock(connection: "Connection", client_id: str) -> Client | None:
+async def lock(connection: Connection, client_id: str) -> Client | None:
     """A client, which nobody else changes until the transaction ends; ``None`` if there is no such client."""
     row = await connection.fetchrow(_LOCK_CLIENT, client_id)
     return _client(row) if row is not None else None
@@ -148,7 +147,7 @@ where client_id = $1 returning *
 
 
 async def rotate(
-    connection: "Connection",
+    connection: Connection,
     client_id: str,
     secret_hash: bytes,
     secret_key_id: bytes,
@@ -168,7 +167,7 @@ where client_id = $1 returning *
 
 
 async def disable(
-    connection: "Connection", client_id: str, *, disabled_at: datetime, tokens_from: datetime
+    connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
 ) -> Client | None:
     """Shut a client out and end its tokens; one that is out already keeps its first instant.
 
@@ -182,7 +181,7 @@ async def disable(
 _ENABLE: LiteralString = "update client set disabled_at = null where client_id = $1 returning *"
 
 
-async def enable(connection: "Connection", client_id: str) -> Client | None:
+async def enable(connection: Connection, client_id: str) -> Client | None:
     """Let a client in again; ``None`` if there is none."""
     row = await connection.fetchrow(_ENABLE, client_id)
     return _client(row) if row is not None else None
@@ -193,7 +192,7 @@ update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 r
 """
 
 
-async def end_tokens(connection: "Connection", client_id: str, tokens_from: datetime) -> Client | None:
+async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
     """Refuse a client's tokens that were issued before; ``None`` if there is no such client."""
     row = await connection.fetchrow(_END_TOKENS, client_id, tokens_from)
     return _client(row) if row is not None else None
@@ -202,7 +201,7 @@ async def end_tokens(connection: "Connection", client_id: str, tokens_from: date
 _REVISION: LiteralString = "select revision from access_revision"
 
 
-async def read_revision(pool: "Pool") -> int:
+async def read_revision(pool: Pool) -> int:
     """The latest revision."""
     return await pool.fetchval(_REVISION)
 
@@ -218,7 +217,7 @@ from access_revision, (
 """
 
 
-async def read_standing(pool: "Pool", client_ids: Sequence[str]) -> Standing:
+async def read_standing(pool: Pool, client_ids: Sequence[str]) -> Standing:
     """Who of these may ask, and as of which revision; one snapshot."""
     row = await pool.fetchrow(_STANDING, list(client_ids))
     if row is None:
@@ -230,7 +229,7 @@ async def read_standing(pool: "Pool", client_ids: Sequence[str]) -> Standing:
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
 
 
-async def lock_subject(connection: "Connection", lock_class: int, subject: bytes) -> None:
+async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
     """Let nobody else count this subject's failures until the transaction ends."""
     await connection.execute(_LOCK, lock_class, int.from_bytes(subject[:4], signed=True))
 
@@ -242,7 +241,7 @@ order by failed_at desc offset $3 - 1 limit 1
 """
 
 
-async def limited_for_s(connection: "Connection", subject: bytes, window_s: int, failures_max: int) -> float | None:
+async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
     """Seconds until this subject may fail again; ``None`` while it has failures left.
 
     The database's own clock counts: it is one for all processes.
@@ -255,7 +254,7 @@ insert into token_failure (subject) select unnest($1::bytea[])
 """
 
 
-async def append_failures(connection: "Connection", subjects: Sequence[bytes]) -> None:
+async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
     """Count one failure for each subject."""
     await connection.execute(_APPEND_FAILURES, list(subjects))
 
@@ -268,12 +267,12 @@ delete from token_failure where id in (
 """
 
 
-async def delete_old_failures(connection: "Connection", window_s: int, rows_max: int) -> None:
+async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
     """Forget failures that no longer count, a few at a time, so that the table never grows past its minute."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
 
 
-def _client(row: "asyncpg.Record") -> Client:
+def _client(row: asyncpg.Record) -> Client:
     return Client(
         client_id=row["client_id"],
         holder_id=row["holder_id"],

@@ -1,12 +1,13 @@
 """What operators did: rows that are added and never changed."""
 
+from __future__ import annotations
+
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ _APPEND: Final[LiteralString] = """
 
 
 async def append(
-    connection: "Connection", operator: str, verb: str, subject: str, before: str | None, after: str | None
+    connection: Connection, operator: str, verb: str, subject: str, before: str | None, after: str | None
 ) -> None:
     """Add one row; ``before`` and ``after`` are JSON."""
     await connection.execute(_APPEND, operator, verb, subject, before, after)
@@ -41,6 +42,6 @@ _LIST: Final[LiteralString] = """
 """
 
 
-async def list_newest(connection: "Connection", count_max: int) -> list[AuditEntry]:
+async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
     """The newest rows, newest first."""
     return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]

@@ -4,8 +4,10 @@ Facts, money, events, deliveries and totals go to PostgreSQL together: there is 
 others, and one round trip for all of them. The statement is put together from the parts that have rows.
 """
 
+from __future__ import annotations
+
 from functools import cache
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import Any, LiteralString
 
 from pixconnect.domain import errors
 from pixconnect.domain.charge import Charge
@@ -14,6 +16,7 @@ from pixconnect.domain.ledger import LedgerEntry
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer, is_spent
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
 from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
@@ -21,10 +24,7 @@ from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.store.part import Part
+from pixconnect.store.part import Part
 
 
 class Changes:
@@ -110,7 +110,7 @@ class Changes:
             cents = -after.amount_cents if was_spent else after.amount_cents
             self._tallies.append(tally_store.spent(after.holder_id, after.created_at, cents))
 
-    async def write(self, connection: "Connection") -> bool:
+    async def write(self, connection: Connection) -> bool:
         """Write all of it in one statement.
 
         Args:
@@ -160,7 +160,7 @@ def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:
 
 
 @cache
-def _statement(parts: "tuple[tuple[Part[Any], int], ...]") -> LiteralString:
+def _statement(parts: tuple[tuple[Part[Any], int], ...]) -> LiteralString:
     """The statement of these parts: its text is the key of the connection's prepared statements."""
     expressions: list[LiteralString] = []
     first = 1

@@ -1,18 +1,18 @@
 """Charges at rest."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.charge import Charge, ChargeStatus, Payer
 from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, columns_of
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     charge.id, charge.holder_id, charge.external_id, charge.fingerprint, charge.txid, charge.amount_cents, charge.key,
@@ -52,7 +52,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 """
 
 
-async def find_external(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
+async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
     """Charges by external id and holder, as they are now."""
     rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
     found = map(_charge, rows)
@@ -96,7 +96,7 @@ UPDATE: Final = Part[Charge](
 _FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where id = $1 and holder_id = $2"
 
 
-async def find_by_id(pool: "Pool", holder_id: int, charge_id: int) -> Charge | None:
+async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
     """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
     return None if row is None else _charge(row)
@@ -105,7 +105,7 @@ async def find_by_id(pool: "Pool", holder_id: int, charge_id: int) -> Charge | N
 _FIND_BY_EXTERNAL_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where external_id = $1 and holder_id = $2"
 
 
-async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) -> Charge | None:
+async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Charge | None:
     """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return None if row is None else _charge(row)
@@ -114,7 +114,7 @@ async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) ->
 _FIND_BY_TXID: Final[LiteralString] = f"select {_COLUMNS} from charge where txid = $1"
 
 
-async def find_by_txid(pool: "Pool", txid: str) -> Charge | None:
+async def find_by_txid(pool: Pool, txid: str) -> Charge | None:
     """The charge of this txid, whoever's it is: the caller compares ``holder_id``, or serves its location."""
     row = await pool.fetchrow(_FIND_BY_TXID, txid)
     return None if row is None else _charge(row)
@@ -123,7 +123,7 @@ async def find_by_txid(pool: "Pool", txid: str) -> Charge | None:
 _LIST = listing_store.source("charge", _COLUMNS)
 
 
-async def read_page(pool: "Pool", holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
+async def read_page(pool: Pool, holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of a holder's charges of one status."""
     rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_charge(row) for row in rows], total_count=total_count)
@@ -144,9 +144,7 @@ _LOCK: Final[LiteralString] = f"""
 """
 
 
-async def lock(
-    connection: "Connection", wanted: Sequence[tuple[int, int]]
-) -> tuple[dict[tuple[int, int], Charge], int]:
+async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tuple[dict[tuple[int, int], Charge], int]:
     """Lock charges by id and holder; every process takes them in this order.
 
     Returns:
@@ -165,7 +163,7 @@ _LOCK_BY_TXID: Final[LiteralString] = f"""
 """
 
 
-async def lock_by_txid(connection: "Connection", txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
+async def lock_by_txid(connection: Connection, txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
     """As ``lock``, by txid, which chance makes and no sequence: no two holders have the same."""
     rows = await connection.fetch(_LOCK_BY_TXID, txids)
     found = [_charge(row) for row in rows if row["id"] is not None]
@@ -179,6 +177,6 @@ _FIND_EXPIRED: Final[LiteralString] = """
 """
 
 
-async def find_expired(pool: "Pool", slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
+async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
     """Charges that are past their time and not yet marked so, by id and holder."""
     return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]

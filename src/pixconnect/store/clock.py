@@ -1,14 +1,14 @@
 """The sandbox clock at rest, and everything that is due by it."""
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, LiteralString
+from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 CHANNEL: Final = "pixconnect_clock"
 """Where a move is told to every process: ``<revision>:<offset in microseconds>``."""
@@ -27,7 +27,7 @@ class DatabaseClock(Struct, frozen=True):
 _READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, revision from clock"
 
 
-async def read(connection: "Connection | Pool") -> DatabaseClock:
+async def read(connection: Connection | Pool) -> DatabaseClock:
     """Read the clock."""
     row = await connection.fetchrow(_READ)
     if row is None:
@@ -35,7 +35,7 @@ async def read(connection: "Connection | Pool") -> DatabaseClock:
     return clock_of(row)
 
 
-def clock_of(row: "asyncpg.Record") -> DatabaseClock:
+def clock_of(row: asyncpg.Record) -> DatabaseClock:
     """The clock, of a row that has its columns among others."""
     return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
 
@@ -46,7 +46,7 @@ _MOVE: Final[LiteralString] = """
 """
 
 
-async def move(connection: "Connection | Pool", offset: timedelta) -> int:
+async def move(connection: Connection | Pool, offset: timedelta) -> int:
     """Set the offset, and tell every process; answers the revision that it is."""
     row = await connection.fetchrow(_MOVE, offset // timedelta(microseconds=1), CHANNEL)
     if row is None:
@@ -64,12 +64,12 @@ _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
 _UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
 
 
-async def try_lock(connection: "Connection") -> bool:
+async def try_lock(connection: Connection) -> bool:
     """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
     return await connection.fetchval(_TRY_LOCK, LOCK_KEY)
 
 
-async def unlock(connection: "Connection") -> None:
+async def unlock(connection: Connection) -> None:
     """Let others move the clock."""
     await connection.execute(_UNLOCK, LOCK_KEY)
 
@@ -82,7 +82,7 @@ _FIRST_DUE: Final[LiteralString] = """
 """
 
 
-async def find_first_due(pool: "Pool") -> datetime | None:
+async def find_first_due(pool: Pool) -> datetime | None:
     """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them."""
     return await pool.fetchval(_FIRST_DUE)
 
@@ -99,7 +99,7 @@ _LAST_DUE: Final[LiteralString] = """
 """
 
 
-async def find_last_due(pool: "Pool", until: datetime) -> datetime | None:
+async def find_last_due(pool: Pool, until: datetime) -> datetime | None:
     """The latest deadline up to an instant."""
     return await pool.fetchval(_LAST_DUE, until)
 
@@ -117,7 +117,7 @@ _MOVE_BACK: Final[LiteralString] = """
 
 
 async def move_back(
-    connection: "Connection", now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
+    connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
 ) -> None:
     """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.
 

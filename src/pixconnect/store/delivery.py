@@ -4,17 +4,16 @@ Nothing is written to claim work: whoever holds a slot reads what is due in it, 
 from a place in time, so that what was delivered is not walked over again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Place
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
-
+from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     delivery.id, delivery.holder_id, delivery.endpoint_id, delivery.event_id, delivery.resource, delivery.resource_id,
@@ -67,7 +66,7 @@ def _due(row: asyncpg.Record) -> DueDelivery:
 
 
 async def read_due(
-    pool: "Pool", place: Place, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
+    pool: Pool, place: Place, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
 ) -> DueRead:
     """Read on in what is due.
 
@@ -102,7 +101,7 @@ _READ_FOLLOWERS: Final[LiteralString] = f"""
 """
 
 
-async def read_followers(pool: "Pool", done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
+async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
     """What comes next at the same endpoint for the same resource, and is due.
 
     Must be read after ``done`` were committed: a follower that was read as held back before that commit is found here.
@@ -128,7 +127,7 @@ _READ_BACKLOG: Final[LiteralString] = f"""
 
 
 async def read_backlog(
-    pool: "Pool", endpoint_id: int, after_resource_id: int, slots: Sequence[int], until: datetime, count_max: int
+    pool: Pool, endpoint_id: int, after_resource_id: int, slots: Sequence[int], until: datetime, count_max: int
 ) -> tuple[list[DueDelivery], int | None]:
     """Walk through what is pending for one endpoint, resource by resource: it has more than a worker keeps in memory.
 
@@ -168,7 +167,7 @@ _RECORD: Final[LiteralString] = f"""
 """
 
 
-async def record(connection: "Connection", conclusions: Sequence[Conclusion]) -> None:
+async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
     """Write down attempts and what they mean for their deliveries. What was written before is not written again.
 
     Args:
@@ -202,7 +201,7 @@ _GIVE_UP: Final[LiteralString] = """
 """
 
 
-async def give_up_orphans(connection: "Connection | Pool", delivery_ids: Sequence[int], now: datetime) -> None:
+async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
     """Give up those of these deliveries whose endpoint was deleted."""
     await connection.execute(_GIVE_UP, delivery_ids, now)
 
@@ -217,13 +216,13 @@ _DUE_ENDPOINTS: Final[LiteralString] = f"select distinct candidate.endpoint_id {
 
 
 async def next_due_at(
-    connection: "Connection | Pool", until: datetime, except_endpoint_ids: Collection[int] = ()
+    connection: Connection | Pool, until: datetime, except_endpoint_ids: Collection[int] = ()
 ) -> datetime | None:
     """When the earliest delivery that nothing holds back is due, if that is by then; some endpoints do not count."""
     return await connection.fetchval(_NEXT_DUE, until, list(except_endpoint_ids))
 
 
-async def find_due_endpoints(connection: "Connection | Pool", until: datetime) -> list[int]:
+async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
     """Ids of the endpoints for which something is due by then that nothing holds back."""
     return [row[0] for row in await connection.fetch(_DUE_ENDPOINTS, until)]
 
@@ -233,7 +232,7 @@ _COUNT_DUE: Final[LiteralString] = """
 """
 
 
-async def count_due(connection: "Connection | Pool", until: datetime, count_max: int) -> int:
+async def count_due(connection: Connection | Pool, until: datetime, count_max: int) -> int:
     """How many deliveries are due by an instant, held back or not; counting ends at ``count_max``."""
     return await connection.fetchval(_COUNT_DUE, until, count_max)
 
@@ -250,7 +249,7 @@ _MOVE_BACK: Final[LiteralString] = """
 """
 
 
-async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:
+async def move_back(connection: Connection, now: datetime, by: timedelta) -> None:
     """Move what is due back in time, where it was set at an instant that is in the future now: the clock was reset.
 
     Args:

@@ -1,8 +1,10 @@
 """Deliveries and events as their owner sees them: lists, attempts, redelivery and replay."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
@@ -10,12 +12,10 @@ from pixconnect.domain import errors
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.webhook import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus, Endpoint
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store import webhook_tally
 from pixconnect.store.listing import Source
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 ATTEMPTS_SHOWN_MAX: Final = 100
 """The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
@@ -50,7 +50,7 @@ _FIND_ATTEMPTS: Final[LiteralString] = """
 
 
 async def _with_attempts(
-    connection: "Connection | Pool", rows: Sequence[asyncpg.Record], attempts_max: int, response_max: int
+    connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int, response_max: int
 ) -> list[Delivery]:
     attempts: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
     counts = [row["attempts_count"] for row in rows]
@@ -71,7 +71,7 @@ async def _with_attempts(
 _FIND: Final[LiteralString] = f"select {_COLUMNS} from delivery where id = $1 and holder_id = $2"
 
 
-async def find(connection: "Connection | Pool", holder_id: int, delivery_id: int) -> Delivery | None:
+async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
     """The delivery of this holder, with its newest attempts."""
     rows = await connection.fetch(_FIND, delivery_id, holder_id)
     found = await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
@@ -93,7 +93,7 @@ _STATUSES: Final[tuple[DeliveryStatus | None, ...]] = (None, "pending", "deliver
 _LISTS: Final = {status: _list_of(status) for status in _STATUSES}
 
 
-async def read_page(pool: "Pool", endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
+async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
     """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         rows, total_count = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
@@ -108,7 +108,7 @@ _REDELIVER: Final[LiteralString] = """
 """
 
 
-async def redeliver(connection: "Connection | Pool", holder_id: int, delivery_id: int, now: datetime) -> None:
+async def redeliver(connection: Connection | Pool, holder_id: int, delivery_id: int, now: datetime) -> None:
     """Start a new schedule, now; not where the event is no longer kept: there is nothing to send."""
     await connection.execute(_REDELIVER, delivery_id, holder_id, now)
 
@@ -133,7 +133,7 @@ _REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
 
 
 async def redeliver_unacknowledged(
-    connection: "Connection", endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
+    connection: Connection, endpoint_id: int, since: datetime, after_id: int, now: datetime, count_max: int
 ) -> tuple[int, int]:
     """Start new schedules for deliveries that were never acknowledged, some at a time.
 
@@ -168,7 +168,7 @@ BacklogPlace = tuple[int, int, int]
 
 
 async def resume(
-    connection: "Connection | Pool",
+    connection: Connection | Pool,
     endpoint_id: int,
     resumed_at: datetime,
     now: datetime,
@@ -200,7 +200,7 @@ _COUNT_PENDING: Final[LiteralString] = """
 
 
 async def count_pending(
-    connection: "Connection | Pool", endpoint_id: int, due_by: datetime | None, count_max: int
+    connection: Connection | Pool, endpoint_id: int, due_by: datetime | None, count_max: int
 ) -> int:
     """How many deliveries wait for an endpoint, of those due by an instant or of all; counting ends at ``count_max``."""
     return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
@@ -220,7 +220,7 @@ _COUNT_REPLAYABLE: Final[LiteralString] = f"""
 
 
 async def count_replayable(
-    connection: "Connection | Pool", endpoint: Endpoint, since: datetime, until: datetime, count_max: int
+    connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
 ) -> int:
     """How many events of a time a replay would tell an endpoint; counting ends at ``count_max``."""
     return await connection.fetchval(
@@ -245,7 +245,7 @@ _REPLAY: Final[LiteralString] = f"""
 
 
 async def replay(
-    connection: "Connection | Pool",
+    connection: Connection | Pool,
     endpoint: Endpoint,
     after: tuple[datetime, int],
     until: datetime,
@@ -282,7 +282,7 @@ _LIST_OF_EVENTS: Final = Source(
 )
 
 
-async def read_events(pool: "Pool", holder_id: int, span: Span) -> Page[Event]:
+async def read_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
     """One page of a holder's events, and how many there are."""
     rows, total_count = await listing_store.read_page(pool, _LIST_OF_EVENTS, holder_id, None, span)
     return Page(items=[_event(row) for row in rows], total_count=total_count)

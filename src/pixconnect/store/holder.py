@@ -1,21 +1,21 @@
 """Holders, their limits and flags, and the directory of their Pix keys."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
+
+import asyncpg
 
 from pixconnect.domain.holder import Holder
 from pixconnect.domain.pix_key import PixKey
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _NEXT_ID: LiteralString = "select nextval('holder_id')"
 
 
-async def next_id(connection: "Connection") -> int:
+async def next_id(connection: Connection) -> int:
     """The id of a new holder."""
     return await connection.fetchval(_NEXT_ID)
 
@@ -34,7 +34,7 @@ insert into balance (holder_id, modified_at) select id, created_at from made ret
 """
 
 
-async def insert(connection: "Connection", holder: Holder) -> bool:
+async def insert(connection: Connection, holder: Holder) -> bool:
     """Remember a new holder and open its balance; ``False`` if the account number is taken."""
     made = await connection.fetchval(
         _INSERT,
@@ -60,7 +60,7 @@ async def insert(connection: "Connection", holder: Holder) -> bool:
 _FIND: LiteralString = "select * from holder where id = $1"
 
 
-async def find(connection: "Connection | Pool", holder_id: int) -> Holder | None:
+async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
     """One holder."""
     row = await connection.fetchrow(_FIND, holder_id)
     return _holder(row) if row is not None else None
@@ -69,7 +69,7 @@ async def find(connection: "Connection | Pool", holder_id: int) -> Holder | None
 _FIND_BY_ACCOUNT: LiteralString = "select * from holder where account_number = $2 and branch = $1"
 
 
-async def find_by_account(connection: "Connection | Pool", branch: str, account_number: str) -> Holder | None:
+async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
     """The holder of an account with us."""
     row = await connection.fetchrow(_FIND_BY_ACCOUNT, branch, account_number)
     return _holder(row) if row is not None else None
@@ -78,7 +78,7 @@ async def find_by_account(connection: "Connection | Pool", branch: str, account_
 _LOCK: LiteralString = "select * from holder where id = $1 for no key update"
 
 
-async def lock(connection: "Connection", holder_id: int) -> Holder | None:
+async def lock(connection: Connection, holder_id: int) -> Holder | None:
     """One holder, which nobody else can change until the transaction ends."""
     row = await connection.fetchrow(_LOCK, holder_id)
     return _holder(row) if row is not None else None
@@ -91,7 +91,7 @@ where id = $1
 """
 
 
-async def update(connection: "Connection", holder: Holder) -> None:
+async def update(connection: Connection, holder: Holder) -> None:
     """Write a holder's flags, limits and ``disabled_at``; nothing else of it ever changes."""
     await connection.execute(
         _UPDATE,
@@ -112,7 +112,7 @@ on conflict (key) do nothing
 """
 
 
-async def insert_key(connection: "Connection", key: PixKey, holder_id: int, created_at: datetime) -> None:
+async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
     """Register a key, unless it is registered already."""
     await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
 
@@ -120,7 +120,7 @@ async def insert_key(connection: "Connection", key: PixKey, holder_id: int, crea
 _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"
 
 
-async def find_key_owners(connection: "Connection | Pool", keys: list[str]) -> Mapping[str, int]:
+async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
     """Whose keys these are; those that are nobody's here are left out."""
     return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
 
@@ -128,12 +128,12 @@ async def find_key_owners(connection: "Connection | Pool", keys: list[str]) -> M
 _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
 
 
-async def list_keys(connection: "Connection", holder_id: int) -> list[PixKey]:
+async def list_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 
-def _holder(row: "asyncpg.Record") -> Holder:
+def _holder(row: asyncpg.Record) -> Holder:
     return Holder(
         id=row["id"],
         name=row["name"],

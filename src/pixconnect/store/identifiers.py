@@ -1,13 +1,12 @@
 """Ids in blocks: one round trip for hundreds of ids."""
 
+from __future__ import annotations
+
 import asyncio
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
+from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
-
 
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512}
 """As ``increment`` of the sequences in ``0001_holders_and_ledger.sql``."""
@@ -20,7 +19,7 @@ class IdBlocks:
         pool: Where the sequences are.
     """
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._left: dict[str, list[int]] = {name: [] for name in _BLOCK_SIZES}
         self._forgotten_count = 0

@@ -1,11 +1,12 @@
 """What the tables are of, which server they are on, how durable that is, and whether its sequences are ahead of its ids."""
 
-from typing import TYPE_CHECKING, Final, Literal, LiteralString
+from __future__ import annotations
+
+from typing import Final, Literal, LiteralString
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection
 
 Mode = Literal["sandbox", "live"]
 
@@ -15,7 +16,7 @@ _TAKE_MODE: Final[LiteralString] = """
 """
 
 
-async def take_mode(connection: "Connection", mode: Mode) -> Mode:
+async def take_mode(connection: Connection, mode: Mode) -> Mode:
     """The mode of these tables; the given one if they have none yet."""
     found: Mode | None = await connection.fetchval(_TAKE_MODE, mode)
     # Nothing is found where somebody else has taken it in the same moment.
@@ -29,7 +30,7 @@ _LOOK_FOR_TABLES: Final[LiteralString] = """
 """
 
 
-async def find_mode(connection: "Connection") -> Mode | None:
+async def find_mode(connection: Connection) -> Mode | None:
     """The mode of what is in the database before it is migrated; ``None`` where there is nothing.
 
     Tables from before the mode was kept are of the sandbox where the sandbox's own stand beside them: live makes none. With
@@ -62,7 +63,7 @@ _READ_SERVER: Final[LiteralString] = """
 """
 
 
-async def read_server(connection: "Connection") -> Server:
+async def read_server(connection: Connection) -> Server:
     """Which one we are connected to."""
     row = await connection.fetchrow(_READ_SERVER)
     if row is None:
@@ -75,7 +76,7 @@ _FIND_NOTED_SERVER: Final[LiteralString] = (
 )
 
 
-async def find_noted_server(connection: "Connection") -> Server | None:
+async def find_noted_server(connection: Connection) -> Server | None:
     """The server that these tables were last seen on."""
     row = await connection.fetchrow(_FIND_NOTED_SERVER)
     return None if row is None else Server(row["system_identifier"], row["timeline"])
@@ -86,7 +87,7 @@ _NOTE_SERVER: Final[LiteralString] = (
 )
 
 
-async def note_server(connection: "Connection", server: Server) -> None:
+async def note_server(connection: Connection, server: Server) -> None:
     """Keep which server these tables are on."""
     await connection.execute(_NOTE_SERVER, server.system_identifier, server.timeline)
 
@@ -100,7 +101,7 @@ DURABILITY: Final = (
 )
 
 
-async def read_durability(connection: "Connection") -> dict[str, str]:
+async def read_durability(connection: Connection) -> dict[str, str]:
     """The server's settings that decide what an answer of ours is worth, as they hold in this session."""
     return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
 
@@ -112,7 +113,7 @@ _DEMAND_COMMITS: Final[LiteralString] = """
 """
 
 
-async def demand_durable_commits(connection: "Connection") -> None:
+async def demand_durable_commits(connection: Connection) -> None:
     """Let this session's commits wait for the disk, and for the standbys that the server names."""
     await connection.execute(_DEMAND_COMMITS)
 
@@ -153,7 +154,7 @@ def _catch_up(counted: Counted) -> LiteralString:
 _CATCH_UP: Final = {counted.sequence: _catch_up(counted) for counted in _COUNTED}
 
 
-async def catch_up_sequences(connection: "Connection") -> list[str]:
+async def catch_up_sequences(connection: Connection) -> list[str]:
     """Move sequences that were set back above the largest id that they have given out; answers which those were."""
     return [name for name, statement in _CATCH_UP.items() if await connection.fetchval(statement)]
 
@@ -163,7 +164,7 @@ _SKIP: Final = {
 }
 
 
-async def skip_blocks(connection: "Connection", count: int) -> None:
+async def skip_blocks(connection: Connection, count: int) -> None:
     """Leave out what others may have been given by a server that is gone, and which is nowhere in these tables."""
     for statement in _SKIP.values():
         await connection.fetchval(statement, count)

@@ -1,15 +1,15 @@
 """Reports that wait for a person, at rest."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain import kept_report
 from pixconnect.domain.kept_report import Kept, KeptReport, Misfit
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     id, kind, reason, explanation, name, report_id, report, refusal_code, seen_count, first_seen_at, last_seen_at, closed_at,
@@ -30,9 +30,7 @@ _KEEP: Final[LiteralString] = """
 """
 
 
-async def keep(
-    connection: "Connection | Pool", kept: Kept, misfit: Misfit, refusal_code: str | None
-) -> tuple[int, bool]:
+async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None) -> tuple[int, bool]:
     """Remember a report, or that it came again; its id, and whether it is new."""
     row = await connection.fetchrow(
         _KEEP,
@@ -53,7 +51,7 @@ _FIND_REFUSED: Final[LiteralString] = """
 """
 
 
-async def find_refused(connection: "Connection", names: Sequence[str]) -> Mapping[str, str]:
+async def find_refused(connection: Connection, names: Sequence[str]) -> Mapping[str, str]:
     """With which code payments or returns of these names were refused for good."""
     return {row["name"]: row["refusal_code"] for row in await connection.fetch(_FIND_REFUSED, names)}
 
@@ -64,7 +62,7 @@ _COUNT_OPEN: Final[LiteralString] = """
 """
 
 
-async def count_open(pool: "Pool", count_max: int) -> Mapping[str, int]:
+async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
     """How many wait, by reason; counting ends at ``count_max``."""
     return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
 
@@ -74,7 +72,7 @@ _LIST: Final[LiteralString] = f"""
 """
 
 
-async def list_newest(pool: "Pool", *, with_closed: bool, count_max: int) -> list[KeptReport]:
+async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
     """Those that wait, or all, the newest first."""
     return [_kept(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
 
@@ -82,7 +80,7 @@ async def list_newest(pool: "Pool", *, with_closed: bool, count_max: int) -> lis
 _FIND: Final[LiteralString] = f"select {_COLUMNS} from kept_report where id = $1"
 
 
-async def find(connection: "Connection | Pool", kept_id: int) -> KeptReport | None:
+async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
     """One of them."""
     row = await connection.fetchrow(_FIND, kept_id)
     return None if row is None else _kept(row)
@@ -94,7 +92,7 @@ _CLOSE: Final[LiteralString] = f"""
 """
 
 
-async def close(connection: "Connection", kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
+async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
     """End the waiting of one; ``None`` where there is none that waits under this id."""
     row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
     return None if row is None else _kept(row)

@@ -4,14 +4,14 @@ A worker is known for as long as it renews its row, by the database's clock, and
 one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 from pixconnect.domain import errors
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection
 
 LEASE = timedelta(seconds=15)
 """How long a worker counts after its last renewal."""
@@ -23,7 +23,7 @@ _LOCK_WORKER: Final[LiteralString] = "select pg_advisory_lock($1::integer, $2::i
 _INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)"
 
 
-async def join(connection: "Connection") -> int:
+async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives.
 
     Returns:
@@ -42,7 +42,7 @@ _RENEW: Final[LiteralString] = """
 """
 
 
-async def renew(connection: "Connection", worker_id: int, oldest_due_at: datetime | None) -> bool:
+async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
     """Go on being a worker.
 
     Args:
@@ -69,7 +69,7 @@ _REMOVE_GONE: Final[LiteralString] = """
 """
 
 
-async def remove_gone(connection: "Connection", worker_id: int) -> None:
+async def remove_gone(connection: Connection, worker_id: int) -> None:
     """Remove workers that have stopped renewing or whose connection is gone; their slots become free."""
     await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
 
@@ -77,7 +77,7 @@ async def remove_gone(connection: "Connection", worker_id: int) -> None:
 _COUNT: Final[LiteralString] = "select count(*) from worker"
 
 
-async def count_workers(connection: "Connection") -> int:
+async def count_workers(connection: Connection) -> int:
     """How many workers there are."""
     return await connection.fetchval(_COUNT)
 
@@ -85,7 +85,7 @@ async def count_workers(connection: "Connection") -> int:
 _HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_id = $1"
 
 
-async def read_held(connection: "Connection", worker_id: int) -> dict[int, int]:
+async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
     """The slots that a worker holds, each with its epoch."""
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
 
@@ -98,7 +98,7 @@ _TAKE: Final[LiteralString] = """
 """
 
 
-async def take(connection: "Connection", worker_id: int, count_max: int) -> dict[int, int]:
+async def take(connection: Connection, worker_id: int, count_max: int) -> dict[int, int]:
     """Take free slots; a record of whoever had one before is fenced off from now on."""
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
 
@@ -106,7 +106,7 @@ async def take(connection: "Connection", worker_id: int, count_max: int) -> dict
 _RELEASE: Final[LiteralString] = "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)"
 
 
-async def release(connection: "Connection", worker_id: int, slots: Sequence[int]) -> None:
+async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
     """Give slots back."""
     await connection.execute(_RELEASE, worker_id, slots)
 
@@ -114,7 +114,7 @@ async def release(connection: "Connection", worker_id: int, slots: Sequence[int]
 _LEAVE: Final[LiteralString] = "delete from worker where id = $1"
 
 
-async def leave(connection: "Connection", worker_id: int) -> None:
+async def leave(connection: Connection, worker_id: int) -> None:
     """Stop being a worker: all its slots are free."""
     await connection.execute(_LEAVE, worker_id)
 
@@ -126,7 +126,7 @@ _FENCE: Final[LiteralString] = """
 """
 
 
-async def fence(connection: "Connection", epochs: Mapping[int, int]) -> set[int]:
+async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
     """Hold slots for what is written next; the first lock that a worker's transaction takes.
 
     Args:
@@ -147,7 +147,7 @@ _OLDEST_DUE: Final[LiteralString] = """
 """
 
 
-async def read_backlog(connection: "Connection") -> tuple[int, datetime | None]:
+async def read_backlog(connection: Connection) -> tuple[int, datetime | None]:
     """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
     row = await connection.fetchrow(_OLDEST_DUE)
     if row is None:

@@ -1,19 +1,19 @@
 """Balances and ledger entries at rest. Balances are only read here: PostgreSQL moves them when entries are added."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.limit import Limits
 from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.clock import DatabaseClock, clock_of
 from pixconnect.store.part import Part, columns_of
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 _BALANCE_COLUMNS: Final[LiteralString] = """
     balance.holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at, may_deposit, may_withdraw,
@@ -59,7 +59,7 @@ _LOCK_BALANCES: Final[LiteralString] = """
 
 
 async def lock_balances(
-    connection: "Connection", holder_ids: Sequence[int]
+    connection: Connection, holder_ids: Sequence[int]
 ) -> tuple[dict[int, Balance], DatabaseClock, int]:
     """Begin a write group that moves money.
 
@@ -74,7 +74,7 @@ async def lock_balances(
 _LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
 
 
-async def lock_balance(connection: "Connection", holder_id: int) -> None:
+async def lock_balance(connection: Connection, holder_id: int) -> None:
     """Keep every write group from a holder's balance until the transaction ends."""
     await connection.execute(_LOCK_BALANCE, holder_id)
 
@@ -82,7 +82,7 @@ async def lock_balance(connection: "Connection", holder_id: int) -> None:
 _HOLD: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
 
 
-async def hold_balance(connection: "Connection", holder_id: int) -> None:
+async def hold_balance(connection: Connection, holder_id: int) -> None:
     """Keep every write group of one holder out until the transaction ends."""
     await connection.execute(_HOLD, holder_id)
 
@@ -92,7 +92,7 @@ _FIND_BALANCE: Final[LiteralString] = f"""
 """
 
 
-async def find_balance(pool: "Pool", holder_id: int) -> Balance | None:
+async def find_balance(pool: Pool, holder_id: int) -> Balance | None:
     """The balance as it is now."""
     row = await pool.fetchrow(_FIND_BALANCE, holder_id)
     return None if row is None else _balance(row)
@@ -104,7 +104,7 @@ _FIND_ENTRIES: Final[LiteralString] = """
 """
 
 
-async def find_entries(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
+async def find_entries(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
     """When these entries were made, of those that were, by id and holder."""
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     rows = await connection.fetch(_FIND_ENTRIES, ids, holder_ids)
@@ -120,7 +120,7 @@ _ADD_DEPOSITS: Final[LiteralString] = """
 """
 
 
-async def add_deposits(connection: "Connection", entries: Sequence[LedgerEntry], now: datetime) -> None:
+async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], now: datetime) -> None:
     """Write down, before these entries, that money was put into accounts from outside the scheme.
 
     Raises:
@@ -176,7 +176,7 @@ _READ_PAGE: Final[LiteralString] = """
 """
 
 
-async def read_page(pool: "Pool", holder_id: int, span: Span) -> Page[Transaction]:
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
     """One page of the changes of a holder's current funds."""
     offset = min((span.page - 1) * span.page_size, 2**62)
     final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")

@@ -5,17 +5,17 @@ of the span are counted. The page is then looked for in the hours in which it be
 does not read what comes before it. Everything is read from one snapshot.
 """
 
+from __future__ import annotations
+
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.listing import Span
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.tally import Kind, hours_statement
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 _HOUR = timedelta(hours=1)
 _EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
@@ -59,7 +59,7 @@ def source(kind: Kind, columns: LiteralString) -> Source:
 
 
 async def read_page(
-    pool: "Pool", source: Source, owner_id: int, status: str | None, span: Span
+    pool: Pool, source: Source, owner_id: int, status: str | None, span: Span
 ) -> tuple[list[asyncpg.Record], int]:
     """Read one page; as ``read_page_in``."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
@@ -67,7 +67,7 @@ async def read_page(
 
 
 async def read_page_in(
-    connection: "Connection", source: Source, owner_id: int, status: str | None, span: Span
+    connection: Connection, source: Source, owner_id: int, status: str | None, span: Span
 ) -> tuple[list[asyncpg.Record], int]:
     """Read one page.
 

@@ -1,16 +1,16 @@
 """Orders at rest: a narrow table of what is under way, so that moving it on never rewrites what was agreed."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.order import OpenOrder
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.part import Part, columns_of
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at, handed_at, asked_count
@@ -47,7 +47,7 @@ _FIND_DUE: Final[LiteralString] = f"""
 
 
 async def find_due(
-    pool: "Pool", slots: Sequence[int], since: datetime, until: datetime, count_max: int
+    pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[OpenOrder]:
     """Orders that a worker must look at, the longest due first.
 
@@ -65,7 +65,7 @@ async def find_due(
 _LOCK: Final[LiteralString] = f"select {_COLUMNS} from open_order where name = any($1) order by name || '' for update"
 
 
-async def lock(connection: "Connection", names: Sequence[str]) -> dict[str, OpenOrder]:
+async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
     """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
     found = map(_order, await connection.fetch(_LOCK, names))
     return {order.name: order for order in found}
@@ -76,7 +76,7 @@ _MARK: Final[LiteralString] = """
 """
 
 
-async def mark_handed(connection: "Connection", names: Sequence[str], now: datetime, due_at: datetime) -> set[str]:
+async def mark_handed(connection: Connection, names: Sequence[str], now: datetime, due_at: datetime) -> set[str]:
     """Write down that these are about to be handed to the rail. From then on only the rail's word ends them.
 
     Args:
@@ -97,7 +97,7 @@ _UNMARK: Final[LiteralString] = """
 """
 
 
-async def unmark(connection: "Connection", names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
+async def unmark(connection: Connection, names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
     """Take back the mark of orders that certainly never left.
 
     Args:
@@ -114,7 +114,7 @@ _LEAVE: Final[LiteralString] = """
 """
 
 
-async def leave_until_given_up(pool: "Pool", names: Sequence[str]) -> None:
+async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
     """There is nobody to hand these to: they are looked at again when their time is over."""
     await pool.execute(_LEAVE, sorted(names))
 
@@ -127,7 +127,7 @@ _POSTPONE: Final[LiteralString] = """
 """
 
 
-async def postpone(connection: "Connection", due_at: dict[str, datetime]) -> set[str]:
+async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
     """Look at orders again later; counts how often the rail was asked.
 
     Args:
@@ -154,13 +154,13 @@ _COUNT_UNRESOLVED: Final[LiteralString] = """
 """
 
 
-async def count_unresolved(pool: "Pool", handed_before: datetime, count_max: int) -> int:
+async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
     """How many orders were handed to the rail and nothing final was heard of; counting ends at ``count_max``."""
     return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
 
 
 async def find_unresolved(
-    pool: "Pool", handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
+    pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
 ) -> list[OpenOrder]:
     """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
     rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)

@@ -1,13 +1,14 @@
 """How many transfers and refunds the rail still owes its word on, for who watches."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 
 class OrderFigures(Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ _READ_ALL: Final[LiteralString] = """
 """
 
 
-async def read_all(connection: "Connection | Pool", now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
+async def read_all(connection: Connection | Pool, now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
     """Open orders by kind.
 
     Args:

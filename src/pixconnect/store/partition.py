@@ -4,20 +4,20 @@ PostgreSQL does it, by functions that run as the owner and judge by its own cloc
 keeps anybody waiting for more than a tenth of a second: who comes too late to a lock tries again in the next pass.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _MAKE: Final[LiteralString] = "select make_partitions() as name"
 
 
-async def make(connection: "Connection") -> list[str]:
+async def make(connection: Connection) -> list[str]:
     """Make what is missing ahead; answers the names of the new ones."""
     return [row["name"] for row in await connection.fetch(_MAKE)]
 
@@ -25,7 +25,7 @@ async def make(connection: "Connection") -> list[str]:
 _NOTE: Final[LiteralString] = "select note_partitions()"
 
 
-async def note(connection: "Connection") -> timedelta | None:
+async def note(connection: Connection) -> timedelta | None:
     """Note what has been begun and filled; answers how far the clock jumped since the last pass, if it did."""
     return await connection.fetchval(_NOTE)
 
@@ -33,7 +33,7 @@ async def note(connection: "Connection") -> timedelta | None:
 _CLOSE: Final[LiteralString] = "select close_partitions($1) as name"
 
 
-async def close(connection: "Connection", retention: timedelta) -> list[str]:
+async def close(connection: Connection, retention: timedelta) -> list[str]:
     """Go on in the next partition where the present one has been filled for long enough."""
     return [row["name"] for row in await connection.fetch(_CLOSE, retention)]
 
@@ -41,7 +41,7 @@ async def close(connection: "Connection", retention: timedelta) -> list[str]:
 _DETACH_OLD: Final[LiteralString] = "select detach_old_partition($1)"
 
 
-async def detach_old(connection: "Connection", retention: timedelta) -> str | None:
+async def detach_old(connection: Connection, retention: timedelta) -> str | None:
     """Take one that is old, and that nothing pending needs, out of its table; answers its name."""
     return await connection.fetchval(_DETACH_OLD, retention)
 
@@ -49,7 +49,7 @@ async def detach_old(connection: "Connection", retention: timedelta) -> str | No
 _DROP_DETACHED: Final[LiteralString] = "select drop_detached_partition()"
 
 
-async def drop_detached(connection: "Connection") -> str | None:
+async def drop_detached(connection: Connection) -> str | None:
     """Drop one that was detached, and count what was in it no more; answers its name."""
     async with connection.transaction():
         await connection.execute("set local statement_timeout = 0")  # it reads all that it counts no more
@@ -84,7 +84,7 @@ _GIVE_UP_OLD: Final[LiteralString] = """
 _TOO_OLD: Final = "not sent: it waited for longer than events are kept"
 
 
-async def give_up_old(connection: "Connection", retention: timedelta, now: datetime, count_max: int) -> int:
+async def give_up_old(connection: Connection, retention: timedelta, now: datetime, count_max: int) -> int:
     """Give up what is still pending in partitions that are to go; answers how many deliveries that were."""
     return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
 
@@ -105,7 +105,7 @@ _READ_AHEAD: Final[LiteralString] = """
 """
 
 
-async def read_ahead(connection: "Connection | Pool") -> Ahead:
+async def read_ahead(connection: Connection | Pool) -> Ahead:
     """Look how many partitions there are ahead."""
     rows: Sequence[dict[str, object]] = await connection.fetch(_READ_AHEAD)  # type: ignore[assignment]
     return Ahead(
@@ -119,6 +119,6 @@ async def read_ahead(connection: "Connection | Pool") -> Ahead:
 _SET_RETENTION: Final[LiteralString] = "update partition_pass set retention = $1"
 
 
-async def set_retention(connection: "Connection", retention: timedelta) -> None:
+async def set_retention(connection: Connection, retention: timedelta) -> None:
     """Say as the owner how long events are kept at least."""
     await connection.execute(_SET_RETENTION, retention)

@@ -1,17 +1,17 @@
 """Refunds at rest."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.refund import Flow, Refund, RefundStatus
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, columns_of
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     refund.id, refund.holder_id, refund.transfer_id, refund.flow, refund.is_book, refund.external_id, refund.fingerprint,
@@ -87,7 +87,7 @@ UPDATE: Final = Part[Refund](
 _FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where id = $1 and holder_id = $2"
 
 
-async def find_by_id(pool: "Pool", holder_id: int, refund_id: int) -> Refund | None:
+async def find_by_id(pool: Pool, holder_id: int, refund_id: int) -> Refund | None:
     """The refund of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, refund_id, holder_id)
     return None if row is None else _refund(row)
@@ -96,7 +96,7 @@ async def find_by_id(pool: "Pool", holder_id: int, refund_id: int) -> Refund | N
 _FIND_BY_EXTERNAL_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where external_id = $1 and holder_id = $2"
 
 
-async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) -> Refund | None:
+async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Refund | None:
     """The outgoing refund of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return None if row is None else _refund(row)
@@ -105,7 +105,7 @@ async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) ->
 _FIND_BY_RETURN_ID: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = $1 and holder_id = $2"
 
 
-async def find_by_return_id(pool: "Pool", holder_id: int, return_id: str) -> Refund | None:
+async def find_by_return_id(pool: Pool, holder_id: int, return_id: str) -> Refund | None:
     """This holder's own side of the refund."""
     row = await pool.fetchrow(_FIND_BY_RETURN_ID, return_id, holder_id)
     return None if row is None else _refund(row)
@@ -114,7 +114,7 @@ async def find_by_return_id(pool: "Pool", holder_id: int, return_id: str) -> Ref
 _LIST = listing_store.source("refund", _COLUMNS)
 
 
-async def read_page(pool: "Pool", holder_id: int, status: RefundStatus | None, span: Span) -> Page[Refund]:
+async def read_page(pool: Pool, holder_id: int, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of a holder's refunds, both ways, of one status or of all."""
     rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_refund(row) for row in rows], total_count=total_count)
@@ -126,7 +126,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 """
 
 
-async def find_external(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Refund]:
+async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Refund]:
     """Outgoing refunds by external id and holder; their holders' balances are locked."""
     rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
     found = map(_refund, rows)
@@ -136,7 +136,7 @@ async def find_external(connection: "Connection", wanted: Sequence[tuple[str, in
 _FIND_NAMED: Final[LiteralString] = f"select {_COLUMNS} from refund where return_id = any($1) and flow = $2"
 
 
-async def find_named(pool: "Connection | Pool", return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+async def find_named(pool: Connection | Pool, return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
     """Refunds by return id, without a lock."""
     found = map(_refund, await pool.fetch(_FIND_NAMED, return_ids, flow))
     return {refund.return_id: refund for refund in found}
@@ -146,9 +146,7 @@ async def find_named(pool: "Connection | Pool", return_ids: Sequence[str], flow:
 _LOCK: Final[LiteralString] = f"{_FIND_NAMED} and holder_id + 0 = any($3) order by id, holder_id for no key update"
 
 
-async def lock(
-    connection: "Connection", wanted: Sequence[tuple[str, int]], flow: Flow
-) -> dict[tuple[str, int], Refund]:
+async def lock(connection: Connection, wanted: Sequence[tuple[str, int]], flow: Flow) -> dict[tuple[str, int], Refund]:
     """Refunds by return id and holder as they are now, held until the transaction ends; taken after their transfers."""
     names, holder_ids = [name for name, _ in wanted], [holder_id for _, holder_id in wanted]
     found = map(_refund, await connection.fetch(_LOCK, names, flow, holder_ids))

@@ -1,15 +1,15 @@
 """Signing keys and the authority that certifies them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
 from msgspec import Struct
 
 from pixconnect.domain.signing import SigningKey
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _KEY_LOCK = 0x7078_6103
 
@@ -42,7 +42,7 @@ class Keys(Struct, frozen=True, kw_only=True):
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
 
 
-async def lock(connection: "Connection") -> None:
+async def lock(connection: Connection) -> None:
     """Let nobody else make keys until the transaction ends."""
     await connection.execute(_LOCK, _KEY_LOCK)
 
@@ -53,7 +53,7 @@ from access_revision left join signing_key on true order by signs_from desc, cre
 """
 
 
-async def read_all(connection: "Connection | Pool") -> Keys:
+async def read_all(connection: Connection | Pool) -> Keys:
     """Every key that is not forgotten yet, the latest first."""
     rows = await connection.fetch(_LIST)
     keys = [
@@ -74,7 +74,7 @@ async def read_all(connection: "Connection | Pool") -> Keys:
     return Keys(revision=rows[0]["revision"], keys=keys)
 
 
-async def list_all(connection: "Connection | Pool") -> list[SigningKey]:
+async def list_all(connection: Connection | Pool) -> list[SigningKey]:
     """The same without their revision."""
     return list((await read_all(connection)).keys)
 
@@ -85,7 +85,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8)
 """
 
 
-async def insert(connection: "Connection", key: SigningKey) -> None:
+async def insert(connection: Connection, key: SigningKey) -> None:
     """Publish a new key."""
     await connection.execute(
         _INSERT,
@@ -105,7 +105,7 @@ update signing_key set private_sealed = null where kid = any($1) and private_sea
 """
 
 
-async def forget_private(connection: "Connection", kids: Sequence[str]) -> None:
+async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
     """Drop the private parts of keys that sign no more."""
     await connection.execute(_FORGET_PRIVATE, list(kids))
 
@@ -115,7 +115,7 @@ update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and
 """
 
 
-async def revoke(connection: "Connection", kid: str, revoked_at: datetime) -> None:
+async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
     """Let a key be worth nothing from now on, its private part forgotten."""
     await connection.execute(_REVOKE, kid, revoked_at)
 
@@ -125,7 +125,7 @@ update signing_key set private_sealed = $2 where kid = $1 and private_sealed is 
 """
 
 
-async def reseal(connection: "Connection", kid: str, private_sealed: bytes) -> None:
+async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> None:
     """Keep the same private part, sealed with another secret key."""
     await connection.execute(_RESEAL, kid, private_sealed)
 
@@ -133,7 +133,7 @@ async def reseal(connection: "Connection", kid: str, private_sealed: bytes) -> N
 _DELETE: LiteralString = "delete from signing_key where kid = any($1)"
 
 
-async def delete(connection: "Connection", kids: Sequence[str]) -> None:
+async def delete(connection: Connection, kids: Sequence[str]) -> None:
     """Forget keys that nothing is verified with any more."""
     await connection.execute(_DELETE, list(kids))
 
@@ -143,7 +143,7 @@ select id, private_sealed, certificate, expires_at, created_at from certificate_
 """
 
 
-async def list_authorities(connection: "Connection") -> list[Authority]:
+async def list_authorities(connection: Connection) -> list[Authority]:
     """All authorities, the one that signs certificates now first."""
     return [
         Authority(
@@ -160,7 +160,7 @@ async def list_authorities(connection: "Connection") -> list[Authority]:
 _RESEAL_AUTHORITY: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
 
 
-async def reseal_authority(connection: "Connection", authority: Authority, private_sealed: bytes) -> None:
+async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
     """Keep the same private part, sealed with another secret key."""
     await connection.execute(_RESEAL_AUTHORITY, authority.id, private_sealed)
 
@@ -170,7 +170,7 @@ insert into certificate_authority (private_sealed, certificate, expires_at, crea
 """
 
 
-async def insert_authority(connection: "Connection", authority: Authority) -> None:
+async def insert_authority(connection: Connection, authority: Authority) -> None:
     """Remember a new authority."""
     await connection.execute(
         _INSERT_AUTHORITY,

@@ -1,16 +1,16 @@
 """Statements read from ledger entries, each query on its own: nothing is held open while a client reads."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
+
+import asyncpg
 
 from pixconnect.domain import errors
 from pixconnect.domain.statement import Counterparty, Extent, StatementLine
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Pool
 
 # Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
 # is one snapshot.
@@ -30,7 +30,7 @@ _FIND_EXTENT: Final[LiteralString] = """
 """
 
 
-async def find_extent(pool: "Pool", holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
+async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
     """Fix which entries are in a span.
 
     Args:
@@ -72,12 +72,12 @@ _READ_LINES: Final[LiteralString] = """
 """
 
 
-async def read_lines(pool: "Pool", holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
+async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
     """The lines of these numbers, in their order."""
     return [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
 
 
-def _line(row: "asyncpg.Record") -> StatementLine:
+def _line(row: asyncpg.Record) -> StatementLine:
     # Positions and not names, in the order of the query: a statement may have millions of lines.
     (
         entry_id,

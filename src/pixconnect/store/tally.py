@@ -7,19 +7,19 @@ edges of a span are counted. A page far down the list is found the same way: who
 What a holder has sent is kept in the same way, in cents: days and nights begin with an hour.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal, LiteralString
+from typing import Final, Literal, LiteralString
 
 from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.limit import Spent
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.part import Part
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 Kind = Literal["charge", "transfer", "refund", "spent"]
 
@@ -126,7 +126,7 @@ _READ_SPENT: Final[LiteralString] = """
 
 
 async def read_spent(
-    connection: "Connection | Pool", holder_id: int, day_began_at: datetime, night_began_at: datetime | None
+    connection: Connection | Pool, holder_id: int, day_began_at: datetime, night_began_at: datetime | None
 ) -> Spent:
     """What a holder has sent since the day and the night began."""
     row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
@@ -135,7 +135,7 @@ async def read_spent(
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
-async def fold(connection: "Connection", rows_max: int) -> int:
+async def fold(connection: Connection, rows_max: int) -> int:
     """Add what write groups have noted to the counts of its hours.
 
     Args:

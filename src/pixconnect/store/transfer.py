@@ -1,7 +1,10 @@
 """Transfers at rest."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, LiteralString
+from datetime import datetime
+from typing import Final, LiteralString
 
 import asyncpg
 import msgspec
@@ -10,13 +13,9 @@ from pixconnect.domain import errors
 from pixconnect.domain.holder import Party
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.transfer import Direction, Transfer, TransferStatus
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, columns_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """
     transfer.id, transfer.holder_id, transfer.direction, transfer.initiation_type, transfer.is_book, transfer.external_id,
@@ -140,8 +139,8 @@ _COUNT_SETTLED_OUT: Final[LiteralString] = """
 
 
 async def count_settled_out(
-    pool: "Pool", holder_id: int, after: "datetime", looked_at_max: int
-) -> "tuple[int, datetime | None]":
+    pool: Pool, holder_id: int, after: datetime, looked_at_max: int
+) -> tuple[int, datetime | None]:
     """How many outgoing transfers of a holder that were made after an instant have settled.
 
     Args:
@@ -162,7 +161,7 @@ async def count_settled_out(
 _FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from transfer where id = $1 and holder_id = $2"
 
 
-async def find_by_id(pool: "Pool", holder_id: int, transfer_id: int) -> Transfer | None:
+async def find_by_id(pool: Pool, holder_id: int, transfer_id: int) -> Transfer | None:
     """The transfer of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, transfer_id, holder_id)
     return None if row is None else _transfer(row)
@@ -173,7 +172,7 @@ _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
 )
 
 
-async def find_by_external_id(pool: "Pool", holder_id: int, external_id: str) -> Transfer | None:
+async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Transfer | None:
     """The outgoing transfer of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return None if row is None else _transfer(row)
@@ -184,7 +183,7 @@ _FIND_BY_END_TO_END_ID: Final[LiteralString] = (
 )
 
 
-async def find_by_end_to_end_id(pool: "Pool", holder_id: int, end_to_end_id: str) -> Transfer | None:
+async def find_by_end_to_end_id(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer | None:
     """This holder's own side of the transfer."""
     row = await pool.fetchrow(_FIND_BY_END_TO_END_ID, end_to_end_id, holder_id)
     return None if row is None else _transfer(row)
@@ -193,7 +192,7 @@ async def find_by_end_to_end_id(pool: "Pool", holder_id: int, end_to_end_id: str
 _LIST = listing_store.source("transfer", _COLUMNS)
 
 
-async def read_page(pool: "Pool", holder_id: int, status: TransferStatus, span: Span) -> Page[Transfer]:
+async def read_page(pool: Pool, holder_id: int, status: TransferStatus, span: Span) -> Page[Transfer]:
     """One page of a holder's transfers of one status, both ways."""
     rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return Page(items=[_transfer(row) for row in rows], total_count=total_count)
@@ -205,7 +204,7 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 """
 
 
-async def find_external(connection: "Connection", wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Transfer]:
+async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Transfer]:
     """Outgoing transfers by external id and holder; their holders' balances are locked."""
     rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
     found = map(_transfer, rows)
@@ -220,7 +219,7 @@ _FIND_RECEIVED: Final[LiteralString] = f"""
 
 
 async def find_received(
-    connection: "Connection", end_to_end_ids: Sequence[str]
+    connection: Connection, end_to_end_ids: Sequence[str]
 ) -> tuple[dict[str, Transfer], dict[str, str]]:
     """What was answered to reported payments before; the balances of those who are to be paid are locked.
 
@@ -240,7 +239,7 @@ _LOCK_BY_ID: Final[LiteralString] = f"""
 """
 
 
-async def lock_by_id(connection: "Connection", wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Transfer]:
+async def lock_by_id(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Transfer]:
     """Transfers by id and holder, held until the transaction ends; taken after the balances of their holders."""
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     found = map(_transfer, await connection.fetch(_LOCK_BY_ID, ids, holder_ids))
@@ -253,7 +252,7 @@ _FIND_NAMED: Final[LiteralString] = f"""
 
 
 async def find_named(
-    pool: "Connection | Pool", end_to_end_ids: Sequence[str], direction: Direction
+    pool: Connection | Pool, end_to_end_ids: Sequence[str], direction: Direction
 ) -> dict[str, Transfer]:
     """Transfers by end-to-end id, without a lock."""
     found = map(_transfer, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
@@ -265,7 +264,7 @@ _LOCK: Final[LiteralString] = f"{_FIND_NAMED} and holder_id + 0 = any($3) order 
 
 
 async def lock(
-    connection: "Connection", wanted: Sequence[tuple[str, int]], direction: Direction
+    connection: Connection, wanted: Sequence[tuple[str, int]], direction: Direction
 ) -> dict[tuple[str, int], Transfer]:
     """Transfers by end-to-end id and holder as they are now, held until the transaction ends.
 
@@ -282,7 +281,7 @@ _FIND_CHARGE_IDS: Final[LiteralString] = """
 """
 
 
-async def find_charge_ids(connection: "Connection", end_to_end_ids: Sequence[str]) -> list[tuple[int, int]]:
+async def find_charge_ids(connection: Connection, end_to_end_ids: Sequence[str]) -> list[tuple[int, int]]:
     """The charges that these incoming transfers paid, by id and holder; that of a transfer never changes."""
     rows = await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)
     return [(row["charge_id"], row["holder_id"]) for row in rows]

@@ -1,17 +1,17 @@
 """Webhook endpoints at rest."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.webhook import Endpoint
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 REPLAY_LOCKS: Final = 0x7078_6104
 """Class of advisory locks."""
@@ -42,7 +42,7 @@ def _endpoint(row: asyncpg.Record) -> Endpoint:
 _NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id')"
 
 
-async def next_id(pool: "Pool") -> int:
+async def next_id(pool: Pool) -> int:
     """An id for a new endpoint; its secret is sealed about it."""
     return await pool.fetchval(_NEXT_ID)
 
@@ -50,7 +50,7 @@ async def next_id(pool: "Pool") -> int:
 _COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1"
 
 
-async def count(connection: "Connection | Pool", holder_id: int) -> int:
+async def count(connection: Connection | Pool, holder_id: int) -> int:
     """How many endpoints a holder has."""
     return await connection.fetchval(_COUNT, holder_id)
 
@@ -58,7 +58,7 @@ async def count(connection: "Connection | Pool", holder_id: int) -> int:
 _LOCK_HOLDER: Final[LiteralString] = "select holder_id from balance where holder_id = $1 for no key update"
 
 
-async def lock_holder(connection: "Connection", holder_id: int) -> None:
+async def lock_holder(connection: Connection, holder_id: int) -> None:
     """Let nobody else add endpoints for a holder until the transaction ends."""
     await connection.execute(_LOCK_HOLDER, holder_id)
 
@@ -68,7 +68,7 @@ _INSERT: Final[LiteralString] = f"""
 """
 
 
-async def insert(connection: "Connection", endpoint: Endpoint) -> None:
+async def insert(connection: Connection, endpoint: Endpoint) -> None:
     """Remember a new endpoint."""
     await connection.execute(
         _INSERT,
@@ -90,7 +90,7 @@ async def insert(connection: "Connection", endpoint: Endpoint) -> None:
 _FIND: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = $1 and holder_id = $2"
 
 
-async def find(pool: "Pool", holder_id: int, endpoint_id: int) -> Endpoint | None:
+async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     """The endpoint of this holder."""
     row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
     return None if row is None else _endpoint(row)
@@ -99,7 +99,7 @@ async def find(pool: "Pool", holder_id: int, endpoint_id: int) -> Endpoint | Non
 _FIND_MANY: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = any($1)"
 
 
-async def find_many(pool: "Pool", endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
+async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
     """Endpoints as they are now, by id; of whichever holders."""
     return {row["id"]: _endpoint(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
 
@@ -107,7 +107,7 @@ async def find_many(pool: "Pool", endpoint_ids: Sequence[int]) -> dict[int, Endp
 _LOCK: Final[LiteralString] = f"{_FIND} for no key update"
 
 
-async def lock(connection: "Connection", holder_id: int, endpoint_id: int) -> Endpoint | None:
+async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
     """The endpoint of this holder, held until the transaction ends."""
     row = await connection.fetchrow(_LOCK, endpoint_id, holder_id)
     return None if row is None else _endpoint(row)
@@ -121,7 +121,7 @@ _LOCK_CONCERNED: Final[LiteralString] = f"""
 
 
 async def lock_concerned(
-    connection: "Connection", endpoint_ids: Sequence[int], failing_ids: Sequence[int]
+    connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
 ) -> list[Endpoint]:
     """Of the endpoints that were posted to, those that something may change for: they failed now or had failed before."""
     return [_endpoint(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
@@ -134,7 +134,7 @@ _UPDATE: Final[LiteralString] = """
 """
 
 
-async def update(connection: "Connection", endpoint: Endpoint) -> None:
+async def update(connection: Connection, endpoint: Endpoint) -> None:
     """Remember what has changed of an endpoint that is locked."""
     await connection.execute(
         _UPDATE,
@@ -162,7 +162,7 @@ _LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
 
 
 async def lock_sealed_otherwise(
-    connection: "Connection", seal_head: bytes, after_id: int, rows_max: int
+    connection: Connection, seal_head: bytes, after_id: int, rows_max: int
 ) -> list[Endpoint]:
     """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
     rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
@@ -174,7 +174,7 @@ _RESEAL: Final[LiteralString] = """
 """
 
 
-async def reseal(connection: "Connection", endpoint: Endpoint) -> None:
+async def reseal(connection: Connection, endpoint: Endpoint) -> None:
     """Keep the same secrets of an endpoint that is locked, sealed with another secret key."""
     await connection.execute(_RESEAL, endpoint.id, endpoint.secret_sealed, endpoint.previous_secret_sealed)
 
@@ -182,7 +182,7 @@ async def reseal(connection: "Connection", endpoint: Endpoint) -> None:
 _SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"
 
 
-async def set_resumed(connection: "Connection", endpoint_id: int, resumed_at: datetime) -> None:
+async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
     """Note that what waited for an endpoint must be dated anew."""
     await connection.execute(_SET_RESUMED, endpoint_id, resumed_at)
 
@@ -192,7 +192,7 @@ _FIND_RESUMED: Final[LiteralString] = """
 """
 
 
-async def find_resumed(connection: "Connection | Pool", count_max: int) -> list[tuple[int, datetime]]:
+async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
     """Endpoints for which not everything that waited is dated anew, and since when."""
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
@@ -202,7 +202,7 @@ _FORGET_RESUMED: Final[LiteralString] = """
 """
 
 
-async def forget_resumed(connection: "Connection | Pool", endpoint_id: int, resumed_at: datetime) -> None:
+async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
     """Note that all of it is, unless the endpoint was resumed once more."""
     await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
 
@@ -210,7 +210,7 @@ async def forget_resumed(connection: "Connection | Pool", endpoint_id: int, resu
 _DELETE: Final[LiteralString] = "delete from webhook_endpoint where id = $1 and holder_id = $2"
 
 
-async def delete(connection: "Connection", holder_id: int, endpoint_id: int) -> None:
+async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
     """Forget an endpoint; its deliveries stay until their time is over."""
     await connection.execute(_DELETE, endpoint_id, holder_id)
 
@@ -223,7 +223,7 @@ _PAGE: Final[LiteralString] = f"""
 """
 
 
-async def read_page(pool: "Pool", holder_id: int, span: Span) -> Page[Endpoint]:
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
     """One page of a holder's endpoints, of which there are few."""
     rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
     start = (span.page - 1) * span.page_size
@@ -235,7 +235,7 @@ _UNLOCK_REPLAY: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
 
 
 @asynccontextmanager
-async def replaying(connection: "Connection", endpoint_id: int) -> AsyncGenerator[bool]:
+async def replaying(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
     """While an endpoint's events are replayed over this connection, nobody else does that.
 
     Yields:

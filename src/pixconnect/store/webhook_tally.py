@@ -5,12 +5,12 @@ that forgot to note it would make totals wrong for months. A delivery counts as 
 ``delivered`` or ``failed`` beside it; those that are pending are the rest.
 """
 
-from typing import TYPE_CHECKING, Final, Literal, LiteralString
+from __future__ import annotations
 
+from typing import Final, Literal, LiteralString
+
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import tally as tally_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
 
 Kind = Literal["event", "delivery"]
 
@@ -27,6 +27,6 @@ def read_hours(kind: Kind, status: Literal["made", "pending", "delivered", "fail
     return tally_store.hours_statement("webhook_tally", noted, sign)
 
 
-async def fold(connection: "Connection", rows_max: int) -> int:
+async def fold(connection: Connection, rows_max: int) -> int:
     """Add what was noted to the counts of its hours; as ``tally.fold``."""
     return await connection.fetchval(_FOLD, rows_max)

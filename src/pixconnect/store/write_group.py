@@ -1,12 +1,12 @@
 """What every write group reads first."""
 
-from typing import TYPE_CHECKING, Final, LiteralString
+from __future__ import annotations
+
+from typing import Final, LiteralString
 
 from pixconnect.domain import errors
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.clock import DatabaseClock, clock_of
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 BLOCK_SIZE: Final = 2048
 """Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
@@ -16,7 +16,7 @@ _OPEN: Final[LiteralString] = """
 """
 
 
-async def open_group(connection: "Connection") -> tuple[DatabaseClock, int]:
+async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
     """Begin to write: called in a transaction, after everything that the group changes has been locked.
 
     Returns:
@@ -31,6 +31,6 @@ async def open_group(connection: "Connection") -> tuple[DatabaseClock, int]:
 _TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"
 
 
-async def take_block(pool: "Pool") -> int:
+async def take_block(pool: Pool) -> int:
     """The first id of a block of its own, for an entry whose id must be known before its group."""
     return await pool.fetchval(_TAKE_BLOCK)

@@ -4,13 +4,15 @@ Who guesses is slowed down: ten failures a minute for an address and ten for a c
 one transaction that nobody else of that address can overlap, so a hundred guesses at once are still ten.
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import math
 import re
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import structlog
 from msgspec import Struct
@@ -20,16 +22,14 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import AUDIENCE, FAILURES_WINDOW_S, SCOPES, AccessToken, Client, IssuedClient
 from pixconnect.domain.rate import RatePolicy
 from pixconnect.foundation import jose
+from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import FairPlaces
 from pixconnect.store import access as access_store
 from pixconnect.store import holder as holder_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.operator import OperatorContext, TokenContext
-    from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.operator import OperatorContext, TokenContext
+from pixconnect.usecases.signing_key import Keyring
 
 _log = structlog.get_logger(__name__)
 
@@ -80,7 +80,7 @@ class TokenDesk:
         keyring: Signs the tokens.
     """
 
-    def __init__(self, context: "TokenContext", keyring: "Keyring") -> None:
+    def __init__(self, context: TokenContext, keyring: Keyring) -> None:
         self._context = context
         self._keyring = keyring
         waiting_max = max(1, WAITING_MAX - JUDGED_AT_ONCE_MAX)
@@ -194,7 +194,7 @@ class ClientLimited(errors.RateLimited):
         self.secret_hash = secret_hash
 
 
-async def login(context: "TokenContext", keyring: "Keyring", request: TokenRequest) -> AccessToken:
+async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) -> AccessToken:
     """Give a client a token.
 
     Raises:
@@ -223,7 +223,7 @@ def _check_shape(request: TokenRequest) -> tuple[str, str]:
 
 
 async def _judge(
-    context: "TokenContext", connection: "Connection", from_address: str, client_id: str, client_secret: str
+    context: TokenContext, connection: Connection, from_address: str, client_id: str, client_secret: str
 ) -> Client | errors.Refusal:
     failures_max = context.policy.token_failures_max
     address = _subject("address", from_address)
@@ -251,7 +251,7 @@ async def _judge(
     return errors.Unauthorized("client_id or client_secret: unknown client or wrong secret")
 
 
-def _issue_token(context: "TokenContext", keyring: "Keyring", client: Client) -> AccessToken:
+def _issue_token(context: TokenContext, keyring: Keyring, client: Client) -> AccessToken:
     issued_at = int(access_rules.issue_at(context.clock.real_now(), client.tokens_from).timestamp())
     lifetime_s = context.policy.token_lifetime_s
     claims = jose.Claims(
@@ -267,7 +267,7 @@ def _issue_token(context: "TokenContext", keyring: "Keyring", client: Client) ->
     return AccessToken(access_token=jose.sign_token(keyring.token_key(), claims), expires_in_s=lifetime_s)
 
 
-async def create_client(context: "OperatorContext", holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
+async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
     """Make a client of a holder.
 
     Args:
@@ -302,7 +302,7 @@ async def create_client(context: "OperatorContext", holder_id: int, name: str, s
     return IssuedClient(client=client, client_secret=client_secret)
 
 
-async def rotate_client(context: "OperatorContext", client_id: str) -> IssuedClient:
+async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
     """Replace a client's secret; the old one is refused from now on, and within a second every token issued until now.
 
     Raises:
@@ -326,7 +326,7 @@ async def rotate_client(context: "OperatorContext", client_id: str) -> IssuedCli
     return IssuedClient(client=client, client_secret=client_secret)
 
 
-async def disable_client(context: "OperatorContext", client_id: str) -> Client:
+async def disable_client(context: OperatorContext, client_id: str) -> Client:
     """Shut a client out, its tokens included, on every process within a second; those tokens never come back.
 
     Raises:
@@ -342,7 +342,7 @@ async def disable_client(context: "OperatorContext", client_id: str) -> Client:
     return client
 
 
-async def enable_client(context: "OperatorContext", client_id: str) -> Client:
+async def enable_client(context: OperatorContext, client_id: str) -> Client:
     """Let a client in again, with new tokens only.
 
     Raises:
@@ -355,7 +355,7 @@ async def enable_client(context: "OperatorContext", client_id: str) -> Client:
     return client
 
 
-async def revoke_tokens(context: "OperatorContext", client_id: str) -> Client:
+async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
     """Refuse every token that a client was issued until now, on every process within a second; it may log in again.
 
     Raises:
@@ -371,13 +371,13 @@ async def revoke_tokens(context: "OperatorContext", client_id: str) -> Client:
     return client
 
 
-async def list_clients(context: "OperatorContext", holder_id: int) -> list[Client]:
+async def list_clients(context: OperatorContext, holder_id: int) -> list[Client]:
     """A holder's clients, oldest first."""
     async with context.pool.acquire() as connection:
         return await access_store.list_of_holder(connection, holder_id)
 
 
-async def _lock(connection: "Connection", client_id: str) -> Client:
+async def _lock(connection: Connection, client_id: str) -> Client:
     return _found(await access_store.lock(connection, client_id), client_id)
 
 
@@ -391,7 +391,7 @@ def _found(client: Client | None, client_id: str) -> Client:
     return client
 
 
-def _hash_secret(context: "TokenContext", client_id: str, client_secret: str) -> Sequence[bytes]:
+def _hash_secret(context: TokenContext, client_id: str, client_secret: str) -> Sequence[bytes]:
     text = f"{client_id}:{client_secret}"
     return context.secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")
 

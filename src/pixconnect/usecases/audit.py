@@ -1,24 +1,23 @@
 """The audit: every operator's use case tells here what it changes, in the transaction that changes it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import audit as audit_store
 from pixconnect.store.audit import AuditEntry
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator import OperatorContext
 
 State = Struct | Mapping[str, object]
 
 
 async def record(
-    context: "OperatorContext",
-    connection: "Connection",
+    context: OperatorContext,
+    connection: Connection,
     verb: str,
     subject: str,
     *,
@@ -38,7 +37,7 @@ async def record(
     await audit_store.append(connection, context.operator, verb, subject, _encode(before), _encode(after))
 
 
-async def list_newest(context: "OperatorContext", count_max: int) -> list[AuditEntry]:
+async def list_newest(context: OperatorContext, count_max: int) -> list[AuditEntry]:
     """What was done last, newest first."""
     async with context.pool.acquire() as connection:
         return await audit_store.list_newest(connection, count_max)

@@ -4,9 +4,10 @@ Creating: what can be judged without the database is judged first, but a replay 
 a group, in one transaction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +19,10 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.write_group import open_write_group
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 
 class NewCharge(Struct, kw_only=True):
@@ -52,7 +51,7 @@ class NewCharge(Struct, kw_only=True):
     may_exist: bool
 
 
-async def create_charge(context: "Context", caller: Caller, request: ChargeRequest) -> Charge:
+async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
     """Make a charge and its QR code.
 
     Returns:
@@ -91,7 +90,7 @@ async def create_charge(context: "Context", caller: Caller, request: ChargeReque
 
 
 async def create_charges(
-    context: "Context", connection: "Connection", group: Sequence[NewCharge]
+    context: Context, connection: Connection, group: Sequence[NewCharge]
 ) -> list[Charge | errors.PixConnectError]:
     """Write a group of charges; one outcome each, in order."""
     wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
@@ -115,7 +114,7 @@ async def create_charges(
     return outcomes
 
 
-async def read_charge_by_id(context: "Context", caller: Caller, charge_id: int) -> Charge:
+async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
     """The holder's charge of this id.
 
     Raises:
@@ -124,7 +123,7 @@ async def read_charge_by_id(context: "Context", caller: Caller, charge_id: int) 
     return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
 
 
-async def read_charge_by_external_id(context: "Context", caller: Caller, external_id: str) -> Charge:
+async def read_charge_by_external_id(context: Context, caller: Caller, external_id: str) -> Charge:
     """The holder's charge of this external id.
 
     Raises:
@@ -134,7 +133,7 @@ async def read_charge_by_external_id(context: "Context", caller: Caller, externa
     return _found(caller, charge, "externalId")
 
 
-async def read_charge_by_txid(context: "Context", caller: Caller, txid: str) -> Charge:
+async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Charge:
     """The holder's charge of this txid.
 
     Raises:
@@ -143,7 +142,7 @@ async def read_charge_by_txid(context: "Context", caller: Caller, txid: str) -> 
     return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
 
 
-async def list_charges(context: "Context", caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
+async def list_charges(context: Context, caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of the holder's charges of one status, newest first."""
     return await charge_store.read_page(context.pool, caller.holder_id, status, span)
 
@@ -185,7 +184,7 @@ _PAYLOAD_STATUS: dict[ChargeStatus, str] = {
 }
 
 
-async def read_location(context: "Context", txid: str) -> str:
+async def read_location(context: Context, txid: str) -> str:
     """What the location of a charge serves to whoever scanned its code.
 
     Returns:
@@ -214,12 +213,12 @@ async def read_location(context: "Context", txid: str) -> str:
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
-async def has_expired(context: "Context", slots: Sequence[int], until: datetime) -> bool:
+async def has_expired(context: Context, slots: Sequence[int], until: datetime) -> bool:
     """Whether a charge in these slots is past its time and not marked so."""
     return bool(await charge_store.find_expired(context.pool, slots, until, 1))
 
 
-async def expire_charges(context: "Context", slots: Sequence[int], until: datetime, count_max: int) -> int:
+async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time.
 
     Args:
@@ -247,7 +246,7 @@ async def expire_charges(context: "Context", slots: Sequence[int], until: dateti
     return len(expired)
 
 
-async def _judge(context: "Context", caller: Caller, request: ChargeRequest) -> str:
+async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
     """Refuse what breaks a rule, in the documented order; answers the normalised key."""
     money.check_amount(request.amount_cents)
     key = pix_key.parse_pix_key(request.key).key
@@ -258,7 +257,7 @@ async def _judge(context: "Context", caller: Caller, request: ChargeRequest) -> 
     return key
 
 
-async def _find_replay(context: "Context", caller: Caller, request: ChargeRequest) -> Charge | None:
+async def _find_replay(context: Context, caller: Caller, request: ChargeRequest) -> Charge | None:
     if request.external_id is None:
         return None
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)

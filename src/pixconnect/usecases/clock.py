@@ -9,12 +9,15 @@ Four days are walked in the time that their work takes. One process walks at a t
 the target.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import asyncpg
 import structlog
 
 from pixconnect.domain import errors
@@ -23,13 +26,9 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases.charge import expire_charges
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.service_time import read_time
 from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.usecases.context import Context
 
 WALK_MAX_S: Final = 24.0
 """Real seconds that a walk may take."""
@@ -54,19 +53,19 @@ _ALL_SLOTS = range(256)
 _log = structlog.get_logger(__name__)
 
 
-async def read_clock(context: "Context") -> datetime:
+async def read_clock(context: Context) -> datetime:
     """The service's time, as the database has it."""
     await read_time(context.clock, context.pool)
     return context.clock.now()
 
 
-async def advance_clock(context: "Context", control: SandboxControl, by: timedelta) -> datetime:
+async def advance_clock(context: Context, control: SandboxControl, by: timedelta) -> datetime:
     """Walk forward by some time; see ``move_clock``."""
     async with _moving_alone(context):
         return await _walk(context, control, await read_clock(context) + by)
 
 
-async def move_clock(context: "Context", control: SandboxControl, target: datetime) -> datetime:
+async def move_clock(context: Context, control: SandboxControl, target: datetime) -> datetime:
     """Move the clock: forward it walks, back it jumps.
 
     Args:
@@ -88,7 +87,7 @@ async def move_clock(context: "Context", control: SandboxControl, target: dateti
         return await _walk(context, control, target)
 
 
-async def reset_clock(context: "Context", control: SandboxControl) -> datetime:
+async def reset_clock(context: Context, control: SandboxControl) -> datetime:
     """Return to real time. Open deadlines that were set in what is now the future come nearer by as much."""
     async with _moving_alone(context):
         await read_clock(context)
@@ -97,7 +96,7 @@ async def reset_clock(context: "Context", control: SandboxControl) -> datetime:
         return await _jump_back(context, control, timedelta(0))
 
 
-async def agree_with_sandbox(context: "Context", control: SandboxControl) -> None:
+async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
     """Tell the sandbox the time again: a move that was cut short between the two leaves them apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock(connection):
@@ -109,9 +108,7 @@ async def agree_with_sandbox(context: "Context", control: SandboxControl) -> Non
             await clock_store.unlock(connection)
 
 
-async def follow_clock(
-    context: "Context", connect: "Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]"
-) -> None:
+async def follow_clock(context: Context, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]) -> None:
     """Hear of every move, until cancelled: what is answered without asking the database is dated rightly too."""
     while True:
         try:
@@ -121,7 +118,7 @@ async def follow_clock(
         await asyncio.sleep(_REJOIN_AFTER_S)
 
 
-async def _follow(context: "Context", connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def _follow(context: Context, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     lost = asyncio.Event()
 
     def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
@@ -140,7 +137,7 @@ async def _follow(context: "Context", connection: "asyncpg.Connection[asyncpg.Re
 
 
 @asynccontextmanager
-async def _moving_alone(context: "Context") -> AsyncGenerator[None]:
+async def _moving_alone(context: Context) -> AsyncGenerator[None]:
     async with _holding_lock(context):
         try:
             yield
@@ -151,7 +148,7 @@ async def _moving_alone(context: "Context") -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _holding_lock(context: "Context") -> AsyncGenerator[None]:
+async def _holding_lock(context: Context) -> AsyncGenerator[None]:
     """Hold the clock's lock. Whoever waits for it holds no connection: there are ten, and others need them."""
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
@@ -186,7 +183,7 @@ class _Walk:
         self.slow_endpoint_ids.clear()
 
 
-async def _walk(context: "Context", control: SandboxControl, target: datetime) -> datetime:
+async def _walk(context: Context, control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
         raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
     walk = _Walk(context.clock.monotonic_s())
@@ -205,7 +202,7 @@ async def _walk(context: "Context", control: SandboxControl, target: datetime) -
     return context.clock.now()
 
 
-async def _next_stop(context: "Context", control: SandboxControl, target: datetime, walk: "_Walk") -> datetime | None:
+async def _next_stop(context: Context, control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
     """The next deadline before the target, with those that are within a moment of it; ``None`` if there is none."""
     candidates = [
         await clock_store.find_first_due(context.pool),
@@ -220,14 +217,14 @@ async def _next_stop(context: "Context", control: SandboxControl, target: dateti
     return max(first, last or first)
 
 
-async def _set_time(context: "Context", control: SandboxControl, now: datetime) -> None:
+async def _set_time(context: Context, control: SandboxControl, now: datetime) -> None:
     """Move service and sandbox forward; never back, should real time have overtaken the stop."""
     offset = max(now - context.clock.real_now(), context.clock.offset)
     context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
     await control.set_offset(offset)
 
 
-async def _finish_due(context: "Context", control: SandboxControl, walk: "_Walk") -> bool:
+async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) -> bool:
     """Wait until workers have done all that is due; answers whether they have."""
     context.wake_workers()
     while context.clock.monotonic_s() < walk.ends_at_s:
@@ -237,7 +234,7 @@ async def _finish_due(context: "Context", control: SandboxControl, walk: "_Walk"
     return False
 
 
-async def _is_all_done(context: "Context", control: SandboxControl, walk: "_Walk") -> bool:
+async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -> bool:
     now = context.clock.now()
     sandbox = await control.next_due()
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
@@ -254,7 +251,7 @@ async def _is_all_done(context: "Context", control: SandboxControl, walk: "_Walk
     return True
 
 
-async def _jump_back(context: "Context", control: SandboxControl, offset: timedelta) -> datetime:
+async def _jump_back(context: Context, control: SandboxControl, offset: timedelta) -> datetime:
     by = context.clock.offset - offset
     now = context.clock.real_now() + offset
     async with context.pool.acquire() as connection, connection.transaction():

@@ -1,7 +1,8 @@
 """What every use case is given: the database, the ports, and the rules that an operator may set."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -10,18 +11,16 @@ from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.location import Locations
 from pixconnect.domain.rail import Rail
 from pixconnect.domain.receivers import Receivers
+from pixconnect.domain.sandbox_control import SandboxControl
+from pixconnect.domain.secret_box import SecretBox
 from pixconnect.domain.signing import Signer
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.identifiers import IdBlocks
+from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.failed_reports import FailedReports
+from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.lookup_budget import LookupBudgets
 from pixconnect.usecases.under_way import UnderWay
-
-if TYPE_CHECKING:
-    from pixconnect.domain.sandbox_control import SandboxControl
-    from pixconnect.domain.secret_box import SecretBox
-    from pixconnect.foundation.pool import Pool
-    from pixconnect.store.identifiers import IdBlocks
-    from pixconnect.usecases.directory import HolderDirectory
-    from pixconnect.usecases.groups import GroupCommits
 
 
 class Policy(Struct, frozen=True, kw_only=True):

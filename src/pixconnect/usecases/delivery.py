@@ -3,10 +3,12 @@
 No transaction is open while a receiver is spoken to. Every record is fenced: a worker that lost its slot cannot write.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 from msgspec import Struct
@@ -14,18 +16,15 @@ from msgspec import Struct
 from pixconnect.domain import errors, webhook_signature
 from pixconnect.domain import webhook as webhook_rules
 from pixconnect.domain.receivers import Exchange
-from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Endpoint, Place
+from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import lease as lease_store
 from pixconnect.store import webhook as webhook_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.service_time import read_time
-
-if TYPE_CHECKING:
-    from pixconnect.domain.secret_box import SecretBox
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 DUE_COUNTED_MAX = 100_000
 """More due deliveries than this are not told apart: whoever counts must not be a burden."""
@@ -57,7 +56,7 @@ class Recording(Struct, frozen=True, kw_only=True):
         return
 
 
-async def read_now(context: "Context") -> datetime:
+async def read_now(context: Context) -> datetime:
     """Service time, after a look at how far the sandbox has moved it."""
     if context.policy.is_sandbox:
         async with context.pool.acquire() as connection:
@@ -66,7 +65,7 @@ async def read_now(context: "Context") -> datetime:
 
 
 async def read_due(
-    context: "Context",
+    context: Context,
     place: Place,
     until: datetime,
     slots: Sequence[int],
@@ -78,7 +77,7 @@ async def read_due(
 
 
 async def read_backlog(
-    context: "Context", endpoint_id: int, after_resource_id: int, slots: Sequence[int], count_max: int
+    context: Context, endpoint_id: int, after_resource_id: int, slots: Sequence[int], count_max: int
 ) -> tuple[list[DueDelivery], int | None]:
     """Walk through what is pending for one endpoint; as ``store.delivery.read_backlog``."""
     return await delivery_store.read_backlog(
@@ -86,17 +85,17 @@ async def read_backlog(
     )
 
 
-async def read_followers(context: "Context", done: Sequence[DueDelivery]) -> list[DueDelivery]:
+async def read_followers(context: Context, done: Sequence[DueDelivery]) -> list[DueDelivery]:
     """What comes after deliveries that are recorded as delivered or given up."""
     return await delivery_store.read_followers(context.pool, done, context.clock.now())
 
 
-async def read_endpoints(context: "Context", deliveries: Sequence[DueDelivery]) -> dict[int, Endpoint]:
+async def read_endpoints(context: Context, deliveries: Sequence[DueDelivery]) -> dict[int, Endpoint]:
     """The endpoints of deliveries as they are at this moment; those that were deleted are missing."""
     return await webhook_store.find_many(context.pool, sorted({delivery.endpoint_id for delivery in deliveries}))
 
 
-async def give_up_orphans(context: "Context", deliveries: Sequence[DueDelivery]) -> None:
+async def give_up_orphans(context: Context, deliveries: Sequence[DueDelivery]) -> None:
     """Give up deliveries whose endpoint was deleted."""
     await delivery_store.give_up_orphans(
         context.pool, sorted(delivery.id for delivery in deliveries), context.clock.now()
@@ -111,7 +110,7 @@ class Signatures(Protocol):
         ...
 
 
-async def attempt(context: "Context", delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Conclusion:
+async def attempt(context: Context, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Conclusion:
     """Post a delivery once. Whatever goes wrong, with us too, is a conclusion: what was not counted would come again for ever.
 
     Args:
@@ -132,12 +131,12 @@ async def attempt(context: "Context", delivery: DueDelivery, endpoint: Endpoint,
         return conclude_defect(context, delivery)
 
 
-def conclude_defect(context: "Context", delivery: DueDelivery) -> Conclusion:
+def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
     """A failed attempt of which nothing is written down but that it failed."""
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
-async def _post(context: "Context", delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
+async def _post(context: Context, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
     except SealBroken:
@@ -162,7 +161,7 @@ def _failed(reason: str) -> Exchange:
     return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
 
 
-def _conclude(context: "Context", delivery: DueDelivery, exchange: Exchange) -> Conclusion:
+def _conclude(context: Context, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
     return webhook_rules.conclude(
         delivery,
         exchange,
@@ -172,7 +171,7 @@ def _conclude(context: "Context", delivery: DueDelivery, exchange: Exchange) -> 
     )
 
 
-def open_secrets(secret_box: "SecretBox", endpoint: Endpoint, now: datetime) -> list[str]:
+def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
     """The secrets that sign for an endpoint now, the newest first.
 
     Raises:
@@ -186,7 +185,7 @@ def open_secrets(secret_box: "SecretBox", endpoint: Endpoint, now: datetime) -> 
     return secrets
 
 
-async def record(context: "Context", conclusion: Conclusion, epoch: int) -> bool:
+async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
     """Write down an attempt and what it means.
 
     Returns:
@@ -199,9 +198,7 @@ async def record(context: "Context", conclusion: Conclusion, epoch: int) -> bool
     return await context.groups.submit(_record_group, context, Recording(conclusion=conclusion, epoch=epoch))
 
 
-async def _record_group(
-    _context: "Context", connection: "Connection", recordings: Sequence[Recording]
-) -> Sequence[bool]:
+async def _record_group(_context: Context, connection: Connection, recordings: Sequence[Recording]) -> Sequence[bool]:
     """Write a group of recordings: fence, endpoints, deliveries, in this order of locks."""
     epochs: dict[int, int] = {}
     for recording in recordings:
@@ -219,7 +216,7 @@ async def _record_group(
     return answers
 
 
-async def _learn(connection: "Connection", conclusions: Sequence[Conclusion]) -> None:
+async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
     by_endpoint: dict[int, list[Conclusion]] = {}
     failing: set[int] = set()
     for conclusion in conclusions:
@@ -236,20 +233,18 @@ async def _learn(connection: "Connection", conclusions: Sequence[Conclusion]) ->
 # For a sandbox clock that walks from deadline to deadline.
 
 
-async def next_due_at(
-    context: "Context", until: datetime, except_endpoint_ids: Collection[int] = ()
-) -> datetime | None:
+async def next_due_at(context: Context, until: datetime, except_endpoint_ids: Collection[int] = ()) -> datetime | None:
     """When the earliest delivery is due that nothing holds back, if that is by then; service time."""
     return await delivery_store.next_due_at(context.pool, until, except_endpoint_ids)
 
 
-async def find_due_endpoints(context: "Context", until: datetime) -> list[int]:
+async def find_due_endpoints(context: Context, until: datetime) -> list[int]:
     """Ids of the endpoints for which something is due by then that nothing holds back."""
     return await delivery_store.find_due_endpoints(context.pool, until)
 
 
 async def wait_until_sent(
-    context: "Context", until: datetime, patience_s: float, except_endpoint_ids: Collection[int] = ()
+    context: Context, until: datetime, patience_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
     """Wait until workers have tried every delivery that is due by an instant which the clock has reached.
 
@@ -271,7 +266,7 @@ async def wait_until_sent(
     return True
 
 
-async def read_oldest_due(context: "Context") -> datetime | None:
+async def read_oldest_due(context: Context) -> datetime | None:
     """Since when the oldest delivery waits that neither its endpoint's limit nor an earlier event holds back; service time.
 
     Workers tell what they could send and have not. Where there is no worker, whatever is due waits for one.
@@ -283,11 +278,11 @@ async def read_oldest_due(context: "Context") -> datetime | None:
     return None if oldest_due_at is None else oldest_due_at + context.clock.offset
 
 
-async def count_due(context: "Context") -> int:
+async def count_due(context: Context) -> int:
     """How many deliveries are due, of all workers; counting ends at ``DUE_COUNTED_MAX``."""
     return await delivery_store.count_due(context.pool, context.clock.now(), DUE_COUNTED_MAX)
 
 
-async def move_back(connection: "Connection", now: datetime, by: timedelta) -> None:
+async def move_back(connection: Connection, now: datetime, by: timedelta) -> None:
     """Part of a reset of the sandbox clock: what is due because of an instant that is now in the future comes sooner."""
     await delivery_store.move_back(connection, now, by)

@@ -3,7 +3,9 @@
 Every step looks first at what is there, so that it may be cut short anywhere and run again.
 """
 
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
+
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,11 +15,9 @@ from pixconnect.domain.holder import Holder, KeyType
 from pixconnect.store import holder as holder_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import access, holder, ledger
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.holder import NewHolder
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator import OperatorContext
 
 DEPOSIT_CENTS: Final = 100_000_000
 """R$ 1 000 000.00."""
@@ -56,7 +56,7 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_demonstration(
-    context: "Context", operator: "OperatorContext", known: DemoCredentials | None
+    context: Context, operator: OperatorContext, known: DemoCredentials | None
 ) -> DemoCredentials:
     """Make what is missing of the demonstration.
 
@@ -90,7 +90,7 @@ async def prepare_demonstration(
     )
 
 
-async def _open_holder(context: "OperatorContext") -> Holder:
+async def _open_holder(context: OperatorContext) -> Holder:
     try:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:

@@ -3,17 +3,17 @@
 Keys are added and never taken away, and what stands here of a holder never changes: so what was found once can be kept.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from __future__ import annotations
+
+from typing import TypeVar
 
 from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.holder import Holder, Party
+from pixconnect.domain.pix_key import PixKey
+from pixconnect.foundation.pool import Pool
 from pixconnect.store import holder as holder_store
-
-if TYPE_CHECKING:
-    from pixconnect.domain.pix_key import PixKey
-    from pixconnect.foundation.pool import Pool
 
 KEPT_MAX = 20_000
 """Of keys, and of accounts, in memory."""
@@ -42,7 +42,7 @@ class HolderDirectory:
         institution_name: Ours.
     """
 
-    def __init__(self, pool: "Pool", ispb: str, institution_name: str) -> None:
+    def __init__(self, pool: Pool, ispb: str, institution_name: str) -> None:
         self._pool = pool
         self._ispb = ispb
         self._institution_name = institution_name
@@ -87,7 +87,7 @@ class HolderDirectory:
         return OwnAccount(holder_id=holder.id, party=party, city=holder.city)
 
 
-def with_key(party: Party, key: "PixKey | None") -> Party:
+def with_key(party: Party, key: PixKey | None) -> Party:
     """A party as found by a key."""
     if key is None:
         return party

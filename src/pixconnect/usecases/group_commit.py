@@ -26,12 +26,14 @@ What can go wrong, and who is touched by it:
   queue, and while others wait half of it. A queue that is full is full for whoever has filled it.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import asyncpg
 import structlog
@@ -39,11 +41,9 @@ import structlog
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.foundation.shares import FairQueue
 from pixconnect.usecases.stalled_lanes import StalledLanes
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 
 class Groupable(Protocol):
@@ -90,7 +90,7 @@ class _Waiting(Generic[Request, Answer]):
 
     __slots__ = ("answer", "lost_at_s", "request")
 
-    def __init__(self, request: Request, answer: "asyncio.Future[Answer]") -> None:
+    def __init__(self, request: Request, answer: asyncio.Future[Answer]) -> None:
         self.request = request
         self.answer = answer
         self.lost_at_s: float | None = None
@@ -153,11 +153,11 @@ class GroupCommit(Generic[Request, Answer]):
         self,
         write: Write[Request, Answer],
         *,
-        pool: "Pool",
+        pool: Pool,
         clock: Clock,
         size_max: int,
         queue_length_max: int,
-        on_commit: Callable[["Connection"], None],
+        on_commit: Callable[[Connection], None],
         lane_places: asyncio.Semaphore,
     ) -> None:
         self._on_commit = on_commit
@@ -299,7 +299,7 @@ class GroupCommit(Generic[Request, Answer]):
         lost_at_s = min((waiting.lost_at_s for waiting in group if waiting.lost_at_s is not None), default=None)
         return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_PATIENCE_S
 
-    async def _write_once(self, group: list[_Waiting[Request, Answer]], attempt: "_Attempt") -> Outcomes[Answer]:
+    async def _write_once(self, group: list[_Waiting[Request, Answer]], attempt: _Attempt) -> Outcomes[Answer]:
         requests = Group((waiting.request for waiting in group), partial(self._find_latecomers, group))
         async with self._pool.acquire(timeout=UNREACHABLE_PATIENCE_S) as connection:
             transaction = connection.transaction()
@@ -320,7 +320,7 @@ class GroupCommit(Generic[Request, Answer]):
             self._tell_committed(connection)
             return outcomes
 
-    def _tell_committed(self, connection: "Connection") -> None:
+    def _tell_committed(self, connection: Connection) -> None:
         try:
             self._on_commit(connection)
         except Exception:  # noqa: BLE001  whoever is told looks anyway; these requests are written

@@ -1,5 +1,7 @@
 """The group commits of one process: each way of writing has its queue, made when it is first asked for."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -9,11 +11,11 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.usecases import stalled_lanes
 from pixconnect.usecases.group_commit import Group, Groupable, GroupCommit, Outcomes
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+if TYPE_CHECKING:  # which holds one of these
     from pixconnect.usecases.context import Context
 
 Request = TypeVar("Request", bound=Groupable)
@@ -47,7 +49,7 @@ class GroupCommits:
     """
 
     def __init__(
-        self, *, pool: "Pool", clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
+        self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
     ) -> None:
         self._wake_workers = wake_workers
         self._waking: set[int] = set()
@@ -58,18 +60,18 @@ class GroupCommits:
         self._lane_places = asyncio.Semaphore(stalled_lanes.LANES_AT_ONCE_MAX)
         self._by_write: dict[object, GroupCommit[Any, Any]] = {}
 
-    async def submit(self, write: "ContextWrite[Request, Answer]", context: "Context", request: Request) -> Answer:
+    async def submit(self, write: ContextWrite[Request, Answer], context: Context, request: Request) -> Answer:
         """Have one request written in the next group of its kind; errors as in ``GroupCommit.submit``."""
         return await self._commit_of(write, context).submit(request)
 
     async def submit_all(
-        self, write: "ContextWrite[Request, Answer]", context: "Context", requests: Sequence[Request]
+        self, write: ContextWrite[Request, Answer], context: Context, requests: Sequence[Request]
     ) -> list[Answer | errors.PixConnectError]:
         """Have requests that are known together written together; one outcome each, in order."""
         commit = self._commit_of(write, context)
         return await asyncio.gather(*(_outcome_of(commit.submit(request)) for request in requests))
 
-    def _commit_of(self, write: "ContextWrite[Request, Answer]", context: "Context") -> GroupCommit[Request, Answer]:
+    def _commit_of(self, write: ContextWrite[Request, Answer], context: Context) -> GroupCommit[Request, Answer]:
         commit: GroupCommit[Request, Answer] | None = self._by_write.get(write)
         if commit is None:
             commit = self._by_write[write] = GroupCommit(
@@ -83,11 +85,11 @@ class GroupCommits:
             )
         return commit
 
-    def wake_after_commit(self, connection: "Connection") -> None:
+    def wake_after_commit(self, connection: Connection) -> None:
         """Wake workers when the transaction that is open on this connection has become durable, and not before."""
         self._waking.add(id(connection))
 
-    def _wake_if_asked(self, connection: "Connection") -> None:
+    def _wake_if_asked(self, connection: Connection) -> None:
         if id(connection) in self._waking:
             self._waking.discard(id(connection))
             self._wake_workers()

@@ -3,9 +3,11 @@
 Called by a worker for the slots that it leases. No transaction is ever open while the rail is spoken to.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import structlog
 
@@ -29,11 +31,9 @@ from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report as kept_usecases
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.settlement import ASK_AFTER, Ending, Fence, GivenUp, ask_again_after, end_orders
 from pixconnect.usecases.under_way import read_ordered
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
 
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ SaidTo = Literal["first", "again", "query"]
 
 
 async def move_due(
-    context: "Context", fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+    context: Context, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
     """Do the next step of every order that is due.
 
@@ -75,7 +75,7 @@ async def move_due(
     return [order.due_at for order in due]
 
 
-async def _hand_over(context: "Context", fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     """Mark, send, and record what was answered at once."""
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -87,7 +87,7 @@ async def _hand_over(context: "Context", fence: Fence, orders: Sequence[OpenOrde
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
-async def _ask(context: "Context", fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _ask(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     """Ask what became of orders; what the rail has never seen is sent again under the same id."""
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
@@ -109,8 +109,8 @@ async def _ask(context: "Context", fence: Fence, orders: Sequence[OpenOrder], no
 
 
 async def _send_again(
-    context: "Context", fence: Fence, orders: Sequence[OpenOrder]
-) -> "list[tuple[OpenOrder, SubmitAnswer]]":
+    context: Context, fence: Fence, orders: Sequence[OpenOrder]
+) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Send orders again that the rail says it has never seen, if they are still ours to send."""
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -119,18 +119,18 @@ async def _send_again(
     return await _send(context, orders, ordered, payers)
 
 
-async def _read_payers(context: "Context", orders: Sequence[OpenOrder]) -> dict[int, Party]:
+async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[int, Party]:
     """Our own side of the transfers among these, by holder; in memory as a rule."""
     holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
 
 async def _send(
-    context: "Context",
+    context: Context,
     orders: Sequence[OpenOrder],
     ordered: Mapping[str, Transfer | Refund],
     payers: Mapping[int, Party],
-) -> "list[tuple[OpenOrder, SubmitAnswer]]":
+) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Hand orders to the rail, but for those that have ended meanwhile; answers each with what was said at once.
 
     Args:
@@ -177,8 +177,8 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 
 async def _record(
-    context: "Context",
-    answered: "Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]",
+    context: Context,
+    answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
     now: datetime,
     said_to: SaidTo,
 ) -> None:
@@ -204,7 +204,7 @@ async def _record(
             await order_store.unmark(connection, never_left, now, now + RETRY_AFTER)
 
 
-async def _end(context: "Context", endings: Sequence[tuple[str, Ending]]) -> None:
+async def _end(context: Context, endings: Sequence[tuple[str, Ending]]) -> None:
     """Record endings; those that cannot be recorded are still due, and keep nothing else waiting."""
     outcomes = await end_orders(context, endings)
     failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]

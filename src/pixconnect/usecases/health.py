@@ -4,10 +4,12 @@ Checks run at the same time, each with its own limit; one that does not come bac
 same time share one answer, so that a public address cannot be used to wear out the database.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import structlog
 from msgspec import Struct
@@ -16,13 +18,11 @@ from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases import unresolved
 from pixconnect.usecases.service_time import read_time_to_write
 from pixconnect.usecases.unresolved import RailWaiting
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
 
 CHECK_TIMEOUT_S = 1.5
 WEBHOOK_LAG_MAX_S = 60
@@ -137,7 +137,7 @@ def _forget(task: asyncio.Future[None]) -> None:
         task.exception()
 
 
-async def check_database(pool: "Pool") -> None:
+async def check_database(pool: Pool) -> None:
     """See whether the database answers."""
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
@@ -175,7 +175,7 @@ def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-async def check_clock(pool: "Pool", clock: Clock) -> None:
+async def check_clock(pool: Pool, clock: Clock) -> None:
     """See whether this process's clock is the database's.
 
     Raises:

@@ -1,6 +1,6 @@
 """Holders as the operator sees them: opened, limited, blocked, shut out; and the Pix keys that lead to them."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 import asyncpg
 import msgspec
@@ -16,10 +16,8 @@ from pixconnect.store import holder as holder_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
+from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.service_time import read_time_to_write
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.operator import OperatorContext
 
 _TEXT_LENGTH_MAX = 255
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
@@ -73,7 +71,7 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     is_disabled: bool | UnsetType = UNSET
 
 
-async def create_holder(context: "OperatorContext", new: NewHolder) -> Holder:
+async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     """Open an account with nothing in it.
 
     Raises:
@@ -111,7 +109,7 @@ async def create_holder(context: "OperatorContext", new: NewHolder) -> Holder:
     return holder
 
 
-async def read_holder(context: "OperatorContext", holder_id: int) -> Holder:
+async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
     """One holder.
 
     Raises:
@@ -121,7 +119,7 @@ async def read_holder(context: "OperatorContext", holder_id: int) -> Holder:
         return _found(await holder_store.find(connection, holder_id), holder_id)
 
 
-async def set_holder(context: "OperatorContext", holder_id: int, changes: HolderChanges) -> Holder:
+async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, shut it out or let it in again.
 
     A limit or flag counts from the next request on; being disabled takes effect on every process within a second.
@@ -154,7 +152,7 @@ async def set_holder(context: "OperatorContext", holder_id: int, changes: Holder
     return holder
 
 
-async def add_pix_key(context: "OperatorContext", holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
+async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
     """Register a Pix key that leads to a holder. Doing it twice changes nothing.
 
     Args:
@@ -185,7 +183,7 @@ async def add_pix_key(context: "OperatorContext", holder_id: int, key_type: KeyT
     return key
 
 
-async def list_pix_keys(context: "OperatorContext", holder_id: int) -> list[PixKey]:
+async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_keys(connection, holder_id)

@@ -1,19 +1,19 @@
 """What has to be tidied from time to time. Only one process at a time does."""
 
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
+
+from typing import Final
 
 from pixconnect.store import housekeeping as housekeeping_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import webhook_tally as webhook_tally_store
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import Context
 
 NOTES_MAX: Final = 20_000
 """Notes of one kind that one transaction takes up."""
 
 
-async def fold_tallies(context: "Context") -> int:
+async def fold_tallies(context: Context) -> int:
     """Add up what was noted for the totals of lists.
 
     Returns:

@@ -5,8 +5,9 @@ first; one that comes again with other contents is kept for an operator besides.
 durable.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from msgspec import Struct
@@ -23,16 +24,14 @@ from pixconnect.domain.ledger import Balance
 from pixconnect.domain.rail import Acknowledgement, CreditReport, ReturnReport
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
-    from pixconnect.usecases.context import Context
 
 UNKNOWN_ACCOUNT = "AC03"
 ACCOUNT_BLOCKED = "AC06"
@@ -74,7 +73,7 @@ class Answered(Struct, frozen=True, kw_only=True):
     misfit: Misfit | None = None
 
 
-async def find_payee(context: "Context", report: CreditReport) -> int | None:
+async def find_payee(context: Context, report: CreditReport) -> int | None:
     """The holder of ours who is paid."""
     party = report.credit_party
     if party.key is not None:
@@ -83,16 +82,14 @@ async def find_payee(context: "Context", report: CreditReport) -> int | None:
     return account and account.holder_id
 
 
-async def find_recorded(
-    connection: "Connection | Pool", report: CreditReport | ReturnReport
-) -> Transfer | Refund | None:
+async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
     """What was recorded when something of this name was reported before, for whomever."""
     if isinstance(report, CreditReport):
         return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
-async def receive_credit(context: "Context", report: CreditReport) -> Acknowledgement:
+async def receive_credit(context: Context, report: CreditReport) -> Acknowledgement:
     """Take in a payment, or refuse it.
 
     Returns:
@@ -120,7 +117,7 @@ async def receive_credit(context: "Context", report: CreditReport) -> Acknowledg
     return answered.word
 
 
-async def receive_credits(context: "Context", connection: "Connection", group: Group[Credit]) -> list[Answered]:
+async def receive_credits(context: Context, connection: Connection, group: Group[Credit]) -> list[Answered]:
     """Write a group of incoming payments; one answer each, in order."""
     writing = await lock_write_group(context, connection, group)
     known, refused = await transfer_store.find_received(connection, [credit.report.end_to_end_id for credit in group])
@@ -249,7 +246,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
-async def receive_return(context: "Context", report: ReturnReport) -> Acknowledgement | None:
+async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
     """Take back money that a receiver returns, or refuse it.
 
     Returns:
@@ -273,7 +270,7 @@ async def receive_return(context: "Context", report: ReturnReport) -> Acknowledg
     return answered.word
 
 
-async def receive_returns(context: "Context", connection: "Connection", group: Group[GivenBack]) -> list[Answered]:
+async def receive_returns(context: Context, connection: Connection, group: Group[GivenBack]) -> list[Answered]:
     """Write a group of incoming returns; one answer each, in order."""
     writing = await lock_write_group(context, connection, group)
     originals = await transfer_store.lock(

@@ -5,17 +5,17 @@ ids that this process still holds may be given out again, so they are thrown awa
 rail and the holders have been told since is for people to compare: the log says so.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import installation as installation_store
 from pixconnect.store.installation import Mode, Server
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator import OperatorContext
 
 SKIPPED_BLOCKS: Final = 64
 """After a change of servers; more than all processes can hold of each sequence."""
@@ -27,7 +27,7 @@ class InstallationError(Exception):
     """The database is not one that we may work with; the message says why, and what to do."""
 
 
-async def check_mode(connection: "Connection", mode: Mode) -> None:
+async def check_mode(connection: Connection, mode: Mode) -> None:
     """Refuse tables of the other mode; those that have none yet take ours.
 
     Raises:
@@ -57,7 +57,7 @@ class ServerWatch:
         self._known: Server | None = None
         self._forget: Callable[[], None] = lambda: None
 
-    async def begin(self, connection: "Connection", forget: Callable[[], None]) -> None:
+    async def begin(self, connection: Connection, forget: Callable[[], None]) -> None:
         """Compare the server with the one that these tables were last seen on.
 
         Args:
@@ -71,7 +71,7 @@ class ServerWatch:
             await installation_store.note_server(connection, self._known)
         await self.look(connection)
 
-    async def look(self, connection: "Connection") -> None:
+    async def look(self, connection: Connection) -> None:
         """Compare a new connection's server with the one known, and let its commits be durable."""
         await installation_store.demand_durable_commits(connection)
         if self._known is None:
@@ -98,7 +98,7 @@ class ServerWatch:
             )
 
 
-async def check_durability(connection: "Connection", mode: Mode) -> None:
+async def check_durability(connection: Connection, mode: Mode) -> None:
     """Say what the server's settings are, and refuse in live mode what may lose what was answered.
 
     Raises:
@@ -117,7 +117,7 @@ async def check_durability(connection: "Connection", mode: Mode) -> None:
         _log.info("the database keeps what was committed", **found)
 
 
-async def describe_database(context: "OperatorContext") -> Mapping[str, str | int]:
+async def describe_database(context: OperatorContext) -> Mapping[str, str | int]:
     """What an operator must know of the database under the service."""
     async with context.pool.acquire() as connection:
         server = await installation_store.read_server(connection)

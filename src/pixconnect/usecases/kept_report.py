@@ -4,21 +4,20 @@ Closing one moves no money. Whatever has to be put right is put right by the way
 holder, and then closing says who did it and why.
 """
 
-from typing import TYPE_CHECKING, Final
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
 
 import structlog
 
 from pixconnect.domain import errors, kept_report
 from pixconnect.domain.kept_report import Kept, KeptReport, Misfit
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import kept_report as kept_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pixconnect.foundation.pool import Connection, Pool
-    from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator import OperatorContext
 
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
@@ -27,7 +26,7 @@ REASON_LENGTH_MAX: Final = 1000
 _log = structlog.get_logger(__name__)
 
 
-async def keep(connection: "Connection | Pool", kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
+async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
     """Remember a report for a person to see; when this returns it may be acknowledged, unless a transaction is open.
 
     Args:
@@ -47,17 +46,17 @@ async def keep(connection: "Connection | Pool", kept: Kept, misfit: Misfit, refu
         )
 
 
-async def count_open(pool: "Pool") -> "Mapping[str, int]":
+async def count_open(pool: Pool) -> Mapping[str, int]:
     """How many wait, by reason; counting ends at ``COUNTED_MAX``."""
     return await kept_store.count_open(pool, COUNTED_MAX)
 
 
-async def list_kept(context: "OperatorContext", *, with_closed: bool) -> list[KeptReport]:
+async def list_kept(context: OperatorContext, *, with_closed: bool) -> list[KeptReport]:
     """Those that wait, or all, the newest first."""
     return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
 
 
-async def read_kept(context: "OperatorContext", kept_id: int) -> KeptReport:
+async def read_kept(context: OperatorContext, kept_id: int) -> KeptReport:
     """One of them.
 
     Raises:
@@ -69,7 +68,7 @@ async def read_kept(context: "OperatorContext", kept_id: int) -> KeptReport:
     return found
 
 
-async def close_kept(context: "OperatorContext", kept_id: int, reason: str) -> KeptReport:
+async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> KeptReport:
     """End the waiting of one: somebody has seen to it.
 
     Args:

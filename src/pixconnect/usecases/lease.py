@@ -4,17 +4,16 @@ All workers share the slots evenly. Whoever has more than its part gives the res
 has less takes what is free. The slots of a worker that is gone are free at once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import lease as lease_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
 
 LEASE_S = lease_store.LEASE.total_seconds()
 """A worker that has not been able to renew for this long has lost its slots."""
@@ -41,13 +40,13 @@ class Standing(Struct, frozen=True, kw_only=True):
         return -(-SLOTS_COUNT // self.workers_count)
 
 
-async def join(connection: "Connection") -> int:
+async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives; answers the worker's id."""
     return await lease_store.join(connection)
 
 
 async def renew(
-    connection: "Connection", worker_id: int, given_back: Sequence[int], oldest_due_at: datetime | None
+    connection: Connection, worker_id: int, given_back: Sequence[int], oldest_due_at: datetime | None
 ) -> Standing | None:
     """Go on being a worker: renew, clear away those that are gone, give back, take.
 
@@ -75,12 +74,12 @@ async def renew(
     return standing
 
 
-async def leave(connection: "Connection", worker_id: int) -> None:
+async def leave(connection: Connection, worker_id: int) -> None:
     """Stop being a worker; its slots are free at once."""
     await lease_store.leave(connection, worker_id)
 
 
-async def fence(connection: "Connection", epochs: Mapping[int, int]) -> None:
+async def fence(connection: Connection, epochs: Mapping[int, int]) -> None:
     """Hold slots for what a transaction writes next; the first lock that it takes.
 
     Args:

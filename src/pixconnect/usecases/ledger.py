@@ -1,7 +1,8 @@
 """The holder's money: balance, transactions, deposits."""
 
+from __future__ import annotations
+
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -9,17 +10,15 @@ from pixconnect.domain import errors, money
 from pixconnect.domain.access import Caller
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.write_group import lock_write_group
 
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
-
-async def read_balance(context: "Context", caller: Caller) -> Balance:
+async def read_balance(context: Context, caller: Caller) -> Balance:
     """The holder's balance as it is now."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
@@ -27,7 +26,7 @@ async def read_balance(context: "Context", caller: Caller) -> Balance:
     return balance
 
 
-async def list_transactions(context: "Context", caller: Caller, span: Span) -> Page[Transaction]:
+async def list_transactions(context: Context, caller: Caller, span: Span) -> Page[Transaction]:
     """One page of what changed the holder's current funds, newest first."""
     return await ledger_store.read_page(context.pool, caller.holder_id, span)
 
@@ -62,7 +61,7 @@ class Deposit(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-async def deposit(context: "Context", holder_id: int, amount_cents: int) -> Deposit:
+async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposit:
     """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
 
     Raises:
@@ -77,7 +76,7 @@ async def deposit(context: "Context", holder_id: int, amount_cents: int) -> Depo
 
 
 async def deposit_all(
-    context: "Context", connection: "Connection", group: Group[NewDeposit]
+    context: Context, connection: Connection, group: Group[NewDeposit]
 ) -> list[Deposit | errors.PixConnectError]:
     """Write a group of deposits; one outcome each, in order."""
     writing = await lock_write_group(context, connection, group)

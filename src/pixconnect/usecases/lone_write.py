@@ -4,17 +4,16 @@ A group finds out what a lost COMMIT did, by running again under the same ids. W
 where its COMMIT was lost, or a later step failed after an earlier one was durable, the answer is ``OUTCOME_UNKNOWN``.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 import asyncpg
 
 from pixconnect.domain import errors
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _UNKNOWN = "the database was lost while this was written, and whether it was is unknown: look before you ask again"
 
@@ -22,12 +21,12 @@ _UNKNOWN = "the database was lost while this was written, and whether it was is 
 class LoneWrite:
     """The transactions of one request, and whether any of them may be durable."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.may_be_durable = False
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator["Connection"]:
+    async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction of its own, durable when this ends."""
         async with self._pool.acquire() as connection:
             transaction = connection.transaction()
@@ -53,7 +52,7 @@ class LoneWrite:
 
 
 @asynccontextmanager
-async def writing(pool: "Pool") -> AsyncGenerator[LoneWrite]:
+async def writing(pool: Pool) -> AsyncGenerator[LoneWrite]:
     """Write in several transactions.
 
     Raises:
@@ -69,7 +68,7 @@ async def writing(pool: "Pool") -> AsyncGenerator[LoneWrite]:
 
 
 @asynccontextmanager
-async def write_alone(pool: "Pool") -> AsyncGenerator["Connection"]:
+async def write_alone(pool: Pool) -> AsyncGenerator[Connection]:
     """Write in one transaction; errors as in ``writing``."""
     async with writing(pool) as write, write.transaction() as connection:
         yield connection

@@ -5,7 +5,10 @@ that is found and not paid 1, and tokens come back with time and with payments t
 whatever rate. Each process counts for itself.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -14,9 +17,7 @@ from pixconnect.domain.rate import RatePolicy, TokenBucket
 from pixconnect.foundation.shares import FairPlaces
 from pixconnect.store import transfer as transfer_store
 
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
+if TYPE_CHECKING:  # which holds one of these
     from pixconnect.usecases.context import Context
 
 MISSED_COST: Final = 20
@@ -59,7 +60,7 @@ class LookupBudgets:
         self._budgets: OrderedDict[int, _Budget] = OrderedDict()
         self._places = FairPlaces(DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory")
 
-    async def check(self, context: "Context", holder_id: int) -> None:
+    async def check(self, context: Context, holder_id: int) -> None:
         """Refuse a holder that has used up its budget.
 
         Raises:
@@ -75,7 +76,7 @@ class LookupBudgets:
             message = "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
             raise errors.RateLimited(message, budget.bucket.seconds_until(1), _policy(context))
 
-    def spend(self, context: "Context", holder_id: int, lookup: Lookup) -> None:
+    def spend(self, context: Context, holder_id: int, lookup: Lookup) -> None:
         """Take out what a look-up costs that has led to no payment."""
         if not lookup.cost or not context.policy.lookup_tokens_max:
             return
@@ -91,11 +92,11 @@ class LookupBudgets:
         budget.bucket.read(now_s)
         budget.bucket.spend(lookup.cost)
 
-    def asking_directory(self, holder_id: int) -> "AbstractAsyncContextManager[None]":
+    def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
         """While the directory is asked: of each holder in turn; raises ServiceUnavailable where too many wait already."""
         return self._places.lend(holder_id)
 
-    async def _add_settled(self, context: "Context", holder_id: int, budget: _Budget, now_s: float) -> None:
+    async def _add_settled(self, context: Context, holder_id: int, budget: _Budget, now_s: float) -> None:
         if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s
@@ -106,7 +107,7 @@ class LookupBudgets:
         budget.bucket.add(count * SETTLED_TOKENS)
 
 
-def _policy(context: "Context") -> RatePolicy:
+def _policy(context: Context) -> RatePolicy:
     return RatePolicy(
         name="lookups",
         tokens_max=context.policy.lookup_tokens_max,

@@ -1,12 +1,12 @@
 """What every process of the service measures: how its requests were written together."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pixconnect.foundation.metrics import Family, Histogram, Measured
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.groups import GroupCommits
+from pixconnect.usecases.groups import GroupCommits
 
 GROUP_SIZE: Final = Family(
     name="pixconnect_group_size",
@@ -25,7 +25,7 @@ FAMILIES: Final = (GROUP_SIZE, GROUP_QUEUE)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-def measure_groups(groups: "GroupCommits") -> Sequence[Measured]:
+def measure_groups(groups: GroupCommits) -> Sequence[Measured]:
     """How groups were, and what waits."""
     found = groups.read_figures()
     sizes: dict[tuple[str, ...], Histogram] = {}

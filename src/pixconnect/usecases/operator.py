@@ -5,38 +5,39 @@ not: it works as the service, which may not do what operators do. The keyring is
 context, whose signer it is.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from __future__ import annotations
+
+from typing import Protocol
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from pixconnect.domain.clock import Clock
-    from pixconnect.domain.entropy import Entropy
-    from pixconnect.domain.secret_box import SecretBox
-    from pixconnect.foundation.pool import Pool
-    from pixconnect.usecases.context import Policy
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.entropy import Entropy
+from pixconnect.domain.secret_box import SecretBox
+from pixconnect.foundation.pool import Pool
+from pixconnect.usecases.context import Policy
 
 
 class SigningContext(Protocol):
     """What making and reading signing keys needs."""
 
     @property
-    def pool(self) -> "Pool":
+    def pool(self) -> Pool:
         """Connections."""
         ...
 
     @property
-    def clock(self) -> "Clock":
+    def clock(self) -> Clock:
         """Time."""
         ...
 
     @property
-    def policy(self) -> "Policy":
+    def policy(self) -> Policy:
         """The operator's rules."""
         ...
 
     @property
-    def secret_box(self) -> "SecretBox":
+    def secret_box(self) -> SecretBox:
         """Seals what is secret at rest."""
         ...
 
@@ -45,7 +46,7 @@ class TokenContext(SigningContext, Protocol):
     """What issuing tokens needs."""
 
     @property
-    def entropy(self) -> "Entropy":
+    def entropy(self) -> Entropy:
         """Chance."""
         ...
 

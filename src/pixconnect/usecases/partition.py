@@ -5,18 +5,18 @@ the retention, so that what is kept too long is not much. One goes when it was c
 nothing pending needs it: what still waits in it is given up first, and can be seen as that until the next pass.
 """
 
+from __future__ import annotations
+
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
+from pixconnect.foundation.pool import Pool
 from pixconnect.store import partition as partition_store
 from pixconnect.usecases.service_time import read_time_to_write
-
-if TYPE_CHECKING:
-    from pixconnect.domain.clock import Clock
-    from pixconnect.foundation.pool import Pool
 
 _GIVEN_UP_MAX: Final = 5_000
 """Deliveries given up in one transaction."""
@@ -25,7 +25,7 @@ _MISSED_PASSES: Final = timedelta(minutes=5)
 _log = structlog.get_logger(__name__)
 
 
-async def keep_partitions(pool: "Pool", clock: "Clock", retention: timedelta) -> None:
+async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
     """Make what will be needed and drop what is old.
 
     Args:
@@ -55,7 +55,7 @@ async def keep_partitions(pool: "Pool", clock: "Clock", retention: timedelta) ->
             _log.warning("deliveries given up: they waited for longer than events are kept", deliveries_count=count)
 
 
-async def check_partitions(pool: "Pool") -> None:
+async def check_partitions(pool: Pool) -> None:
     """See whether there is room for events and deliveries to come.
 
     Raises:
@@ -69,6 +69,6 @@ async def check_partitions(pool: "Pool") -> None:
         )
 
 
-async def count_ahead(pool: "Pool") -> dict[str, int]:
+async def count_ahead(pool: Pool) -> dict[str, int]:
     """Partitions that were made and not begun, by table."""
     return (await partition_store.read_ahead(pool)).counts

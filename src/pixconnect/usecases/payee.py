@@ -4,12 +4,13 @@ What a rule needs and cannot be asked is passed over: the payee is then ``None``
 judge before it answers that the service is unavailable.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
 from msgspec import Struct
 
 from pixconnect.domain import account as account_rules
 from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
+from pixconnect.domain.access import Caller
 from pixconnect.domain.br_code import BrCode
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
@@ -23,13 +24,10 @@ from pixconnect.domain.transfer import (
     TransferRequest,
 )
 from pixconnect.store import charge as charge_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
 from pixconnect.usecases.service_time import read_time
-
-if TYPE_CHECKING:
-    from pixconnect.domain.access import Caller
-    from pixconnect.usecases.context import Context
 
 
 class Payee(Struct, frozen=True, kw_only=True):
@@ -49,7 +47,7 @@ class Payee(Struct, frozen=True, kw_only=True):
 
 
 async def find_payee(
-    context: "Context", caller: "Caller", request: TransferRequest, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     """Find out who is to be paid.
 
@@ -81,7 +79,7 @@ async def find_payee(
 
 
 async def _find_by_key(
-    context: "Context", caller: "Caller", key: PixKey, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     await context.lookups.check(context, caller.holder_id)
     holder_id = await context.directory.find_owner(key.key)
@@ -101,7 +99,7 @@ async def _find_by_key(
     return Payee(party=entry.party, holder_id=None)
 
 
-async def _find_by_account(context: "Context", caller: "Caller", party: Party, lookup: Lookup) -> Payee:
+async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:
     key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     account_rules.check_account(party.branch, party.account_number, party.ispb)
@@ -116,7 +114,7 @@ async def _find_by_account(context: "Context", caller: "Caller", party: Party, l
 
 
 async def _find_by_code(
-    context: "Context", caller: "Caller", request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
     # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
@@ -135,7 +133,7 @@ async def _find_by_code(
 
 
 async def _find_by_static_code(
-    context: "Context", caller: "Caller", code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     if code.key is None:
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
@@ -144,7 +142,7 @@ async def _find_by_static_code(
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
 
 
-async def _find_by_own_code(context: "Context", location: str, amount_cents: int) -> Payee:
+async def _find_by_own_code(context: Context, location: str, amount_cents: int) -> Payee:
     txid = location.removeprefix(context.policy.location_prefix)
     charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
     if charge is None:
@@ -166,7 +164,7 @@ def _key_of_code(text: str) -> PixKey:
         raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
 
 
-def _check_outside_charge(context: "Context", asked: OutsideCharge, amount_cents: int) -> None:
+def _check_outside_charge(context: Context, asked: OutsideCharge, amount_cents: int) -> None:
     if asked.status == "CONCLUIDA":
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):

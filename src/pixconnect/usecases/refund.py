@@ -4,9 +4,10 @@ Accepting reserves the money and counts it against the original; a worker hands 
 of a book transfer is settled by book, in the same transaction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -20,17 +21,15 @@ from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.refund import Refund, RefundRequest, RefundStatus
 from pixconnect.domain.transfer import Transfer
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.settlement import return_paid_charge
 from pixconnect.usecases.transfer import check_funds
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 
 class NewRefund(Struct, frozen=True, kw_only=True):
@@ -61,7 +60,7 @@ class NewRefund(Struct, frozen=True, kw_only=True):
     patience: timedelta
 
 
-async def start_refund(context: "Context", caller: Caller, request: RefundRequest) -> Refund:
+async def start_refund(context: Context, caller: Caller, request: RefundRequest) -> Refund:
     """Accept a refund: its money is reserved, and it will reach the rail or be given up.
 
     Returns:
@@ -107,7 +106,7 @@ async def start_refund(context: "Context", caller: Caller, request: RefundReques
 
 
 async def start_refunds(
-    context: "Context", connection: "Connection", group: Group[NewRefund]
+    context: Context, connection: Connection, group: Group[NewRefund]
 ) -> list[Refund | errors.PixConnectError]:
     """Write a group of refunds; one outcome each, in order."""
     writing = await lock_write_group(context, connection, group, _holders_of)
@@ -131,7 +130,7 @@ async def start_refunds(
     return outcomes
 
 
-async def _find_sent(context: "Context", received: Transfer) -> Transfer | None:
+async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
     """The sending side of a transfer between two holders of ours."""
     return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
 
@@ -140,7 +139,7 @@ def _holders_of(new: NewRefund) -> tuple[int, ...]:
     return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
 
-async def read_refund_by_id(context: "Context", caller: Caller, refund_id: int) -> Refund:
+async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) -> Refund:
     """The holder's refund of this id.
 
     Raises:
@@ -149,7 +148,7 @@ async def read_refund_by_id(context: "Context", caller: Caller, refund_id: int) 
     return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
 
 
-async def read_refund_by_external_id(context: "Context", caller: Caller, external_id: str) -> Refund:
+async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
     """The holder's outgoing refund of this external id.
 
     Raises:
@@ -159,7 +158,7 @@ async def read_refund_by_external_id(context: "Context", caller: Caller, externa
     return _found(refund, "externalId")
 
 
-async def read_refund_by_return_id(context: "Context", caller: Caller, return_id: str) -> Refund:
+async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
     """The holder's own side of the refund of this return id.
 
     Raises:
@@ -169,7 +168,7 @@ async def read_refund_by_return_id(context: "Context", caller: Caller, return_id
     return _found(refund, "returnIdentification")
 
 
-async def list_refunds(context: "Context", caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
+async def list_refunds(context: Context, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of the holder's refunds, both ways, of one status or of all, newest first."""
     return await refund_store.read_page(context.pool, caller.holder_id, status, span)
 
@@ -309,13 +308,13 @@ def _open_received(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
     )
 
 
-async def _check_may_withdraw(context: "Context", caller: Caller) -> None:
+async def _check_may_withdraw(context: Context, caller: Caller) -> None:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None and not balance.may_withdraw:
         raise errors.HolderBlocked("the holder may not withdraw")
 
 
-async def _find_replay(context: "Context", caller: Caller, request: RefundRequest) -> Refund | None:
+async def _find_replay(context: Context, caller: Caller, request: RefundRequest) -> Refund | None:
     if request.external_id is None:
         return None
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)

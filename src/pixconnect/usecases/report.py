@@ -12,9 +12,11 @@ Each report fails for itself. What cannot be recorded is never credited in silen
 the payer has his money, and stays refused however often it comes again.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import asyncpg
 import structlog
@@ -36,11 +38,9 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.incoming import find_payee, find_recorded, first_word, receive_credit, receive_return
 from pixconnect.usecases.settlement import Ending, Unrecorded, end_orders
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport
@@ -55,7 +55,7 @@ _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 _log = structlog.get_logger(__name__)
 
 
-async def take_reports(context: "Context", reports: Sequence[Report]) -> int:
+async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
     What could be neither is not acknowledged: the rail reports it again.
@@ -75,7 +75,7 @@ async def take_reports(context: "Context", reports: Sequence[Report]) -> int:
     return await _acknowledge(context, said) if said else 0
 
 
-async def _acknowledge(context: "Context", said: Sequence[Acknowledgement]) -> int:
+async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int:
     """Give our word on all of them, or where one of them breaks the adapter, on each of the others."""
     try:
         await context.rail.acknowledge(said)
@@ -89,7 +89,7 @@ async def _acknowledge(context: "Context", said: Sequence[Acknowledgement]) -> i
     return len(said)
 
 
-async def _take_endings(context: "Context", reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
     faults = [_find_fault(report) for report in reports]
     sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
     outcomes = iter(await _end(context, sound) if sound else [])
@@ -110,7 +110,7 @@ async def _take_endings(context: "Context", reports: Sequence[EndingReport]) -> 
     return said
 
 
-async def _end(context: "Context", reports: Sequence[EndingReport]) -> "Sequence[Unrecorded | Exception | None]":
+async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
     """What became of each; where they cannot even be looked at together, one by one."""
     try:
         return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
@@ -130,7 +130,7 @@ def _ending_of(report: EndingReport) -> Ending:
     return Rejected(code=report.code, reason=report.reason)
 
 
-async def _take_arrival(context: "Context", report: Arrival) -> list[Acknowledgement]:
+async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
     try:
         fault = _find_fault(report)
         if fault is not None:
@@ -148,13 +148,13 @@ async def _take_arrival(context: "Context", report: Arrival) -> list[Acknowledge
     return [] if word is None else [word]
 
 
-async def _receive(context: "Context", report: Arrival) -> Acknowledgement | None:
+async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
     if isinstance(report, CreditReport):
         return await receive_credit(context, report)
     return await receive_return(context, report)
 
 
-async def _refuse(context: "Context", report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
     """Keep what cannot be recorded, and refuse it for good; what was recorded after all is answered as it was then.
 
     Under the lock of whoever was to be paid: nobody else credits it at this moment.
@@ -171,7 +171,7 @@ async def _refuse(context: "Context", report: Arrival, misfit: Misfit, code: str
     return Acknowledgement(report_id=report.report_id, refusal_code=code)
 
 
-async def _find_holder(context: "Context", report: Arrival) -> int | None:
+async def _find_holder(context: Context, report: Arrival) -> int | None:
     """Whose balance it would move, as far as that can be found out: what nobody can look up nobody can credit."""
     try:
         if isinstance(report, CreditReport):
@@ -182,7 +182,7 @@ async def _find_holder(context: "Context", report: Arrival) -> int | None:
     return originals[report.original_end_to_end_id].holder_id if originals else None
 
 
-def _judge_failure(context: "Context", report: Report, error: Exception) -> Exception | Misfit:
+def _judge_failure(context: Context, report: Report, error: Exception) -> Exception | Misfit:
     """Whether a report has failed often enough, and long enough, by its own fault alone."""
     if not _is_of_its_own(error):
         return error

@@ -4,10 +4,14 @@ The rules are those of the scheme: whatever reaches the rail is answered by the 
 holder is refused before.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
+from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.sandbox_control import (
     Arrival,
@@ -25,19 +29,13 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import ledger as ledger_usecases
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.ledger import Deposit
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
-
-    from pixconnect.domain.holder import Party
-    from pixconnect.usecases.context import Context
-
 
 async def pay_by_code(
-    context: "Context", caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
+    context: Context, caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
 ) -> Arrival:
     """Let somebody outside scan one of the holder's QR codes and pay.
 
@@ -82,7 +80,7 @@ async def pay_by_code(
     )
 
 
-async def pay_by_key(context: "Context", caller: Caller, key: str, amount_cents: int, payer: OutsidePayer) -> Arrival:
+async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: int, payer: OutsidePayer) -> Arrival:
     """Let somebody outside pay to one of the holder's keys.
 
     Raises:
@@ -98,7 +96,7 @@ async def pay_by_key(context: "Context", caller: Caller, key: str, amount_cents:
 
 
 async def give_back(
-    context: "Context", caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
+    context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
     """Let the receiver of a transfer of this holder return it: an amount, or what is left of it.
 
@@ -123,13 +121,13 @@ async def give_back(
         raise _unreachable(error) from None
 
 
-async def deposit(context: "Context", caller: Caller, amount_cents: int) -> Deposit:
+async def deposit(context: Context, caller: Caller, amount_cents: int) -> Deposit:
     """Put money into the holder's account."""
     _control(context)
     return await ledger_usecases.deposit(context, caller.holder_id, amount_cents)
 
 
-async def list_keys(context: "Context") -> list[DirectoryEntry]:
+async def list_keys(context: Context) -> list[DirectoryEntry]:
     """The directory's entries of outside accounts."""
     try:
         return await _control(context).list_keys()
@@ -137,7 +135,7 @@ async def list_keys(context: "Context") -> list[DirectoryEntry]:
         raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
 
 
-async def add_key(context: "Context", new: NewKey) -> DirectoryEntry:
+async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
     """Add a directory entry of a new outside account; an existing one is answered as it is.
 
     Raises:
@@ -158,7 +156,7 @@ async def add_key(context: "Context", new: NewKey) -> DirectoryEntry:
         raise _unreachable(error) from None
 
 
-async def make_qr_code(context: "Context", new: NewQrCode) -> str:
+async def make_qr_code(context: Context, new: NewQrCode) -> str:
     """Make a QR code of an outside merchant.
 
     Raises:
@@ -176,7 +174,7 @@ async def make_qr_code(context: "Context", new: NewQrCode) -> str:
         raise _unreachable(error) from None
 
 
-async def read_faults(context: "Context") -> list[FaultRule]:
+async def read_faults(context: Context) -> list[FaultRule]:
     """The fault rules, in the order in which they are tried."""
     try:
         return await _control(context).read_faults()
@@ -184,7 +182,7 @@ async def read_faults(context: "Context") -> list[FaultRule]:
         raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
 
 
-async def replace_faults(context: "Context", rules: "Sequence[FaultRule]") -> list[FaultRule]:
+async def replace_faults(context: Context, rules: Sequence[FaultRule]) -> list[FaultRule]:
     """Replace all fault rules.
 
     Raises:
@@ -201,28 +199,28 @@ async def replace_faults(context: "Context", rules: "Sequence[FaultRule]") -> li
     return await read_faults(context)
 
 
-async def read_clock(context: "Context") -> "datetime":
+async def read_clock(context: Context) -> datetime:
     """The service's time."""
     _control(context)
     return await clock_usecases.read_clock(context)
 
 
-async def advance_clock(context: "Context", by: "timedelta") -> "datetime":
+async def advance_clock(context: Context, by: timedelta) -> datetime:
     """Walk the clock forward by some time; answers the service's time after it."""
     return await clock_usecases.advance_clock(context, _control(context), by)
 
 
-async def move_clock(context: "Context", target: "datetime") -> "datetime":
+async def move_clock(context: Context, target: datetime) -> datetime:
     """Move the clock to an instant; answers the service's time after it."""
     return await clock_usecases.move_clock(context, _control(context), target)
 
 
-async def reset_clock(context: "Context") -> "datetime":
+async def reset_clock(context: Context) -> datetime:
     """Return the clock to real time; answers it."""
     return await clock_usecases.reset_clock(context, _control(context))
 
 
-def _control(context: "Context") -> SandboxControl:
+def _control(context: Context) -> SandboxControl:
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
@@ -237,14 +235,14 @@ def _unreachable(error: SandboxUnavailable) -> errors.PixConnectError:
     return errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done")
 
 
-async def _own_party(context: "Context", caller: Caller, text: str, field: str) -> "Party":
+async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
     key = pix_key.parse_pix_key(text)
     if await context.directory.find_owner(key.key) != caller.holder_id:
         raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
     return with_key((await context.directory.read_account(caller.holder_id)).party, key)
 
 
-async def _pay(context: "Context", transfer: OutsideTransfer) -> Arrival:
+async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     try:

@@ -5,23 +5,21 @@ and run again, it goes on; run when all is done, it changes nothing. Secrets of 
 not know them: a client's hash changes when it logs in next.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.access import Client
-from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.domain.webhook import Endpoint, endpoint_seal
 from pixconnect.store import access as access_store
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import audit
+from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.signing_key import ABOUT_AUTHORITY, about_key
-
-if TYPE_CHECKING:
-    from pixconnect.domain.secret_box import SecretBox
-    from pixconnect.usecases.operator import OperatorContext
 
 BATCH_MAX = 200
 """Webhook endpoints whose rows are held at once."""
@@ -39,7 +37,7 @@ class Resealed(Struct, frozen=True, kw_only=True):
     """Clients whose secret is not known to be hashed under the key in use."""
 
 
-async def reseal(context: "OperatorContext") -> Resealed:
+async def reseal(context: OperatorContext) -> Resealed:
     """Seal everything with the key in use that is not yet."""
     broken: list[str] = []
     keys_count, authorities_count = await _reseal_keys(context, broken)
@@ -55,7 +53,7 @@ async def reseal(context: "OperatorContext") -> Resealed:
     )
 
 
-async def list_clients_left(context: "OperatorContext") -> list[Client]:
+async def list_clients_left(context: OperatorContext) -> list[Client]:
     """Clients that could not log in any more without the previous key, as far as we know; by client_id."""
     found: list[Client] = []
     async with context.pool.acquire() as connection:
@@ -67,7 +65,7 @@ async def list_clients_left(context: "OperatorContext") -> list[Client]:
                 return found
 
 
-async def _reseal_keys(context: "OperatorContext", broken: list[str]) -> tuple[int, int]:
+async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int]:
     """Signing keys and authorities, of which there are few: all in one transaction."""
     box = context.secret_box
     keys_count = authorities_count = 0
@@ -88,7 +86,7 @@ async def _reseal_keys(context: "OperatorContext", broken: list[str]) -> tuple[i
     return keys_count, authorities_count
 
 
-async def _reseal_endpoints(context: "OperatorContext", broken: list[str]) -> int:
+async def _reseal_endpoints(context: OperatorContext, broken: list[str]) -> int:
     count, after_id = 0, 0
     while True:
         async with context.pool.acquire() as connection, connection.transaction():
@@ -105,7 +103,7 @@ async def _reseal_endpoints(context: "OperatorContext", broken: list[str]) -> in
         after_id = batch[-1].id
 
 
-def _reseal_endpoint(box: "SecretBox", endpoint: Endpoint, broken: list[str]) -> Endpoint:
+def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> Endpoint:
     about = endpoint_seal(endpoint.id)
     return structs.replace(
         endpoint,
@@ -115,7 +113,7 @@ def _reseal_endpoint(box: "SecretBox", endpoint: Endpoint, broken: list[str]) ->
     )
 
 
-def _again(box: "SecretBox", sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
+def _again(box: SecretBox, sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
     """The same secret, sealed with the key in use; ``None`` where there is nothing to do, or nothing to be done."""
     if sealed is None or sealed.startswith(box.seal_head):
         return None

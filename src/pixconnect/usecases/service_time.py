@@ -4,23 +4,22 @@ Whatever is written is dated and judged by it. A process whose own clock is too 
 without asking, from deadlines to retries, would be wrong by as much.
 """
 
+from __future__ import annotations
+
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import SKEW_MAX, Clock, Reading
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import clock as clock_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
-    from pixconnect.store.clock import DatabaseClock
+from pixconnect.store.clock import DatabaseClock
 
 _log = structlog.get_logger(__name__)
 
 
-def take_time(clock: Clock, asked_at: datetime, read: "DatabaseClock") -> datetime:
+def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
     """Service time for what is about to be written.
 
     Args:
@@ -48,13 +47,13 @@ def check_skew(clock: Clock) -> None:
         )
 
 
-async def read_time(clock: Clock, connection: "Connection | Pool") -> datetime:
+async def read_time(clock: Clock, connection: Connection | Pool) -> datetime:
     """Service time as it is now, for who only reads."""
     asked_at = clock.real_now()
     return _take(clock, asked_at, await clock_store.read(connection))
 
 
-async def read_time_to_write(clock: Clock, connection: "Connection | Pool") -> datetime:
+async def read_time_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
     """Service time for what is about to be written outside of a group.
 
     Raises:
@@ -65,7 +64,7 @@ async def read_time_to_write(clock: Clock, connection: "Connection | Pool") -> d
     return now
 
 
-async def is_clock_right(clock: Clock, connection: "Connection") -> bool:
+async def is_clock_right(clock: Clock, connection: Connection) -> bool:
     """Whether this process's clock agrees with the database's, so that it may write."""
     await read_time(clock, connection)
     return _is_right(clock)
@@ -75,7 +74,7 @@ def _is_right(clock: Clock) -> bool:
     return abs(clock.skew) <= SKEW_MAX
 
 
-def _take(clock: Clock, asked_at: datetime, read: "DatabaseClock") -> datetime:
+def _take(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
     was_right = _is_right(clock)
     reading = Reading(
         database_now=read.real_now,

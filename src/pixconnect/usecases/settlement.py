@@ -12,9 +12,11 @@ The mark is durable before the rail hears anything. Whoever finds it after a cra
 if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -23,22 +25,19 @@ from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors, identifiers, kept_report
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.charge import Charge
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.order import name_of
+from pixconnect.domain.order import OpenOrder, name_of
 from pixconnect.domain.rail import NeverTaken, Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.under_way import read_ordered
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
-
-if TYPE_CHECKING:
-    from pixconnect.domain.charge import Charge
-    from pixconnect.domain.order import OpenOrder
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 
 class GivenUp(Struct, frozen=True):
@@ -79,7 +78,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 class Fence(Protocol):
     """Holds a transaction to the slots that its worker still leases."""
 
-    async def __call__(self, connection: "Connection", slots: Sequence[int]) -> None:
+    async def __call__(self, connection: Connection, slots: Sequence[int]) -> None:
         """Refuse to go on if one of the slots belongs to another worker by now."""
         ...
 
@@ -88,7 +87,7 @@ Unrecorded = errors.PixConnectError | Misfit
 """Why an ending was not recorded: it could not be written now, or it cannot be believed."""
 
 
-async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) -> "list[Unrecorded | None]":
+async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
     """Record what the rail has said of orders of ours. Saying it twice changes nothing; others' ids are passed over.
 
     Args:
@@ -125,7 +124,7 @@ async def end_orders(context: "Context", endings: Sequence[tuple[str, Ending]]) 
     return outcomes
 
 
-async def _compare(context: "Context", said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
+async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
     """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
     recorded = await read_ordered(context.pool, [name for name, _ in said_again])
     misfits: list[Misfit | None] = []
@@ -140,7 +139,7 @@ async def _compare(context: "Context", said_again: Sequence[tuple[str, Ending]])
     return misfits
 
 
-async def write_endings(context: "Context", connection: "Connection", group: Group[Ended]) -> list[bool]:
+async def write_endings(context: Context, connection: Connection, group: Group[Ended]) -> list[bool]:
     """Write a group of endings; answers of each whether it was still open."""
     writing = await lock_write_group(context, connection, group)
     books = await _open_books(writing, group)
@@ -163,7 +162,7 @@ async def write_endings(context: "Context", connection: "Connection", group: Gro
     return outcomes
 
 
-def _may_give_up(order: "OpenOrder", now: datetime) -> bool:
+def _may_give_up(order: OpenOrder, now: datetime) -> bool:
     """Whether it was never handed over and its time is over, by the clock that counts; the worker's own may be ahead."""
     return order.handed_at is None and order.give_up_at <= now
 
@@ -173,9 +172,9 @@ class _Books:
 
     def __init__(
         self,
-        orders: "dict[str, OpenOrder]",
+        orders: dict[str, OpenOrder],
         received: dict[tuple[str, int], Transfer],
-        charges: "dict[tuple[int, int], Charge]",
+        charges: dict[tuple[int, int], Charge],
     ) -> None:
         self.orders = orders
         self.received = received
@@ -251,7 +250,7 @@ def _in_words(code: str, reason: str) -> tuple[str, str]:
 
 
 def return_paid_charge(
-    writing: WriteGroup, charges: "dict[tuple[int, int], Charge]", charge_name: tuple[int, int]
+    writing: WriteGroup, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]
 ) -> None:
     """The whole amount of a charge, named by id and holder, has gone back."""
     before = charges[charge_name]

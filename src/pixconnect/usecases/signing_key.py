@@ -9,36 +9,33 @@ Revoking is one transaction: the key is worth nothing, and its successor is ther
 with the revoked key for half a second more; others refuse that already, and the caller logs in again.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import structlog
+from joserfc.jwk import ECKey
 from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain import signing as signing_rules
-from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.domain.signing import SigningKey
 from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.store import access as access_store
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.store.signing_key import Authority
 from pixconnect.usecases import audit
+from pixconnect.usecases.context import Policy
 from pixconnect.usecases.lone_write import write_alone
-
-if TYPE_CHECKING:
-    from joserfc.jwk import ECKey
-
-    from pixconnect.domain.clock import Clock
-    from pixconnect.domain.secret_box import SecretBox
-    from pixconnect.foundation.pool import Connection, Pool
-    from pixconnect.usecases.context import Policy
-    from pixconnect.usecases.operator import OperatorContext, SigningContext
+from pixconnect.usecases.operator import OperatorContext, SigningContext
 
 LOOK_INTERVAL_S = 0.5
 """How often a process looks whether a key has come or was revoked."""
@@ -58,7 +55,7 @@ ABOUT_AUTHORITY = "certificate_authority"
 _log = structlog.get_logger(__name__)
 
 
-async def rotate(context: "OperatorContext") -> SigningKey:
+async def rotate(context: OperatorContext) -> SigningKey:
     """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host.
 
     An operator's environment need not know the service's host: where it has no key, the host of the newest key is meant.
@@ -73,7 +70,7 @@ async def rotate(context: "OperatorContext") -> SigningKey:
         return key
 
 
-async def revoke(context: "OperatorContext", kid: str) -> SigningKey:
+async def revoke(context: OperatorContext, kid: str) -> SigningKey:
     """Let a key be worth nothing, on every process within a second; doing it twice changes nothing.
 
     Tokens that it signed are refused and it is not published any more. Where it was the one that signs, a new key does at once.
@@ -110,7 +107,7 @@ async def revoke(context: "OperatorContext", kid: str) -> SigningKey:
     return current
 
 
-async def renew_authority(context: "OperatorContext") -> SigningKey:
+async def renew_authority(context: OperatorContext) -> SigningKey:
     """Make a new certificate authority, and a new key that it certifies: published at once, it signs a minute later.
 
     Returns:
@@ -124,13 +121,13 @@ async def renew_authority(context: "OperatorContext") -> SigningKey:
         return key
 
 
-async def list_keys(context: "SigningContext") -> list[SigningKey]:
+async def list_keys(context: SigningContext) -> list[SigningKey]:
     """Every key that is not forgotten yet, revoked ones too, the latest first."""
     async with context.pool.acquire() as connection:
         return await signing_key_store.list_all(connection)
 
 
-async def rotate_if_due(context: "SigningContext") -> SigningKey | None:
+async def rotate_if_due(context: SigningContext) -> SigningKey | None:
     """Make a new key if there is none, or the newest is old, or its certificate is; forget what nobody needs.
 
     Every process calls this before it serves and when its keyring sees that it is time; housekeeping once an hour.
@@ -153,7 +150,7 @@ async def rotate_if_due(context: "SigningContext") -> SigningKey | None:
         return made
 
 
-async def _make_next_key(context: "SigningContext", connection: "Connection") -> SigningKey:
+async def _make_next_key(context: SigningContext, connection: Connection) -> SigningKey:
     """Make a new key for our host or, where that has none, for the host of the newest key."""
     keys = await signing_key_store.list_all(connection)
     host, now = _host(context), context.clock.real_now()
@@ -168,7 +165,7 @@ def _signs_from(newest: SigningKey | None, now: datetime) -> datetime:
 
 
 async def _make_key(
-    context: "SigningContext", connection: "Connection", host: str, now: datetime, signs_from: datetime
+    context: SigningContext, connection: Connection, host: str, now: datetime, signs_from: datetime
 ) -> SigningKey:
     key = jose.make_key()
     kid = jose.thumbprint(key)
@@ -189,9 +186,7 @@ async def _make_key(
     return made
 
 
-async def _open_authority(
-    context: "SigningContext", connection: "Connection", now: datetime
-) -> "tuple[ECKey, Authority]":
+async def _open_authority(context: SigningContext, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
     """The authority that signs certificates now; a new one where the old would end before its leaf."""
     found, *_ = await signing_key_store.list_authorities(connection) or [None]
     if found is not None and found.expires_at >= now + certificates.LEAF_LIFETIME:
@@ -199,9 +194,7 @@ async def _open_authority(
     return await _make_authority(context, connection, now)
 
 
-async def _make_authority(
-    context: "SigningContext", connection: "Connection", now: datetime
-) -> "tuple[ECKey, Authority]":
+async def _make_authority(context: SigningContext, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
     key = jose.make_key()
     certificate = certificates.make_authority(key, _AUTHORITY_NAME, now)
     authority = Authority(
@@ -214,7 +207,7 @@ async def _make_authority(
     return key, authority
 
 
-async def _forget(context: "SigningContext", connection: "Connection", keys: list[SigningKey]) -> None:
+async def _forget(context: SigningContext, connection: Connection, keys: list[SigningKey]) -> None:
     now = context.clock.real_now()
     published_for = _published_for(context)
     kept = {key.kid for key in signing_rules.published_keys(keys, now, published_for)}
@@ -240,7 +233,7 @@ class Keyring:
         secret_box: Opens private keys.
     """
 
-    def __init__(self, *, pool: "Pool", clock: "Clock", policy: "Policy", secret_box: "SecretBox") -> None:
+    def __init__(self, *, pool: Pool, clock: Clock, policy: Policy, secret_box: SecretBox) -> None:
         self.pool = pool
         self.clock = clock
         self.policy = policy
@@ -281,7 +274,7 @@ class Keyring:
         if self._is_rotation_due():
             await rotate_if_due(self)
 
-    async def reload(self, pool: "Pool | None" = None) -> None:
+    async def reload(self, pool: Pool | None = None) -> None:
         """Read the keys.
 
         Args:
@@ -295,7 +288,7 @@ class Keyring:
         async with self._reading:
             await self._reload(pool or self.pool)
 
-    async def look_for_new(self, pool: "Pool | None" = None) -> None:
+    async def look_for_new(self, pool: Pool | None = None) -> None:
         """Read the keys as they are now or later; whoever comes meanwhile waits for the same answer, five times a second.
 
         Args:
@@ -317,7 +310,7 @@ class Keyring:
             if self.clock.monotonic_s() - self._read_at_s >= age_s:
                 await self._reload(self.pool)
 
-    async def _reload(self, pool: "Pool") -> None:
+    async def _reload(self, pool: Pool) -> None:
         read_at_s = self.clock.monotonic_s()
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
@@ -341,7 +334,7 @@ class Keyring:
         self._private = {key.kid: self._private[key.kid] for key in keys if key.kid in self._private}
         self._private = {key.kid: self._open(key) for key in keys if key.private_sealed is not None}
 
-    def token_verification_key(self, kid: str) -> "ECKey | None":
+    def token_verification_key(self, kid: str) -> ECKey | None:
         """The public key of this name, while a token that it signed can still be good, as far as this process knows.
 
         A replaced key is published for long after: somebody who stole it must not make tokens for as long.
@@ -452,16 +445,16 @@ async def check_signing_key(keyring: Keyring) -> None:
     keyring.check()
 
 
-def _host(context: "SigningContext") -> str:
+def _host(context: SigningContext) -> str:
     """Where QR code payloads are served: the name in the certificates."""
     return urlsplit("//" + context.policy.location_prefix).hostname or ""
 
 
-def _rotated_every(context: "SigningContext") -> timedelta:
+def _rotated_every(context: SigningContext) -> timedelta:
     return timedelta(days=context.policy.signing_key_rotation_days)
 
 
-def _published_for(context: "SigningContext") -> timedelta:
+def _published_for(context: SigningContext) -> timedelta:
     return timedelta(days=context.policy.signing_key_published_days)
 
 

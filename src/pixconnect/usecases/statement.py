@@ -1,22 +1,22 @@
 """Statements: fixed in one query, read in parts."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.statement import Statement, StatementLine
 from pixconnect.store import statement as statement_store
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import Context
 
 LINES_A_PART: Final = 100
 """Read and written at once: so few that other requests of the process hardly wait for them."""
 
 
-async def open_statement(context: "Context", caller: Caller, initial_at: datetime, final_at: datetime) -> Statement:
+async def open_statement(context: Context, caller: Caller, initial_at: datetime, final_at: datetime) -> Statement:
     """Fix a statement: what is in it now is what will be read.
 
     Args:
@@ -37,7 +37,7 @@ async def open_statement(context: "Context", caller: Caller, initial_at: datetim
     )
 
 
-async def read_parts(context: "Context", statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
+async def read_parts(context: Context, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part; between two parts no connection is held, however slow the reader is."""
     extent = statement.extent
     for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):

@@ -13,10 +13,11 @@ So whoever is disabled, tokens that were ended and keys that were revoked are ou
 that is gone shuts out everybody.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,12 +26,10 @@ from pixconnect.domain.access import AUDIENCE, Caller
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Pool
 from pixconnect.store import access as access_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.signing_key import Keyring
 
 VERDICTS_MAX = 8192
 """Tokens remembered at most, about 1 KiB each; of more, those asked for longest ago are forgotten."""
@@ -71,7 +70,7 @@ class TokenVerifier:
         pool: Of its own, so that whoever reads much cannot keep others from being known.
     """
 
-    def __init__(self, context: "Context", keyring: "Keyring", pool: "Pool") -> None:
+    def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
         self._pool = pool
         self._issuer = context.policy.auth_url
         self._keyring = keyring

@@ -4,9 +4,10 @@ Accepting reserves the money and answers; a worker hands the transfer to the rai
 ours is settled by book, in the same transaction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
@@ -34,18 +35,16 @@ from pixconnect.domain.transfer import (
     TransferStatus,
     TransferView,
 )
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.lookup_budget import Lookup
 from pixconnect.usecases.payee import Payee, find_payee
 from pixconnect.usecases.write_group import WriteGroup, lock_write_group
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 _INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
     KeyTransferRequest: "KEY",
@@ -90,7 +89,7 @@ class NewTransfer(Struct, kw_only=True):
     may_exist: bool
 
 
-async def start_transfer(context: "Context", caller: Caller, request: TransferRequest) -> TransferView:
+async def start_transfer(context: Context, caller: Caller, request: TransferRequest) -> TransferView:
     """Accept a transfer: its money is reserved, and it will reach the rail or be given up.
 
     Returns:
@@ -110,7 +109,7 @@ async def start_transfer(context: "Context", caller: Caller, request: TransferRe
         raise
 
 
-async def _start_transfer(context: "Context", caller: Caller, request: TransferRequest, lookup: Lookup) -> Transfer:
+async def _start_transfer(context: Context, caller: Caller, request: TransferRequest, lookup: Lookup) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _find_replay(context, caller, request)  # before the network is asked anything
@@ -149,7 +148,7 @@ async def _start_transfer(context: "Context", caller: Caller, request: TransferR
 
 
 async def start_transfers(
-    context: "Context", connection: "Connection", group: Group[NewTransfer]
+    context: Context, connection: Connection, group: Group[NewTransfer]
 ) -> list[Transfer | errors.PixConnectError]:
     """Write a group of transfers; one outcome each, in order."""
     writing = await lock_write_group(context, connection, group, _holders_of)
@@ -180,7 +179,7 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
 
 
-async def _find_known(connection: "Connection", group: Sequence[NewTransfer]) -> dict[tuple[int, str], Transfer]:
+async def _find_known(connection: Connection, group: Sequence[NewTransfer]) -> dict[tuple[int, str], Transfer]:
     """Those that were made before: named by their clients, or tried before."""
     wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
     for new in group:
@@ -188,7 +187,7 @@ async def _find_known(connection: "Connection", group: Sequence[NewTransfer]) ->
     return await transfer_store.find_external(connection, wanted) if wanted else {}
 
 
-async def read_transfer_by_id(context: "Context", caller: Caller, transfer_id: int) -> TransferView:
+async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
     """The holder's transfer of this id.
 
     Raises:
@@ -198,7 +197,7 @@ async def read_transfer_by_id(context: "Context", caller: Caller, transfer_id: i
     return await _view(context, _found(transfer, "id"))
 
 
-async def read_transfer_by_external_id(context: "Context", caller: Caller, external_id: str) -> TransferView:
+async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
     """The holder's outgoing transfer of this external id.
 
     Raises:
@@ -208,7 +207,7 @@ async def read_transfer_by_external_id(context: "Context", caller: Caller, exter
     return await _view(context, _found(transfer, "externalId"))
 
 
-async def read_transfer_by_end_to_end_id(context: "Context", caller: Caller, end_to_end_id: str) -> TransferView:
+async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
     """The holder's own side of the transfer of this end-to-end id.
 
     Raises:
@@ -218,7 +217,7 @@ async def read_transfer_by_end_to_end_id(context: "Context", caller: Caller, end
     return await _view(context, _found(transfer, "endToEndId"))
 
 
-async def list_transfers(context: "Context", caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
+async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
     return Page(items=[await _view(context, transfer) for transfer in page.items], total_count=page.total_count)
@@ -359,7 +358,7 @@ def _open_received(writing: WriteGroup, new: NewTransfer, payee_id: int, sent: T
     )
 
 
-async def _judge_without_payee(context: "Context", caller: Caller, request: TransferRequest) -> None:
+async def _judge_without_payee(context: Context, caller: Caller, request: TransferRequest) -> None:
     """Refuse what can be refused although the payee cannot be found."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
@@ -367,7 +366,7 @@ async def _judge_without_payee(context: "Context", caller: Caller, request: Tran
         check_funds(balance, request.amount_cents)
 
 
-async def _check_limits_now(context: "Context", caller: Caller, amount_cents: int) -> None:
+async def _check_limits_now(context: Context, caller: Caller, amount_cents: int) -> None:
     """Judge the limits outside a group, where another rule is broken that comes after them."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None or balance.limits == limit.Limits():
@@ -378,7 +377,7 @@ async def _check_limits_now(context: "Context", caller: Caller, amount_cents: in
     limit.check_limits(balance.limits, spent, amount_cents, is_night=night_began_at is not None)
 
 
-async def _find_replay(context: "Context", caller: Caller, request: TransferRequest) -> Transfer | None:
+async def _find_replay(context: Context, caller: Caller, request: TransferRequest) -> Transfer | None:
     if request.external_id is None:
         return None
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
@@ -402,7 +401,7 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
     return transfer
 
 
-async def _view(context: "Context", transfer: Transfer) -> TransferView:
+async def _view(context: Context, transfer: Transfer) -> TransferView:
     """Both sides of a transfer: ours is the holder's account, with the key by which it was found."""
     account = await context.directory.read_account(transfer.holder_id)
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))

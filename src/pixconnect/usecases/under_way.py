@@ -4,17 +4,17 @@ While an order is open nothing of its transfer or refund changes, so whoever hea
 not remembered, because another worker handed it over or too many are under way, is read.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pixconnect.domain.order import name_of
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
 
 REMEMBERED_MAX: Final = 4096
 """About 8 MiB; the oldest is forgotten first."""
@@ -43,7 +43,7 @@ class UnderWay:
         self._by_name.pop(name, None)
 
 
-async def read_ordered(pool: "Connection | Pool", names: Sequence[str]) -> dict[str, Transfer | Refund]:
+async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
     """Our own outgoing transfers and refunds of these names, as they are at rest; other names are passed over."""
     transfers = [name for name in names if name.startswith("E")]
     refunds = [name for name in names if name.startswith("D")]

@@ -1,21 +1,21 @@
 """What the rail owes us a word on, for the operator to see. There is nothing to decide here: only the rail's word ends it."""
 
+from __future__ import annotations
+
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
+from pixconnect.domain.order import OpenOrder
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.service_time import read_time
 from pixconnect.usecases.under_way import read_ordered
-
-if TYPE_CHECKING:
-    from pixconnect.domain.order import OpenOrder
-    from pixconnect.domain.refund import Refund
-    from pixconnect.domain.transfer import Transfer
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.operator import OperatorContext
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
@@ -31,7 +31,7 @@ class RailWaiting(Struct, frozen=True, kw_only=True):
     """Orders that were handed over and not heard of for longer than the scheme allows."""
 
 
-async def read_waiting(context: "Context") -> RailWaiting:
+async def read_waiting(context: Context) -> RailWaiting:
     """Count what a person must see."""
     reports = await kept_report.count_open(context.pool)
     handed_before = context.clock.now() - SILENT_MAX
@@ -42,8 +42,8 @@ async def read_waiting(context: "Context") -> RailWaiting:
 
 
 async def list_unresolved(
-    context: "OperatorContext", silent_for: timedelta, holder_id: int | None, name: str | None
-) -> "list[tuple[OpenOrder, Transfer | Refund | None]]":
+    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[tuple[OpenOrder, Transfer | Refund | None]]:
     """Orders that were handed over and not heard of since, the longest silent first, each with its transfer or refund.
 
     One whose transfer or refund is missing is among them: health counts it too.

@@ -3,9 +3,11 @@
 A URL is judged, its name looked up, with no transaction open. Secrets go in and never come out again.
 """
 
+from __future__ import annotations
+
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import structs
 
@@ -16,14 +18,12 @@ from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint, EndpointChange, EndpointRequest
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_list as delivery_list_store
 from pixconnect.store import webhook as webhook_store
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.lone_write import write_alone, writing
 from pixconnect.usecases.service_time import read_time_to_write
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""
@@ -36,7 +36,7 @@ _RESUMED_MAX = 100
 """Endpoints that one look at those that were resumed finds at most."""
 
 
-async def create_endpoint(context: "Context", caller: Caller, request: EndpointRequest) -> Endpoint:
+async def create_endpoint(context: Context, caller: Caller, request: EndpointRequest) -> Endpoint:
     """Register where a holder wants to be told.
 
     Raises:
@@ -72,12 +72,12 @@ async def create_endpoint(context: "Context", caller: Caller, request: EndpointR
     return endpoint
 
 
-async def list_endpoints(context: "Context", caller: Caller, span: Span) -> Page[Endpoint]:
+async def list_endpoints(context: Context, caller: Caller, span: Span) -> Page[Endpoint]:
     """The holder's endpoints, newest first."""
     return await webhook_store.read_page(context.pool, caller.holder_id, span)
 
 
-async def read_endpoint(context: "Context", caller: Caller, endpoint_id: int) -> Endpoint:
+async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
     """One endpoint of the holder.
 
     Raises:
@@ -86,7 +86,7 @@ async def read_endpoint(context: "Context", caller: Caller, endpoint_id: int) ->
     return _found(await webhook_store.find(context.pool, caller.holder_id, endpoint_id))
 
 
-async def change_endpoint(context: "Context", caller: Caller, endpoint_id: int, change: EndpointChange) -> Endpoint:
+async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, change: EndpointChange) -> Endpoint:
     """Change an endpoint; from its next attempt on it counts.
 
     Raises:
@@ -120,7 +120,7 @@ async def change_endpoint(context: "Context", caller: Caller, endpoint_id: int, 
     return after
 
 
-async def finish_resuming(context: "Context") -> int:
+async def finish_resuming(context: Context) -> int:
     """Date anew what waits for endpoints that were resumed, batch by batch; each is a transaction of its own.
 
     Two processes that do it at once do the same.
@@ -141,7 +141,7 @@ async def finish_resuming(context: "Context") -> int:
     return batches_count
 
 
-async def delete_endpoint(context: "Context", caller: Caller, endpoint_id: int) -> Endpoint:
+async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
     """Forget an endpoint. What was pending for it is given up.
 
     Raises:
@@ -154,7 +154,7 @@ async def delete_endpoint(context: "Context", caller: Caller, endpoint_id: int) 
 
 
 async def list_deliveries(
-    context: "Context", caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+    context: Context, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
 ) -> Page[Delivery]:
     """An endpoint's deliveries with their attempts, newest first; of one status, or of all.
 
@@ -165,7 +165,7 @@ async def list_deliveries(
     return await delivery_list_store.read_page(context.pool, endpoint_id, status, span)
 
 
-async def read_delivery(context: "Context", caller: Caller, delivery_id: int) -> Delivery:
+async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
     """One delivery of the holder with its attempts.
 
     Raises:
@@ -177,7 +177,7 @@ async def read_delivery(context: "Context", caller: Caller, delivery_id: int) ->
     return delivery
 
 
-async def redeliver(context: "Context", caller: Caller, delivery_id: int) -> Delivery:
+async def redeliver(context: Context, caller: Caller, delivery_id: int) -> Delivery:
     """Start a delivery's schedule again, now; its attempts go on counting.
 
     Raises:
@@ -192,7 +192,7 @@ async def redeliver(context: "Context", caller: Caller, delivery_id: int) -> Del
         return await read_delivery(context, caller, delivery_id)
 
 
-async def redeliver_unacknowledged(context: "Context", caller: Caller, endpoint_id: int, since: datetime) -> int:
+async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id: int, since: datetime) -> int:
     """Start the schedules of everything again that the endpoint has not acknowledged since an instant.
 
     Returns:
@@ -215,13 +215,13 @@ async def redeliver_unacknowledged(context: "Context", caller: Caller, endpoint_
     return total_count
 
 
-async def list_events(context: "Context", caller: Caller, span: Span) -> Page[Event]:
+async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first; kept whether or not anybody was told."""
     return await delivery_list_store.read_events(context.pool, caller.holder_id, span)
 
 
 async def replay_events(
-    context: "Context", caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+    context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
     """Tell an endpoint every event of a time again, of the types that it asks for; while it is not active they wait.
 
@@ -256,7 +256,7 @@ async def replay_events(
                 return total_count
 
 
-async def _let_arrive(context: "Context", endpoint_id: int) -> None:
+async def _let_arrive(context: Context, endpoint_id: int) -> None:
     """Give what is just being sent a moment to be recorded: until then it waits, and would not be sent again."""
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
@@ -268,7 +268,7 @@ async def _let_arrive(context: "Context", endpoint_id: int) -> None:
 
 
 async def _check_room(
-    context: "Context", connection: "Connection", endpoint: Endpoint, initial_at: datetime, final_at: datetime
+    context: Context, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
 ) -> None:
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_list_store.count_pending(connection, endpoint.id, None, pending_max + 1)
@@ -280,7 +280,7 @@ async def _check_room(
         )
 
 
-def _changed(context: "Context", before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
+def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
     """The endpoint as its owner wants it, without the instant of the change."""
     after = before
     if change.url is not None:
@@ -301,11 +301,11 @@ def _changed(context: "Context", before: Endpoint, change: EndpointChange, now: 
     return after
 
 
-def _seal(context: "Context", endpoint_id: int, secret: str) -> bytes:
+def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
     return context.secret_box.seal(secret.encode(), webhook_rules.endpoint_seal(endpoint_id))
 
 
-def _open_secret(context: "Context", endpoint: Endpoint) -> str | None:
+def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
     """The secret as it is; ``None`` if it was sealed with a key that is gone."""
     try:
         return context.secret_box.open(endpoint.secret_sealed, webhook_rules.endpoint_seal(endpoint.id)).decode()
@@ -313,7 +313,7 @@ def _open_secret(context: "Context", endpoint: Endpoint) -> str | None:
         return None
 
 
-async def _read_now(context: "Context", connection: "Connection") -> datetime:
+async def _read_now(context: Context, connection: Connection) -> datetime:
     """Service time for what is about to be written."""
     return await read_time_to_write(context.clock, connection)
 

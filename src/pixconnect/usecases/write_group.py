@@ -4,9 +4,10 @@ What one request of the group does is seen by the next: balances, and whatever e
 changed in memory, and everything is written once at the end.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pixconnect.domain import errors
 from pixconnect.domain import ledger as ledger_rules
@@ -16,19 +17,15 @@ from pixconnect.domain.ledger import Account, Balance, LedgerEntry
 from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
 from pixconnect.store.changes import Changes
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.group_commit import Group, Request
+from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.service_time import take_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from pixconnect.foundation.pool import Connection
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.groups import GroupCommits
 
 
 class WriteGroup:
@@ -44,8 +41,8 @@ class WriteGroup:
 
     def __init__(
         self,
-        groups: "GroupCommits",
-        connection: "Connection",
+        groups: GroupCommits,
+        connection: Connection,
         now: datetime,
         first_id: int,
         balances: Mapping[int, Balance],
@@ -152,7 +149,7 @@ class WriteGroup:
         return self._next_event_id - 1
 
 
-async def open_write_group(context: "Context", connection: "Connection") -> WriteGroup:
+async def open_write_group(context: Context, connection: Connection) -> WriteGroup:
     """Begin a group that moves no money: read the clock and take ids.
 
     Args:
@@ -168,10 +165,10 @@ async def open_write_group(context: "Context", connection: "Connection") -> Writ
 
 
 async def lock_write_group(
-    context: "Context",
-    connection: "Connection",
+    context: Context,
+    connection: Connection,
     group: Group[Request],
-    holders_of: "Callable[[Request], Iterable[int]]" = lambda request: (request.holder_id,),
+    holders_of: Callable[[Request], Iterable[int]] = lambda request: (request.holder_id,),
 ) -> WriteGroup:
     """Begin a group that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
 

@@ -10,10 +10,11 @@ A delivery is in memory from when it was read until its attempt is recorded; not
 leaves its deliveries pending: whoever takes over its slots sends them again.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,14 +23,12 @@ from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases.context import Context
+from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.event_signatures import EventSignatures
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.worker.delivery_log import AttemptLog
-    from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.leases import SlotLeases
 
 _READ_EVERY_S = 0.25
 """How often we look when nobody says anything."""
@@ -81,9 +80,7 @@ class DeliveryWorker:
         attempt_log: Takes every attempt.
     """
 
-    def __init__(
-        self, context: "Context", leases: "SlotLeases", limits: QueueLimits, attempt_log: "AttemptLog"
-    ) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog) -> None:
         self._context = context
         self._attempt_log = attempt_log
         self._leases = leases

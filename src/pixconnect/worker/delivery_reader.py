@@ -9,16 +9,15 @@ Three reads, each a page at a time:
 Beside them: what comes after a delivery that is done, and the backlog of endpoints that have more than is kept in memory.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pixconnect.domain.webhook import DueDelivery, Place
 from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases.context import Context
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
@@ -41,7 +40,7 @@ class DeliveryReader:
         queue: Takes what is found.
     """
 
-    def __init__(self, context: "Context", queue: DeliveryQueue) -> None:
+    def __init__(self, context: Context, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
         self._forward: Place | None = None

@@ -4,9 +4,11 @@ What counts is the moment at which the rail reports. So before what is due at an
 until then is recorded: a payment that was reported in time, and that a killed worker had in hand, must not come too late.
 """
 
+from __future__ import annotations
+
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -14,10 +16,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.charge import expire_charges, has_expired
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.worker.leases import SlotLeases
+from pixconnect.usecases.context import Context
+from pixconnect.worker.leases import SlotLeases
 
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 class Expiry:
     """The part of a worker that expires charges in its slots."""
 
-    def __init__(self, context: "Context", leases: "SlotLeases") -> None:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._waits_since_s: float | None = None

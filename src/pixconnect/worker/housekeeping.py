@@ -1,9 +1,11 @@
 """Tidies up from time to time: totals of lists, partitions, signing keys, what waited for webhook endpoints."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -16,10 +18,8 @@ from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
 from pixconnect.usecases import webhook as webhook_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.operator import SigningContext
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.operator import SigningContext
 
 FOLD_EVERY_S: Final = 2.0
 ROTATE_EVERY_S: Final = 3600.0
@@ -31,7 +31,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-async def keep_house(context: "Context", signing: "SigningContext", retention_days: int) -> None:
+async def keep_house(context: Context, signing: SigningContext, retention_days: int) -> None:
     """Do everything in its own time, until cancelled."""
 
     async def fold() -> None:

@@ -10,23 +10,22 @@ One connection of its own carries the worker's advisory lock, so that its slots 
 wake-ups of other processes. Real time only: the sandbox clock moves no lease.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+import asyncpg
 import structlog
 
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Connection
 from pixconnect.usecases import lease as lease_usecases
 from pixconnect.usecases.service_time import check_skew, is_clock_right
-
-if TYPE_CHECKING:
-    import asyncpg
-
-    from pixconnect.foundation.pool import Connection
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
@@ -99,7 +98,7 @@ class SlotLeases:
             self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < lease_usecases.LEASE_S
         )
 
-    async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
         """Hold a transaction to slots of ours; the first lock that it takes.
 
         Raises:
@@ -145,7 +144,7 @@ class SlotLeases:
         finally:
             connection.terminate()
 
-    async def _renew(self, connection: "Connection", worker_id: int) -> bool:
+    async def _renew(self, connection: Connection, worker_id: int) -> bool:
         asked_s = self._clock.monotonic_s()
         busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
         given_back = sorted(self._leaving - busy)

@@ -1,8 +1,10 @@
 """What a worker measures: webhooks, and transfers and refunds on their way."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from pixconnect.domain import kept_report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -12,12 +14,10 @@ from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import metrics as usecase_metrics
 from pixconnect.usecases import order_figures as order_figures_usecases
 from pixconnect.usecases import partition as partition_usecases
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.worker.delivery import DeliveryWorker
-    from pixconnect.worker.leases import SlotLeases
-    from pixconnect.worker.rail_figures import RailFigures
+from pixconnect.usecases.context import Context
+from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.rail_figures import RailFigures
 
 DUE: Final = Family(
     name="pixconnect_deliveries_due",
@@ -137,7 +137,7 @@ FAMILIES: Final = (
 )
 
 
-def make_read(context: "Context", leases: "SlotLeases", deliveries: "DeliveryWorker", rail: "RailFigures") -> Read:
+def make_read(context: Context, leases: SlotLeases, deliveries: DeliveryWorker, rail: RailFigures) -> Read:
     """Measures one worker."""
 
     async def read() -> Sequence[Measured]:
@@ -164,7 +164,7 @@ def _by_result(family: Family, counts: Mapping[str, int]) -> Measured:
     return Measured(family=family, values={(result,): count for result, count in counts.items()})
 
 
-async def _measure_waiting(context: "Context") -> Sequence[Measured]:
+async def _measure_waiting(context: Context) -> Sequence[Measured]:
     """What only the database knows; nothing while it is away, so that the rest can still be read."""
     try:
         now = await delivery_usecases.read_now(context)

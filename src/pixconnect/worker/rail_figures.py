@@ -1,5 +1,7 @@
 """Counts what a worker and the rail say to each other, for who watches."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime

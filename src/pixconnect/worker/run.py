@@ -1,13 +1,16 @@
 """A whole worker: leases, and everything that is done in their slots."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from pixconnect.foundation.metrics import Read
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.operator import SigningContext
 from pixconnect.worker import metrics
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
@@ -17,10 +20,6 @@ from pixconnect.worker.housekeeping import keep_house
 from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.rail_figures import RailFigures, WatchedRail
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.usecases.operator import SigningContext
 
 LAST_RECORDS_TIMEOUT_S = 0.5
 """How long attempts that are under way may take when the worker is told to stop; they are made again otherwise."""

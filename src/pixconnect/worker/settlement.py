@@ -1,10 +1,12 @@
 """Keeps orders moving: hands over what is due, asks about what is silent, takes in what the rail reports."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -12,13 +14,11 @@ from msgspec import Struct
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.context import Context
-    from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.leases import SlotLeases
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports taken in, at once."""
@@ -69,7 +69,7 @@ class OrderMover:
         leases: Which slots are ours.
     """
 
-    def __init__(self, context: "Context", leases: "SlotLeases") -> None:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
@@ -127,7 +127,7 @@ class OrderMover:
             return
 
 
-async def keep_taking_reports(context: "Context") -> None:
+async def keep_taking_reports(context: Context) -> None:
     """Take in what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
     places = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
@@ -144,7 +144,7 @@ async def keep_taking_reports(context: "Context") -> None:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _take(context: "Context", reports: Sequence[Report], places: asyncio.Semaphore) -> None:
+async def _take(context: Context, reports: Sequence[Report], places: asyncio.Semaphore) -> None:
     try:
         if reports and await take_reports(context, reports) < len(reports):
             await asyncio.sleep(PAUSE_S)  # what was not acknowledged comes again at once

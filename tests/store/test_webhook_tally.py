@@ -8,10 +8,10 @@ import pytest
 
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint
+from pixconnect.store import delivery as delivery_store
 from pixconnect.store import delivery_list, webhook_tally
 from pixconnect.store import listing as listing_store
 from pixconnect.store.listing import Source
-from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import webhook
 from support import postgres
 from support.webhooks import World, answering, eventually, open_receiver, open_world, running_worker
@@ -93,7 +93,7 @@ async def test_whatever_happens_to_deliveries_totals_follow(world: World) -> Non
     await world.execute_as_owner(f"delete from webhook_endpoint where id = {endpoint.id}")
     found = await world.fetch("select id from delivery where status = 'pending'")
     due = [row["id"] for row in found]
-    await delivery_usecases.delivery_store.give_up_orphans(world.context.pool, due, now)
+    await delivery_store.give_up_orphans(world.context.pool, due, now)
     (row,) = await world.fetch(
         "select sum(change) filter (where status = 'failed') as failed from webhook_tally_change where kind = 'delivery'"
     )

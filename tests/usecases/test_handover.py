@@ -32,8 +32,8 @@ from pixconnect.usecases import settlement
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.incoming import receive_credit
-from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.settlement import Fence, GivenUp, ask_again_after, end_orders
+from pixconnect.worker.leases import LeaseLost
 from support.books import check_books
 from support.postgres import Addresses
 from support.service import STARTED_AT, Service, credit_report, no_fence, open_service, outside_party

@@ -12,6 +12,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.listing import Span
 from pixconnect.domain.webhook import RETRY_WAITS, Endpoint, EndpointChange, EndpointRequest
+from pixconnect.store import delivery as delivery_store
 from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import delivery, webhook
 from support import identity, postgres
@@ -296,7 +297,7 @@ async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(world: Worl
     await world.announce([2])
     now = world.context.clock.now()
     async with world.context.pool.acquire() as connection, connection.transaction():
-        await delivery.move_back(connection, now, day)
+        await delivery_store.move_back(connection, now, day)
     rows = await world.fetch("select due_at <= $1 as is_due from delivery", now)
     assert [row["is_due"] for row in rows] == [True, True]
 

@@ -17,6 +17,7 @@ from pixconnect.domain import webhook as webhook_rules
 from pixconnect.domain.listing import Span
 from pixconnect.domain.receivers import Exchange, Receivers
 from pixconnect.domain.webhook import RETRY_WAITS, Conclusion, DueDelivery, EndpointChange
+from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases import delivery, webhook
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -434,7 +435,7 @@ async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Address
         await world.announce([1])
         assert await delivery.wait_until_sent(world.context, world.context.clock.now(), 60)
         end = world.context.clock.now() + timedelta(days=4)
-        while (due_at := await delivery.next_due_at(world.context, end)) is not None:
+        while (due_at := await delivery_store.next_due_at(world.context.pool, end)) is not None:
             await move_clock(world, (due_at - world.context.clock.now()).total_seconds())
             await delivery.read_now(world.context)
             assert await delivery.wait_until_sent(world.context, due_at, 60)

@@ -31,7 +31,7 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
 
         assert not await is_done()
         keyring = identity.keyring_of(world.context)
-        keeping = asyncio.create_task(housekeeping.keep_house(world.context, keyring, 90))
+        keeping = asyncio.create_task(housekeeping.run_housekeeping(world.context, keyring, 90))
         await eventually(is_done)
         keeping.cancel()
         with suppress(asyncio.CancelledError):

@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases import lease
+from pixconnect.store import lease as lease_store
+from pixconnect.worker import leases
 from support import postgres
 
 Connection = asyncpg.Connection
@@ -25,35 +26,35 @@ async def connections(database: postgres.Addresses) -> AsyncIterator[list[Connec
         connection.terminate()
 
 
-async def renew(connection: Connection, worker_id: int, given_back: list[int] | None = None) -> lease.Standing:
-    standing = await lease.renew(connection, worker_id, given_back or [], None)
-    assert standing is not None
-    return standing
+async def renew(connection: Connection, worker_id: int, given_back: list[int] | None = None) -> leases.Share:
+    share = await leases.renew(connection, worker_id, given_back or [], None)
+    assert share is not None
+    return share
 
 
 async def test_the_first_worker_takes_every_slot_at_once(connections: list[Connection]) -> None:
-    standing = await renew(connections[0], await lease.join(connections[0]))
-    assert sorted(standing.epochs) == list(range(256))
-    assert set(standing.epochs.values()) == {1}
+    share = await renew(connections[0], await lease_store.join(connections[0]))
+    assert sorted(share.epochs) == list(range(256))
+    assert set(share.epochs.values()) == {1}
 
 
 async def test_workers_share_evenly_once_slots_are_given_back(connections: list[Connection]) -> None:
-    ids = [await lease.join(connection) for connection in connections[:3]]
+    ids = [await lease_store.join(connection) for connection in connections[:3]]
     first = await renew(connections[0], ids[0])
-    assert (len(first.epochs), first.workers_count, first.share_count) == (86, 3, 86)
+    assert (len(first.epochs), first.workers_count, first.slots_count) == (86, 3, 86)
     assert len((await renew(connections[1], ids[1])).epochs) == 86
     assert len((await renew(connections[2], ids[2])).epochs) == 84
 
 
 async def test_a_latecomer_gets_its_part_as_others_give_back(connections: list[Connection]) -> None:
     first, second = connections[:2]
-    first_id = await lease.join(first)
+    first_id = await lease_store.join(first)
     await renew(first, first_id)
-    second_id = await lease.join(second)
+    second_id = await lease_store.join(second)
     assert (await renew(second, second_id)).epochs == {}
-    standing = await renew(first, first_id)
-    assert (len(standing.epochs), standing.share_count) == (256, 128)
-    await renew(first, first_id, sorted(standing.epochs)[128:])
+    share = await renew(first, first_id)
+    assert (len(share.epochs), share.slots_count) == (256, 128)
+    await renew(first, first_id, sorted(share.epochs)[128:])
     taken = (await renew(second, second_id)).epochs
     assert sorted(taken) == list(range(128, 256))
     assert set(taken.values()) == {2}
@@ -61,8 +62,8 @@ async def test_a_latecomer_gets_its_part_as_others_give_back(connections: list[C
 
 async def test_the_slots_of_a_worker_whose_connection_is_gone_are_free_at_once(connections: list[Connection]) -> None:
     first, second = connections[:2]
-    await renew(first, await lease.join(first))
-    second_id = await lease.join(second)
+    await renew(first, await lease_store.join(first))
+    second_id = await lease_store.join(second)
     await renew(second, second_id)
     first.terminate()
     async with asyncio.timeout(60):
@@ -72,48 +73,48 @@ async def test_the_slots_of_a_worker_whose_connection_is_gone_are_free_at_once(c
 
 async def test_the_slots_of_a_worker_that_sleeps_are_free_after_its_lease(connections: list[Connection]) -> None:
     first, second = connections[:2]
-    first_id = await lease.join(first)
+    first_id = await lease_store.join(first)
     await renew(first, first_id)
     await first.execute("update worker set expires_at = clock_timestamp() - interval '1 ms'")
-    second_id = await lease.join(second)
+    second_id = await lease_store.join(second)
     assert len((await renew(second, second_id)).epochs) == 256
-    assert await lease.renew(first, first_id, [], None) is None
+    assert await leases.renew(first, first_id, [], None) is None
 
 
 async def test_a_lease_that_ran_out_cannot_be_renewed_even_if_nobody_took_over(connections: list[Connection]) -> None:
-    first_id = await lease.join(connections[0])
+    first_id = await lease_store.join(connections[0])
     await renew(connections[0], first_id)
     await connections[0].execute("update worker set expires_at = clock_timestamp()")
-    assert await lease.renew(connections[0], first_id, [], None) is None
+    assert await leases.renew(connections[0], first_id, [], None) is None
 
 
 async def test_a_record_is_refused_after_a_takeover(connections: list[Connection]) -> None:
     first, second = connections[:2]
-    standing = await renew(first, await lease.join(first))
+    share = await renew(first, await lease_store.join(first))
     await first.execute("delete from worker")
-    await renew(second, await lease.join(second))
+    await renew(second, await lease_store.join(second))
     async with first.transaction():
-        with pytest.raises(lease.LeaseLost):
-            await lease.fence(first, {7: standing.epochs[7]})
+        with pytest.raises(leases.LeaseLost):
+            await leases.fence(first, {7: share.epochs[7]})
 
 
 async def test_a_takeover_waits_for_a_record_under_way_and_takes_the_rest(connections: list[Connection]) -> None:
     first, second = connections[:2]
-    standing = await renew(first, await lease.join(first))
+    share = await renew(first, await lease_store.join(first))
     async with connections[2].transaction():
-        await lease.fence(connections[2], {7: standing.epochs[7]})
+        await leases.fence(connections[2], {7: share.epochs[7]})
         await first.execute("delete from worker")
-        second_id = await lease.join(second)
+        second_id = await lease_store.join(second)
         taken = await renew(second, second_id)
         assert sorted(taken.epochs) == [slot for slot in range(256) if slot != 7]
     assert len((await renew(second, second_id)).epochs) == 256
 
 
 async def test_renewing_does_not_wait_for_records_under_way(connections: list[Connection]) -> None:
-    first_id = await lease.join(connections[0])
-    standing = await renew(connections[0], first_id)
+    first_id = await lease_store.join(connections[0])
+    share = await renew(connections[0], first_id)
     async with connections[1].transaction():
-        await lease.fence(connections[1], standing.epochs)
+        await leases.fence(connections[1], share.epochs)
         await connections[0].execute("set lock_timeout = 100")
         await renew(connections[0], first_id)
 
@@ -126,15 +127,15 @@ async def test_workers_that_come_and_go_at_once_never_share_a_slot(database: pos
             connection = await connect(
                 database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
             )
-            worker_id = await lease.join(connection)
+            worker_id = await lease_store.join(connection)
             for _ in range(6):
-                standing = await lease.renew(connection, worker_id, [], None)
-                assert standing is not None
-                held[worker_id] = standing.epochs
-                surplus = sorted(standing.epochs)[standing.share_count :]
+                share = await leases.renew(connection, worker_id, [], None)
+                assert share is not None
+                held[worker_id] = share.epochs
+                surplus = sorted(share.epochs)[share.slots_count :]
                 for slot in surplus:
                     del held[worker_id][slot]
-                await lease.renew(connection, worker_id, surplus, None)
+                await leases.renew(connection, worker_id, surplus, None)
                 await asyncio.sleep(0.005 * number)
             del held[worker_id]
             connection.terminate()
@@ -154,4 +155,4 @@ async def _all_leases(database: postgres.Addresses) -> list[asyncpg.Record]:
 
 
 def test_a_lease_lasts_fifteen_seconds() -> None:
-    assert timedelta(seconds=lease.LEASE_S) == timedelta(seconds=15)
+    assert timedelta(seconds=leases.LEASE_S) == timedelta(seconds=15)

@@ -10,8 +10,8 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import RailUnavailable, Report, SettledReport
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.lease import LeaseLost
 from pixconnect.worker import settlement
+from pixconnect.worker.leases import LeaseLost
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 from support.books import check_books
 from support.postgres import Addresses

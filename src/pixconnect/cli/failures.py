@@ -69,7 +69,7 @@ def explain(error: BaseException) -> str | None:
 
 
 @contextmanager
-def told_to_parent(lifeline: Lifeline) -> Generator[None]:
+def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
     """End this process in one line: the supervisor's to show, or ours where there is none or it is past starting."""
     try:
         yield

@@ -26,7 +26,7 @@ def main(words: Sequence[str]) -> None:
     """Be a part: ``<part> --parent-fd=<n> --ready-fd=<n> [--socket-fd=<n>...]``."""
     hide_rows_in_tracebacks()
     order = _read(words)
-    with failures.told_to_parent(order.lifeline):
+    with failures.reported_to_supervisor(order.lifeline):
         # Nothing that is imported becomes garbage: looking for some takes a quarter of the time, now and ever after.
         gc.disable()
         from pixconnect.cli import prepare, processes  # noqa: PLC0415 - see above

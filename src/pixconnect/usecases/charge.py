@@ -213,11 +213,6 @@ async def read_location(context: Context, txid: str) -> str:
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
-async def has_expired(context: Context, slots: Sequence[int], until: datetime) -> bool:
-    """Whether a charge in these slots is past its time and not marked so."""
-    return bool(await charge_store.find_expired(context.pool, slots, until, 1))
-
-
 async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time.
 

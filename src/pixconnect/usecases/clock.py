@@ -24,9 +24,10 @@ from pixconnect.domain import errors
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
-from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.charge import expire_charges
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.delivery import wait_until_sent
 from pixconnect.usecases.service_time import read_time
 from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
 
@@ -206,7 +207,7 @@ async def _next_stop(context: Context, control: SandboxControl, target: datetime
     """The next deadline before the target, with those that are within a moment of it; ``None`` if there is none."""
     candidates = [
         await clock_store.find_first_due(context.pool),
-        await delivery_usecases.next_due_at(context, target, walk.slow_endpoint_ids),
+        await delivery_store.next_due_at(context.pool, target, walk.slow_endpoint_ids),
         (await control.next_due()).next_due_at,
     ]
     first = min((due_at for due_at in candidates if due_at is not None), default=None)
@@ -245,9 +246,9 @@ async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -
     if first_due_at is not None and first_due_at <= now:
         return False
     patience_s = min(walk.patience_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
-    if not await delivery_usecases.wait_until_sent(context, now, patience_s, walk.slow_endpoint_ids):
+    if not await wait_until_sent(context, now, patience_s, walk.slow_endpoint_ids):
         # What it still owes is sent all the same: one bad endpoint must not cost the others their attempts.
-        walk.slow_endpoint_ids.update(await delivery_usecases.find_due_endpoints(context, now))
+        walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
     return True
 
 
@@ -256,7 +257,7 @@ async def _jump_back(context: Context, control: SandboxControl, offset: timedelt
     now = context.clock.real_now() + offset
     async with context.pool.acquire() as connection, connection.transaction():
         await clock_store.move_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
-        await delivery_usecases.move_back(connection, now, by)
+        await delivery_store.move_back(connection, now, by)
         revision = await clock_store.move(connection, offset)
     context.clock.set_offset(offset, revision)
     await control.set_offset(offset)

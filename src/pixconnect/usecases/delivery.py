@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 import structlog
@@ -17,7 +17,7 @@ from pixconnect.domain import errors, webhook_signature
 from pixconnect.domain import webhook as webhook_rules
 from pixconnect.domain.receivers import Exchange
 from pixconnect.domain.secret_box import SealBroken, SecretBox
-from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Endpoint, Place
+from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
@@ -26,8 +26,6 @@ from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.service_time import read_time
 
-DUE_COUNTED_MAX = 100_000
-"""More due deliveries than this are not told apart: whoever counts must not be a burden."""
 _WAIT_STEP_S = 0.02
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
 
@@ -62,44 +60,6 @@ async def read_now(context: Context) -> datetime:
         async with context.pool.acquire() as connection:
             await read_time(context.clock, connection)
     return context.clock.now()
-
-
-async def read_due(
-    context: Context,
-    place: Place,
-    until: datetime,
-    slots: Sequence[int],
-    count_max: int,
-    passed_over: Sequence[int],
-) -> DueRead:
-    """Read on in what is due in slots that are held; as ``store.delivery.read_due``."""
-    return await delivery_store.read_due(context.pool, place, until, slots, count_max, passed_over)
-
-
-async def read_backlog(
-    context: Context, endpoint_id: int, after_resource_id: int, slots: Sequence[int], count_max: int
-) -> tuple[list[DueDelivery], int | None]:
-    """Walk through what is pending for one endpoint; as ``store.delivery.read_backlog``."""
-    return await delivery_store.read_backlog(
-        context.pool, endpoint_id, after_resource_id, slots, context.clock.now(), count_max
-    )
-
-
-async def read_followers(context: Context, done: Sequence[DueDelivery]) -> list[DueDelivery]:
-    """What comes after deliveries that are recorded as delivered or given up."""
-    return await delivery_store.read_followers(context.pool, done, context.clock.now())
-
-
-async def read_endpoints(context: Context, deliveries: Sequence[DueDelivery]) -> dict[int, Endpoint]:
-    """The endpoints of deliveries as they are at this moment; those that were deleted are missing."""
-    return await webhook_store.find_many(context.pool, sorted({delivery.endpoint_id for delivery in deliveries}))
-
-
-async def give_up_orphans(context: Context, deliveries: Sequence[DueDelivery]) -> None:
-    """Give up deliveries whose endpoint was deleted."""
-    await delivery_store.give_up_orphans(
-        context.pool, sorted(delivery.id for delivery in deliveries), context.clock.now()
-    )
 
 
 class Signatures(Protocol):
@@ -233,16 +193,6 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
 # For a sandbox clock that walks from deadline to deadline.
 
 
-async def next_due_at(context: Context, until: datetime, except_endpoint_ids: Collection[int] = ()) -> datetime | None:
-    """When the earliest delivery is due that nothing holds back, if that is by then; service time."""
-    return await delivery_store.next_due_at(context.pool, until, except_endpoint_ids)
-
-
-async def find_due_endpoints(context: Context, until: datetime) -> list[int]:
-    """Ids of the endpoints for which something is due by then that nothing holds back."""
-    return await delivery_store.find_due_endpoints(context.pool, until)
-
-
 async def wait_until_sent(
     context: Context, until: datetime, patience_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
@@ -259,7 +209,7 @@ async def wait_until_sent(
     """
     give_up_s = context.clock.monotonic_s() + patience_s
     context.wake_workers()
-    while await next_due_at(context, until, except_endpoint_ids) is not None:
+    while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:
         if context.clock.monotonic_s() >= give_up_s:
             return False
         await asyncio.sleep(_WAIT_STEP_S)
@@ -276,13 +226,3 @@ async def read_oldest_due(context: Context) -> datetime | None:
         if workers_count == 0:
             return await delivery_store.next_due_at(connection, context.clock.now())
     return None if oldest_due_at is None else oldest_due_at + context.clock.offset
-
-
-async def count_due(context: Context) -> int:
-    """How many deliveries are due, of all workers; counting ends at ``DUE_COUNTED_MAX``."""
-    return await delivery_store.count_due(context.pool, context.clock.now(), DUE_COUNTED_MAX)
-
-
-async def move_back(connection: Connection, now: datetime, by: timedelta) -> None:
-    """Part of a reset of the sandbox clock: what is due because of an instant that is now in the future comes sooner."""
-    await delivery_store.move_back(connection, now, by)

@@ -67,8 +67,3 @@ async def check_partitions(pool: Pool) -> None:
         raise errors.ServiceUnavailable(
             "partitions of events or deliveries are not made ahead: look at the worker's log"
         )
-
-
-async def count_ahead(pool: Pool) -> dict[str, int]:
-    """Partitions that were made and not begun, by table."""
-    return (await partition_store.read_ahead(pool)).counts

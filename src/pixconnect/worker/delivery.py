@@ -22,6 +22,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
+from pixconnect.store import delivery as delivery_store
+from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.worker.delivery_log import AttemptLog
@@ -171,10 +173,12 @@ class DeliveryWorker:
     async def _start(self, taken: list[Work]) -> None:
         """Start attempts, each with its endpoint as it is at this moment."""
         try:
-            endpoints = await delivery_usecases.read_endpoints(self._context, [work.delivery for work in taken])
-            orphans = [work.delivery for work in taken if work.delivery.endpoint_id not in endpoints]
-            if orphans:
-                await delivery_usecases.give_up_orphans(self._context, orphans)
+            endpoint_ids = sorted({work.delivery.endpoint_id for work in taken})
+            endpoints = await webhook_store.find_many(self._context.pool, endpoint_ids)
+            # Their endpoint was deleted meanwhile: nobody is left to be told.
+            orphan_ids = sorted(work.delivery.id for work in taken if work.delivery.endpoint_id not in endpoints)
+            if orphan_ids:
+                await delivery_store.give_up_orphans(self._context.pool, orphan_ids, self._context.clock.now())
         except DATABASE_FAILED as error:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}

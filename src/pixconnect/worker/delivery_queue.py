@@ -180,7 +180,7 @@ class DeliveryQueue:
         """Endpoints that have more than is kept here: nothing more of them is read in passing."""
         return [lane.endpoint_id for lane in self._lanes.values() if lane.has_more]
 
-    def hungry_lanes(self) -> Iterator[Lane]:
+    def lanes_with_more(self) -> Iterator[Lane]:
         """Endpoints that have more in the database and room for it here."""
         return (
             lane for lane in self._lanes.values() if lane.has_more and lane.kept_count <= self._limits.kept_max // 2

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from pixconnect.domain.webhook import DueDelivery, Place
-from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.delivery import read_now
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -59,9 +60,9 @@ class DeliveryReader:
         Returns:
             Whether there is more to read at once.
         """
-        now = await delivery_usecases.read_now(self._context)
+        now = await read_now(self._context)
         if done:
-            for follower in await delivery_usecases.read_followers(self._context, done):
+            for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
                 self._offer(follower, held)
         forward = self._begin(held, now)
         unfinished = await self._read_page(forward, now, held)
@@ -90,8 +91,8 @@ class DeliveryReader:
         return forward
 
     async def _read_page(self, place: Place, until: datetime, held: dict[int, int]) -> Place | None:
-        found = await delivery_usecases.read_due(
-            self._context, place, until, list(held), _PAGE, self._queue.full_endpoints()
+        found = await delivery_store.read_due(
+            self._context.pool, place, until, list(held), _PAGE, self._queue.full_endpoints()
         )
         for delivery in found.ready:
             self._offer(delivery, held)
@@ -99,10 +100,15 @@ class DeliveryReader:
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
         """Read on in what some endpoints have beyond what is kept here."""
-        for _, lane in zip(range(_BACKLOGS_MAX), list(self._queue.hungry_lanes()), strict=False):
+        for _, lane in zip(range(_BACKLOGS_MAX), list(self._queue.lanes_with_more()), strict=False):
             is_from_start = lane.walked_to_id == 0
-            found, walked_to_id = await delivery_usecases.read_backlog(
-                self._context, lane.endpoint_id, lane.walked_to_id, list(held), _BACKLOG_PAGE
+            found, walked_to_id = await delivery_store.read_backlog(
+                self._context.pool,
+                lane.endpoint_id,
+                lane.walked_to_id,
+                list(held),
+                self._context.clock.now(),
+                _BACKLOG_PAGE,
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
             lane.walked_to_id = walked_to_id or 0

@@ -15,7 +15,8 @@ import structlog
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.charge import expire_charges, has_expired
+from pixconnect.store import charge as charge_store
+from pixconnect.usecases.charge import expire_charges
 from pixconnect.usecases.context import Context
 from pixconnect.worker.leases import SlotLeases
 
@@ -50,7 +51,7 @@ class Expiry:
     async def expire(self, now: datetime) -> float:
         """Expire what was due by an instant, as far as the rail was heard until then; answers when to look again."""
         slots = sorted(self._leases.held)
-        if not slots or not await has_expired(self._context, slots, now):
+        if not slots or not await charge_store.find_expired(self._context.pool, slots, now, 1):
             self._waits_since_s = None
             return LOOK_AFTER_S
         until = await self._heard_until(now)

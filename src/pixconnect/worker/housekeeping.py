@@ -31,7 +31,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-async def keep_house(context: Context, signing: SigningContext, retention_days: int) -> None:
+async def run_housekeeping(context: Context, signing: SigningContext, retention_days: int) -> None:
     """Do everything in its own time, until cancelled."""
 
     async def fold() -> None:

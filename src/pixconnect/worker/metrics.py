@@ -9,20 +9,25 @@ from typing import Final, get_args
 from pixconnect.domain import kept_report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Family, Measured, Read, measure
+from pixconnect.store import delivery as delivery_store
+from pixconnect.store import order_figures as order_figures_store
+from pixconnect.store import partition as partition_store
+from pixconnect.store.order_figures import OrderFigures
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import metrics as usecase_metrics
-from pixconnect.usecases import order_figures as order_figures_usecases
-from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rail_figures import RailFigures
 
+COUNTED_MAX: Final = 100_000
+"""More due deliveries, or open orders, than this are not told apart: whoever counts must not be a burden."""
+
 DUE: Final = Family(
     name="pixconnect_deliveries_due",
     kind="gauge",
-    meaning=f"Deliveries that are due, of all workers, held back or not; counted up to {delivery_usecases.DUE_COUNTED_MAX}.",
+    meaning=f"Deliveries that are due, of all workers, held back or not; counted up to {COUNTED_MAX}.",
 )
 OLDEST_DUE_AGE: Final = Family(
     name="pixconnect_delivery_oldest_due_age_seconds",
@@ -64,7 +69,7 @@ ORDERS_DUE: Final = Family(
     name="pixconnect_orders_due",
     kind="gauge",
     meaning="Transfers and refunds that a worker must look at now, of all workers;"
-    f" these and the next are counted up to {order_figures_usecases.COUNTED_MAX}.",
+    f" these and the next are counted up to {COUNTED_MAX}.",
     labels=("kind",),
 )
 ORDERS_OPEN: Final = Family(
@@ -136,6 +141,8 @@ FAMILIES: Final = (
     *usecase_metrics.FAMILIES,
 )
 
+_NO_ORDERS: Final = OrderFigures(due_count=0, unsent_count=0, sent_count=0, silent_count=0, oldest_at=None)
+
 
 def make_read(context: Context, leases: SlotLeases, deliveries: DeliveryWorker, rail: RailFigures) -> Read:
     """Measures one worker."""
@@ -168,31 +175,33 @@ async def _measure_waiting(context: Context) -> Sequence[Measured]:
     """What only the database knows; nothing while it is away, so that the rest can still be read."""
     try:
         now = await delivery_usecases.read_now(context)
-        due_count = await delivery_usecases.count_due(context)
+        due_count = await delivery_store.count_due(context.pool, now, COUNTED_MAX)
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
-        orders = await order_figures_usecases.read_open_orders(context, now)
+        found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
         kept = await kept_usecases.count_open(context.pool)
-        ahead = await partition_usecases.count_ahead(context.pool)
+        ahead = await partition_store.read_ahead(context.pool)
     except DATABASE_FAILED:
         return ()
+    # A kind of which none is open has no row, and is shown as zero all the same.
+    orders = {kind: found.get(kind, _NO_ORDERS) for kind in ("transfer", "refund")}
     states = {
-        kind: {"unsent": found.unsent_count, "sent": found.sent_count, "silent": found.silent_count}
-        for kind, found in orders.items()
+        kind: {"unsent": figures.unsent_count, "sent": figures.sent_count, "silent": figures.silent_count}
+        for kind, figures in orders.items()
     }
     return (
         measure(DUE, due_count),
         measure(OLDEST_DUE_AGE, _age_s(oldest_due_at, now)),
-        Measured(family=ORDERS_DUE, values={(kind,): found.due_count for kind, found in orders.items()}),
+        Measured(family=ORDERS_DUE, values={(kind,): figures.due_count for kind, figures in orders.items()}),
         Measured(
             family=ORDERS_OPEN,
             values={(kind, state): count for kind, counts in states.items() for state, count in counts.items()},
         ),
         Measured(
             family=OLDEST_OPEN_AGE,
-            values={(kind,): _age_s(found.oldest_at, now) for kind, found in orders.items()},
+            values={(kind,): _age_s(figures.oldest_at, now) for kind, figures in orders.items()},
         ),
         _by_result(REPORTS_KEPT, {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)}),
-        Measured(family=PARTITIONS_AHEAD, values={(table,): count for table, count in ahead.items()}),
+        Measured(family=PARTITIONS_AHEAD, values={(table,): count for table, count in ahead.counts.items()}),
     )
 
 

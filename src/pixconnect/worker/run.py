@@ -16,7 +16,7 @@ from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import Expiry
-from pixconnect.worker.housekeeping import keep_house
+from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.rail_figures import RailFigures, WatchedRail
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
@@ -38,8 +38,8 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
         tell_metrics: Lets who watches read what is measured.
     """
 
-    context: "Context"
-    signing: "SigningContext"
+    context: Context
+    signing: SigningContext
     connect: Connect
     limits: QueueLimits
     attempt_log: AttemptLog
@@ -61,7 +61,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(keep_taking_reports(context), name="reports"),
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
         asyncio.create_task(
-            keep_house(context, parts.signing, parts.event_retention_days),
+            run_housekeeping(context, parts.signing, parts.event_retention_days),
             name="housekeeping",
         ),
     ]

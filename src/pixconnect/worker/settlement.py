@@ -16,9 +16,8 @@ from pixconnect.domain.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.handover import move_due
-from pixconnect.usecases.lease import LeaseLost
 from pixconnect.usecases.report import take_reports
-from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports taken in, at once."""

@@ -27,7 +27,7 @@ coverage: dev-environment ## Run every test and report which lines and branches 
 prove: dev-environment ## Let money move while everything breaks and dies, and a million exchanges be mutated, for long (PIXCONNECT_PROVE_*)
 	@PIXCONNECT_PROVE_EXAMPLES=$${PIXCONNECT_PROVE_EXAMPLES:-200} PIXCONNECT_PROVE_STEPS=$${PIXCONNECT_PROVE_STEPS:-40} \
 		.venv/bin/pytest tests/journeys/test_money_is_conserved.py -q
-	@PIXCONNECT_PROVE_EXCHANGES=$${PIXCONNECT_PROVE_EXCHANGES:-1000000} .venv/bin/pytest tests/foundation/test_http_fuzz.py -q
+	@PIXCONNECT_PROVE_EXCHANGES=$${PIXCONNECT_PROVE_EXCHANGES:-1000000} .venv/bin/pytest tests/http/test_fuzz.py -q
 
 check: lint types imports test ## Lint, types, import rules, tests
 

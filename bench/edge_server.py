@@ -9,8 +9,8 @@ import uvicorn
 import uvloop
 from aiohttp import web
 
-from pixconnect.foundation.asgi import Receive, Scope, Send
-from pixconnect.foundation.http_server import make_server
+from pixconnect.http.asgi import Receive, Scope, Send
+from pixconnect.http.server import make_server
 
 HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"content-length", b"2")]
 

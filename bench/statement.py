@@ -29,9 +29,9 @@ from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.domain.access import SCOPES, Caller
 from pixconnect.foundation import migrations, schema_history
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
 from pixconnect.foundation.logging import current_request
 from pixconnect.foundation.pool import open_pool
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.directory import HolderDirectory
 

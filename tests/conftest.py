@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pixconnect.foundation.postgres_programs import PostgresVersion
+from pixconnect.local.postgres_programs import PostgresVersion
 from support import postgres
 
 # The same examples in every run, and none is refused for the time it took: what fails is the code, never the machine's day.

@@ -43,12 +43,13 @@ from pixconnect.api.services import Services
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
 from pixconnect.domain.rail import Rail
-from pixconnect.foundation import descriptors, listening, pool, schema_history
-from pixconnect.foundation.http_server import make_server
+from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_people, set_up_logging
-from pixconnect.foundation.metrics import tell_metrics
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
+from pixconnect.http import descriptors, listening
+from pixconnect.http.metrics import tell_metrics
+from pixconnect.http.server import make_server
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pixconnect.adapters import location_reader
 from pixconnect.adapters.certificate_chain import trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.http_connection import Answer
 from pixconnect.adapters.location_payload import parse_payload
 from pixconnect.adapters.location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
 from pixconnect.adapters.name_lookup import NameLookups
@@ -29,6 +28,7 @@ from pixconnect.domain.address_rules import Target
 from pixconnect.domain.location import Locations, LocationUnreachable
 from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
 from pixconnect.foundation.shares import current_party
+from pixconnect.http.client import Answer
 from support import sandbox as sandbox_support
 from support.institution import PAYLOAD, Institution, certify, http, serving
 from support.ports import reserved_port

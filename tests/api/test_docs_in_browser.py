@@ -11,8 +11,8 @@ from playwright.async_api import Browser, Request, async_playwright, expect
 
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Services
-from pixconnect.foundation.http_server import make_server
 from pixconnect.foundation.logging import AccessLog
+from pixconnect.http.server import make_server
 
 CHROMIUM = shutil.which("chromium")
 TIMEOUT_MS = 180_000

@@ -5,9 +5,10 @@ import msgspec
 import pytest
 
 from pixconnect import assembly, config
-from pixconnect.cli import sandbox_file, settings
-from pixconnect.cli.sandbox_file import SandboxFile
+from pixconnect.cli import settings
 from pixconnect.cli.settings import RUNNING_FILE, Running
+from pixconnect.local import sandbox_file
+from pixconnect.local.sandbox_file import SandboxFile
 
 
 def make_running(mode: str = "sandbox", **secret_files: str) -> Running:

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.cli import migrate
 from pixconnect.config import Settings
 from pixconnect.foundation import privileges
-from pixconnect.foundation.embedded_postgres import LOGIN_ROLE
+from pixconnect.local.embedded_postgres import LOGIN_ROLE
 from support import postgres
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from pixconnect.cli import stack
-from pixconnect.foundation.embedded_postgres import LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
+from pixconnect.local import stack
+from pixconnect.local.embedded_postgres import LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
 from support import installation, postgres
 from support.installation import Installation, running
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pixconnect.foundation.http_limits import SLICE_MAX
+from pixconnect.http.limits import SLICE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from pixconnect.foundation.http_protocol import Connection
+    from pixconnect.http.connection import Connection
 
 
 class Wire(asyncio.Transport):

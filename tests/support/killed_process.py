@@ -97,7 +97,7 @@ def watch() -> None:
     part = words[words.index("-m") + 2 :][0]
     if part == "run":
         # Dying once a second, for hours, is no broken part here.
-        importlib.import_module("pixconnect.foundation.supervisor").RESTARTS_WINDOW_S = 0.0
+        importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
     if part == "sandbox":
         # What a dead worker was handed comes again sooner than after five seconds: there are many deaths here.
         importlib.import_module("pixconnect.sandbox.outbox").REDELIVERED_AFTER_S = 1.0

@@ -19,8 +19,8 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.domain.sandbox_control import OutsideTransfer
-from pixconnect.foundation import listening
-from pixconnect.foundation.http_server import make_server
+from pixconnect.http import listening
+from pixconnect.http.server import make_server
 from pixconnect.sandbox import directory
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.server import SandboxSettings, open_application

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from pixconnect.adapters.http_connection import HttpConnection
+from pixconnect.http.client import HttpConnection
 
 IDLE_S: Final = 20.0
 KEPT_MAX: Final = 128

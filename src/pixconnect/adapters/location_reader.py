@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 import structlog
 
 from pixconnect.adapters.certificate_chain import Trusted
-from pixconnect.adapters.http_connection import Answer, ConnectionFailed
 from pixconnect.adapters.location_payload import parse_payload
 from pixconnect.adapters.location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
@@ -30,6 +29,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.http.client import Answer, ConnectionFailed
 
 BODY_LENGTH_MAX: Final = 64 * 1024
 LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)

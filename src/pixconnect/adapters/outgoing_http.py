@@ -19,11 +19,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.adapters.http_connection import Answer, ConnectionFailed, HttpConnection
 from pixconnect.adapters.kept_connections import Address, KeptConnections
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Network, Target, check_addresses
+from pixconnect.http.client import Answer, ConnectionFailed, HttpConnection
 
 NO_CONNECTION: Final = "no connection: it was refused, took too long, or has no TLS certificate that can be trusted"
 _ADDRESSES_TRIED_MAX: Final = 3

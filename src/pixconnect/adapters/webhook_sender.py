@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 
-from pixconnect.adapters.http_connection import ConnectionFailed
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
 from pixconnect.domain.receivers import Exchange
+from pixconnect.http.client import ConnectionFailed
 
 _TARGETS_MAX = 4096
 

@@ -27,11 +27,11 @@ from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import authorize, client_address
-from pixconnect.foundation.asgi import Receive, Scope, Send
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.shares import FairPlaces, current_party
+from pixconnect.http.asgi import Receive, Scope, Send
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pixconnect.cli import terminal
 from pixconnect.config import SettingsError
 from pixconnect.domain.errors import PixConnectError
-from pixconnect.foundation.child_process import ChildFailedError
-from pixconnect.foundation.home import HomeError, is_disk_full
-from pixconnect.foundation.listening import ListeningError
-from pixconnect.foundation.postgres_programs import PostgresUnavailableError
-from pixconnect.foundation.supervised import Lifeline
-from pixconnect.foundation.supervisor import PartKeepsFailingError
+from pixconnect.http.listening import ListeningError
+from pixconnect.local.child_process import ChildFailedError
+from pixconnect.local.home import HomeError, is_disk_full
+from pixconnect.local.postgres_programs import PostgresUnavailableError
+from pixconnect.local.supervised import Lifeline
+from pixconnect.local.supervisor import PartKeepsFailingError
 
 
 class CommandError(Exception):

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pixconnect.cli import failures
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
-from pixconnect.foundation.supervised import Lifeline
+from pixconnect.local.supervised import Lifeline
 
 
 class _Order(Struct, frozen=True, kw_only=True):
@@ -41,6 +41,11 @@ def main(words: Sequence[str]) -> None:
             processes.work_under(order.lifeline)
         else:
             processes.sandbox_under(order.lifeline)
+
+
+def command(part: str) -> list[str]:
+    """What starts a part; whoever starts it adds its descriptors."""
+    return [sys.executable, "-P", "-m", "pixconnect.cli.part", part]
 
 
 def _read(words: Sequence[str]) -> _Order:

@@ -8,11 +8,12 @@ import asyncio
 import msgspec
 
 from pixconnect import assembly
-from pixconnect.cli import migrate, sandbox_file
-from pixconnect.cli.sandbox_file import Prepared, SandboxFile
+from pixconnect.cli import migrate
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import Settings
-from pixconnect.foundation.supervised import Lifeline
+from pixconnect.local import sandbox_file
+from pixconnect.local.sandbox_file import Prepared, SandboxFile
+from pixconnect.local.supervised import Lifeline
 
 
 def prepare_under(lifeline: Lifeline) -> None:

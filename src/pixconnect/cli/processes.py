@@ -15,8 +15,8 @@ from pixconnect import assembly
 from pixconnect.cli import failures, private_files
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import refuse_unsafe_live
-from pixconnect.foundation import listening
-from pixconnect.foundation.supervised import Lifeline
+from pixconnect.http import listening
+from pixconnect.local.supervised import Lifeline
 
 _Life = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 

@@ -12,14 +12,14 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect import __version__
-from pixconnect.cli import private_files, sandbox_file, terminal
-from pixconnect.cli.sandbox_file import Prepared, SandboxFile
+from pixconnect.cli import part, private_files, terminal
 from pixconnect.cli.settings import RUNNING_FILE, Running, lend_secrets
-from pixconnect.cli.stack import Stack
 from pixconnect.config import Settings, read_settings, refuse_unsafe_live
-from pixconnect.foundation import process_death
-from pixconnect.foundation.home import Home
-from pixconnect.foundation.supervisor import Supervisor
+from pixconnect.local import process_death, sandbox_file
+from pixconnect.local.home import Home
+from pixconnect.local.sandbox_file import Prepared, SandboxFile
+from pixconnect.local.stack import Stack
+from pixconnect.local.supervisor import Supervisor
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: somebody pressed Ctrl-C while everything was starting
@@ -61,7 +61,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
     def tell(line: str) -> None:
         terminal.say(f"  {time.monotonic() - started_at:5.2f} s  {line}")
 
-    stack = Stack(settings, home, tell)
+    stack = Stack(settings, home, tell, part.command)
     try:
         prepared = await _unless_stopped(stack.start(), stop)
         _write_files(settings, stack.settings, home, prepared.sandbox_file)

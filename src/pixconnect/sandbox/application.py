@@ -23,9 +23,9 @@ from pixconnect.domain.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.foundation.asgi import Receive, Scope, Send
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
+from pixconnect.http.asgi import Receive, Scope, Send
 from pixconnect.sandbox import exchange, outside
 from pixconnect.sandbox.exchange import Answer
 from pixconnect.sandbox.outside import Outside

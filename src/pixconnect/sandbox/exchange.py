@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.foundation.asgi import Receive, Send
+from pixconnect.http.asgi import Receive, Send
 
 BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
 """A group of 256 orders is about 200 kB."""

@@ -11,10 +11,10 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.clock import Clock
-from pixconnect.foundation import descriptors
 from pixconnect.foundation import pool as pool_module
-from pixconnect.foundation.http_server import make_server
 from pixconnect.foundation.schema_history import refuse_other_tables
+from pixconnect.http import descriptors
+from pixconnect.http.server import make_server
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.chance import Chance

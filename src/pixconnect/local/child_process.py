@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from socket import socket
 
-from pixconnect.foundation import process_death, supervised
+from pixconnect.local import process_death, supervised
 
 READY_TIMEOUT_S = 60
 _MESSAGE_SIZE_MAX = 65_536

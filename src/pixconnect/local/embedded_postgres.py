@@ -22,9 +22,9 @@ from typing import BinaryIO
 
 import asyncpg
 
-from pixconnect.foundation import home as home_files
-from pixconnect.foundation import postgres_placement, postgres_programs, postgres_tuning, process_death
-from pixconnect.foundation.postgres_programs import PostgresUnavailableError, PostgresVersion
+from pixconnect.local import home as home_files
+from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
+from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
 
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pixconnect.foundation.supervisor import RESTARTS_MAX, PartKeepsFailingError, Supervisor
+from pixconnect.local.supervisor import RESTARTS_MAX, PartKeepsFailingError, Supervisor
 
 
 class FakePart:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from pixconnect.foundation.process_death import SystemUser
+from pixconnect.local.process_death import SystemUser
 
 PostgresVersion = Literal["16", "18"]
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.foundation.home import Home, HomeError
+from pixconnect.local.home import Home, HomeError
 
 
 def test_a_second_instance_is_refused_until_the_first_ends(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from pixconnect.foundation import listening
-from pixconnect.foundation.listening import ListeningError
+from pixconnect.http import listening
+from pixconnect.http.listening import ListeningError
 
 
 def test_all_sockets_share_one_free_port() -> None:

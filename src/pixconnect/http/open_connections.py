@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from pixconnect.foundation.http_limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
+from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
 
 if TYPE_CHECKING:  # which imports this file
-    from pixconnect.foundation.http_protocol import Connection
+    from pixconnect.http.connection import Connection
 
 # When a bound is met, room is made for some more, so that not each newcomer costs a look at everybody.
 _ROOM = 64

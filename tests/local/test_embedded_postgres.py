@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
-from pixconnect.foundation.postgres_programs import PostgresUnavailableError, PostgresVersion
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
 from support.installation import command_line, descendants
 
 ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
@@ -153,7 +153,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 import asyncpg
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
 
 async def main():
     postgres = EmbeddedPostgres(Path(sys.argv[1]))

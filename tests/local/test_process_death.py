@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pixconnect.foundation import process_death
+from pixconnect.local import process_death
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from pixconnect.foundation import home as home_files
-from pixconnect.foundation.postgres_programs import PostgresUnavailableError, can_enter
-from pixconnect.foundation.process_death import SystemUser
+from pixconnect.local import home as home_files
+from pixconnect.local.postgres_programs import PostgresUnavailableError, can_enter
+from pixconnect.local.process_death import SystemUser
 
 SOCKET_PATH_LENGTH_MAX = 103  # macOS; Linux has room for 107
 _SOCKET_NAME = ".s.PGSQL.5432"

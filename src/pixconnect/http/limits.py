@@ -29,7 +29,7 @@ GRACE_S: Final = 2.5
 """How long requests under way may go on after the server was told to stop."""
 
 CONNECTIONS_MAX: Final = 10_000
-"""Where the process may open that many; see ``foundation/descriptors.py``."""
+"""Where the process may open that many; see ``http/descriptors.py``."""
 HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024
 """Octets of requests that are not answered yet, of all connections."""
 SMALL_MAX: Final = 2 * 1024

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.foundation import child_process, listening
-from pixconnect.foundation.child_process import ChildFailedError, ChildProcess
+from pixconnect.http import listening
+from pixconnect.local import child_process
+from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from support import installation
 
 PREAMBLE = """
 import os, signal, sys, time
-from pixconnect.foundation.supervised import Lifeline
+from pixconnect.local.supervised import Lifeline
 fds = dict(word.removeprefix("--").split("=") for word in sys.argv[1:])
 lifeline = Lifeline(parent_fd=int(fds["parent-fd"]), ready_fd=int(fds["ready-fd"]))
 """
@@ -102,7 +103,7 @@ async def test_connections_wait_in_the_socket_while_a_process_is_started_again()
 
 PARENT = """
 import asyncio, os, sys
-from pixconnect.foundation.child_process import ChildProcess
+from pixconnect.local.child_process import ChildProcess
 
 async def main():
     child = ChildProcess("child", [sys.executable, "-c", sys.argv[1]], dict(os.environ))

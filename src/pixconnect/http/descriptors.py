@@ -2,7 +2,7 @@
 
 import resource
 
-from pixconnect.foundation.http_limits import CONNECTIONS_MAX
+from pixconnect.http.limits import CONNECTIONS_MAX
 
 OTHERS = 384
 """Files that are no callers' connections: what we fetch from others (128 at once, 64 of them looking names up over two sockets)

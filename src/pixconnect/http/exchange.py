@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pixconnect.foundation.asgi import ASGIApp, Message, Scope
+from pixconnect.http.asgi import ASGIApp, Message, Scope
 
 if TYPE_CHECKING:  # which imports this file
-    from pixconnect.foundation.http_protocol import Connection
+    from pixconnect.http.connection import Connection
 
 STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus

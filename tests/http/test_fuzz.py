@@ -10,8 +10,8 @@ import zlib
 from random import Random
 from typing import Any
 
-from pixconnect.foundation.http_limits import BODY_HELD_MAX, SLICE_MAX
-from pixconnect.foundation.http_server import make_server
+from pixconnect.http.limits import BODY_HELD_MAX, SLICE_MAX
+from pixconnect.http.server import make_server
 from support.http_wire import Told, Wire, read_answers, turns
 
 EXCHANGES = int(os.environ.get("PIXCONNECT_PROVE_EXCHANGES", "10000"))

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import uvicorn
 
-from pixconnect.foundation.asgi import ASGIApp
-from pixconnect.foundation.http_connections import Connections
-from pixconnect.foundation.http_limits import CONNECTIONS_MAX, GRACE_S
-from pixconnect.foundation.http_protocol import Connection
+from pixconnect.http.asgi import ASGIApp
+from pixconnect.http.connection import Connection
+from pixconnect.http.limits import CONNECTIONS_MAX, GRACE_S
+from pixconnect.http.open_connections import Connections
 
 
 class Server(uvicorn.Server):

@@ -12,7 +12,7 @@ import pytest
 
 SERVER: Final = """
 import asyncio, socket, uvloop
-from pixconnect.foundation.http_server import make_server
+from pixconnect.http.server import make_server
 
 async def answer(scope, receive, send):
     while scope["method"] == "POST" and (await receive()).get("more_body"):

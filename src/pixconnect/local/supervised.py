@@ -11,7 +11,7 @@ import threading
 
 from msgspec import Struct
 
-from pixconnect.foundation import process_death
+from pixconnect.local import process_death
 
 READY = b"+"
 FAILED = b"-"

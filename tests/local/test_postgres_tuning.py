@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.foundation import postgres_tuning
-from pixconnect.foundation.postgres_tuning import GIB, Machine
+from pixconnect.local import postgres_tuning
+from pixconnect.local.postgres_tuning import GIB, Machine
 
 
 @pytest.mark.parametrize(

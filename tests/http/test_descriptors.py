@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from pixconnect.foundation.descriptors import share_out
-from pixconnect.foundation.http_limits import CONNECTIONS_MAX
+from pixconnect.http.descriptors import share_out
+from pixconnect.http.limits import CONNECTIONS_MAX
 
 RAISE = """
 import resource
-from pixconnect.foundation.descriptors import raise_limit
+from pixconnect.http.descriptors import raise_limit
 print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

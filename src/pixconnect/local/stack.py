@@ -10,7 +10,6 @@ r"""Everything that ``run`` keeps running, as one: PostgreSQL, the preparation, 
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from socket import socket
 
@@ -18,13 +17,14 @@ import msgspec
 from msgspec import structs
 
 from pixconnect import config
-from pixconnect.cli.sandbox_file import Prepared
 from pixconnect.config import Settings
-from pixconnect.foundation import listening, postgres_tuning
-from pixconnect.foundation.child_process import ChildProcess
-from pixconnect.foundation.embedded_postgres import EmbeddedPostgres
-from pixconnect.foundation.home import Home
-from pixconnect.foundation.supervisor import Part, Supervisor
+from pixconnect.http import listening
+from pixconnect.local import postgres_tuning
+from pixconnect.local.child_process import ChildProcess
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.home import Home
+from pixconnect.local.sandbox_file import Prepared
+from pixconnect.local.supervisor import Part, Supervisor
 
 _OTHER_CONNECTIONS = 30  # the operator's verbs, housekeeping, whoever looks with psql
 
@@ -55,13 +55,16 @@ class Stack:
         settings: As given.
         home: Ours.
         tell: Hears a line for each step.
+        command: What starts a part in a process of its own, by the part's name.
 
     Raises:
         ListeningError: A port cannot be listened on.
         PostgresUnavailableError: There is no embedded server for this system.
     """
 
-    def __init__(self, settings: Settings, home: Home, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, home: Home, tell: Callable[[str], None], command: Callable[[str], list[str]]
+    ) -> None:
         self._tell = tell
         api_count = settings.api_processes_count or postgres_tuning.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
@@ -69,18 +72,18 @@ class Stack:
         self.postgres = _embedded(settings, home, api_count, tell)
         self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
         own = _environment(structs.replace(self.settings, owner_database_url="", operator_database_url=""))
-        self._preparation = ChildProcess("preparation", _command("prepare"), _environment(self.settings))
-        self._sandbox = [ChildProcess("sandbox", _command("sandbox"), own)] if self._sandbox_reservation else []
+        self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings))
+        self._sandbox = [ChildProcess("sandbox", command("sandbox"), own)] if self._sandbox_reservation else []
         self._api = [
             ChildProcess(
                 f"API process {number}",
-                _command("serve"),
+                command("serve"),
                 own | _metrics_environment(self.settings, number),
                 [listening_socket],
             )
             for number, listening_socket in enumerate(self._sockets, start=1)
         ]
-        self._worker = ChildProcess("worker", _command("work"), own)
+        self._worker = ChildProcess("worker", command("work"), own)
 
     async def start(self) -> Prepared:
         """Start everything.
@@ -180,10 +183,6 @@ def _reachable(host: str) -> str:
     """How a caller on this machine writes the address that we listen on."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     return f"[{host}]" if ":" in host else host
-
-
-def _command(part: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "pixconnect.cli.part", part]
 
 
 def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:

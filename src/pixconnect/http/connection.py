@@ -34,10 +34,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.server import ServerState
 
 from pixconnect.domain.access import client_address
-from pixconnect.foundation import http_limits as limits
-from pixconnect.foundation.asgi import ASGIApp, Scope
-from pixconnect.foundation.http_connections import Connections
-from pixconnect.foundation.http_exchange import STATUS_LINES, Exchange
+from pixconnect.http import limits
+from pixconnect.http.asgi import ASGIApp, Scope
+from pixconnect.http.exchange import STATUS_LINES, Exchange
+from pixconnect.http.open_connections import Connections
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_BREAKS: Final = b"\r\n"

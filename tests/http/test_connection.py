@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from pixconnect.foundation import http_limits
-from pixconnect.foundation.http_connections import Connections
-from pixconnect.foundation.http_limits import HEAD_MAX, UNREAD_MAX
-from pixconnect.foundation.http_server import Server, make_server
+from pixconnect.http import limits
+from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
+from pixconnect.http.open_connections import Connections
+from pixconnect.http.server import Server, make_server
 
 Handler = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -320,7 +320,7 @@ async def test_a_client_that_keeps_us_waiting_is_hung_up_on(octets: bytes, limit
         await client.send(octets)
         await asyncio.sleep(0.2)
         (connection,) = server.connections.all
-        allowed_s = getattr(http_limits, limit)
+        allowed_s = getattr(limits, limit)
         connection.close_if_overdue(began_s + allowed_s - 0.1)
         assert not connection.transport.is_closing()
         connection.close_if_overdue(connection.loop.time() + allowed_s + 1)
@@ -384,7 +384,7 @@ async def test_thousands_of_requests_sent_ahead_stay_in_the_socket_and_are_answe
     async def look(scope: dict[str, Any], receive: Any, send: Any) -> None:
         nonlocal longest
         (connection,) = server.connections.all
-        longest = max(longest, len(connection._waiting), len(connection._rest) // http_limits.SLICE_MAX)
+        longest = max(longest, len(connection._waiting), len(connection._rest) // limits.SLICE_MAX)
         await may_go_on.wait()
         await echo(scope, receive, send)
 
@@ -501,7 +501,7 @@ async def test_a_half_of_the_next_head_does_not_cost_the_answer_to_the_request_b
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HT")
         await asyncio.sleep(0.05)
         (connection,) = server.connections.all
-        connection.close_if_overdue(connection.loop.time() + http_limits.HEAD_TIMEOUT_S + 1)
+        connection.close_if_overdue(connection.loop.time() + limits.HEAD_TIMEOUT_S + 1)
         status, headers, _ = await client.answer()
         assert (status, headers[b"connection"]) == (b"HTTP/1.1 200 OK", b"close")
 
@@ -566,7 +566,7 @@ def test_those_who_keep_us_waiting_longest_with_half_a_request_go_when_too_much_
     for member in members:
         connections.add(cast(Any, member))
         connections.hold(cast(Any, member), 1024 * 1024)
-    assert connections.held_octets <= http_limits.HELD_IN_ALL_MAX
+    assert connections.held_octets <= limits.HELD_IN_ALL_MAX
     gone = [member.is_hung_up for member in members]
     assert gone == sorted(gone, reverse=True)
     assert 6 <= sum(gone) <= 8
@@ -586,7 +586,7 @@ def test_the_slowest_readers_go_when_too_much_is_unsent() -> None:
     connections.bound_unsent(now_s=50)
     assert not any(member.is_hung_up for member in members[:20])
     assert 7 <= sum(member.is_hung_up for member in members[20:]) <= 9
-    assert connections.unsent_octets <= http_limits.UNSENT_IN_ALL_MAX
+    assert connections.unsent_octets <= limits.UNSENT_IN_ALL_MAX
     for member in members:
         connections.remove(cast(Any, member))
     assert connections.unsent_octets == 0

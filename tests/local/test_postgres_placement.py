@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.foundation import postgres_placement
-from pixconnect.foundation.postgres_programs import PostgresUnavailableError
+from pixconnect.local import postgres_placement
+from pixconnect.local.postgres_programs import PostgresUnavailableError
 
 
 def test_a_folder_is_made_or_closed_to_others(tmp_path: Path) -> None:

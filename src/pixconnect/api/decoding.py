@@ -20,6 +20,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import inspect
 
+from pixconnect.api.violation import alternatives, find_violation, show_name
 from pixconnect.domain import errors
 
 Record = TypeVar("Record")
@@ -35,16 +36,6 @@ _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _INSTANT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
 )
-_NOUNS: Final = {
-    "int": "an integer",
-    "str": "a string",
-    "bool": "true or false",
-    "float": "a number",
-    "object": "an object",
-    "array": "a list",
-    "null": "null",
-}
-_FIELD_LENGTH_MAX: Final = 64
 
 
 class BodyDecoder(Generic[Record]):
@@ -126,7 +117,7 @@ class QueryDecoder(Generic[Record]):
         read = self._readers.get(name)
         if read is None:
             if self._is_strict:
-                raise errors.BadRequest(f"{_shown(name)}: unknown query parameter")
+                raise errors.BadRequest(f"{show_name(name)}: unknown query parameter")
             return
         if name in values:
             raise errors.BadRequest(f"{name}: stands twice in the query")
@@ -206,7 +197,7 @@ def decode_parameter(name: str, octets: bytes) -> str:
 
 def _reader(field: inspect.Field) -> Callable[[str, str], object]:
     # ``None`` beside a type means that the parameter may be left out.
-    (kind,) = (kind for kind in _alternatives(field.type) if not isinstance(kind, inspect.NoneType))
+    (kind,) = (kind for kind in alternatives(field.type) if not isinstance(kind, inspect.NoneType))
     match kind:
         case inspect.IntType():
             return read_integer
@@ -234,9 +225,9 @@ def _read_form(body: bytes) -> dict[str, object]:
         raw_name, _, raw_value = part.partition(b"=")
         name = _text(raw_name, "body")
         if name in fields:
-            raise errors.BadRequest(f"{_shown(name)}: stands twice in the body")
+            raise errors.BadRequest(f"{show_name(name)}: stands twice in the body")
         if raw_value:
-            fields[name] = read_text(_shown(name), _text(raw_value, _shown(name)))
+            fields[name] = read_text(show_name(name), _text(raw_value, show_name(name)))
     return fields
 
 
@@ -285,63 +276,5 @@ def _find_bad_text(value: object, path: str) -> str | None:
 def _convert(value: object, record: type[Record]) -> Record:
     try:
         return msgspec.convert(value, record)
-    except msgspec.ValidationError as error:
-        raise errors.BadRequest(_explain(str(error), record)) from None
-
-
-def _explain(verdict: str, record: type[object]) -> str:
-    """What msgspec says, as a sentence about a field.
-
-    Example:
-        >>> _explain("Expected `int`, got `str` - at `$.amount`", Nothing)
-        'amount: must be an integer'
-    """
-    rule, _, path = verdict.rpartition(" - at `$")
-    if not rule:
-        rule, path = verdict, "`"
-    place = path[:-1].removeprefix(".").replace("[...]", "")
-    if found := re.fullmatch(r"Object (missing required|contains unknown) field `(.*)`", rule, re.DOTALL):
-        name = f"{place}.{_shown(found[2])}" if place else _shown(found[2])
-        return f"{name}: {'is required' if found[1] == 'missing required' else 'unknown field'}"
-    if rule.startswith("Invalid enum value"):
-        return f"{place}: must be one of {', '.join(_values_at(place, record))}"
-    return f"{place or 'body'}: must {_requirement(rule)}"
-
-
-def _requirement(rule: str) -> str:
-    if found := re.fullmatch(r"Expected `(str|array)` of length (>=|<=) (\d+)", rule):
-        what = "characters" if found[1] == "str" else "items"
-        return f"have at {'least' if found[2] == '>=' else 'most'} {found[3]} {what}"
-    if found := re.fullmatch(r"Expected `(?:int|float)` (>=|<=) ([\d.]+)", rule):
-        return f"be at {'least' if found[1] == '>=' else 'most'} {found[2]}"
-    if rule.startswith("Expected `str` matching regex"):
-        return "have the declared form"
-    if found := re.fullmatch(r"Expected `([a-z |]+)`(?:, got .*)?", rule, re.DOTALL):
-        kinds = [kind for kind in found[1].split(" | ") if kind != "null"]
-        return "be " + " or ".join(_NOUNS.get(kind, kind) for kind in kinds)
-    return "have the declared form"
-
-
-def _values_at(place: str, record: type[object]) -> list[str]:
-    """What a field may be, if that is a list of words."""
-    kind = inspect.type_info(record)
-    for name in re.sub(r"\[\d*\]", "[]", place).replace("[]", ".[]").split("."):
-        for part in _alternatives(kind):
-            if isinstance(part, inspect.StructType):
-                kind = next((field.type for field in part.fields if field.encode_name == name), kind)
-            elif isinstance(part, inspect.ListType) and name == "[]":
-                kind = part.item_type
-    return [str(word) for part in _alternatives(kind) if isinstance(part, inspect.LiteralType) for word in part.values]
-
-
-def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
-    if isinstance(kind, inspect.Metadata):
-        return _alternatives(kind.type)
-    if isinstance(kind, inspect.UnionType):
-        return [part for one in kind.types for part in _alternatives(one)]
-    return [kind]
-
-
-def _shown(name: str) -> str:
-    """A name that the caller made up, fit to be shown to them."""
-    return name[:_FIELD_LENGTH_MAX].encode("utf-8", "replace").decode()
+    except msgspec.ValidationError:
+        raise errors.BadRequest(find_violation(value, record) or "body: must have the declared form") from None

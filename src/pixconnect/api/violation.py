@@ -1,0 +1,160 @@
+"""What is wrong with a value that is not as a record declares it, in a sentence about one field.
+
+Only what msgspec has refused comes here. Its own messages are English of another library, which may change with any release;
+so the value is walked again beside the declared types, in msgspec's order: the fields as they were sent, then what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Final, cast
+
+from msgspec import inspect
+
+NAME_LENGTH_MAX: Final = 64
+"""Characters that are shown of a name which the caller made up."""
+
+_NOUNS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.IntType: "an integer",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.StrType: "a string",
+    inspect.LiteralType: "a string",
+    inspect.DateTimeType: "a date-time",
+    inspect.ListType: "a list",
+    inspect.DictType: "an object",
+    inspect.StructType: "an object",
+}
+
+
+def find_violation(value: object, record: type) -> str | None:
+    """The first part of a value that a record does not allow, and what it must be; ``None`` if there is none."""
+    return _check(value, _read_type(record), "")
+
+
+def alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    """The types that a value may have, without what only describes them."""
+    if isinstance(kind, inspect.Metadata):
+        return alternatives(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return [part for one in kind.types for part in alternatives(one)]
+    return [kind]
+
+
+def show_name(name: str) -> str:
+    """A name that the caller made up, fit to be shown to them."""
+    return name[:NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
+
+
+@cache
+def _read_type(record: type) -> inspect.Type:
+    return inspect.type_info(record)
+
+
+def _check(value: object, declared: inspect.Type, place: str) -> str | None:
+    kinds = alternatives(declared)
+    kind = next((one for one in kinds if _is_of(value, one)), None)
+    if kind is None:
+        # What may be null is said to be what it is otherwise.
+        nouns = [_NOUNS[type(one)] for one in kinds if not isinstance(one, inspect.NoneType)]
+        return f"{place or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}"
+    if isinstance(kind, inspect.StructType):
+        return _check_fields(cast(dict[str, object], value), kind, place)
+    if isinstance(kind, inspect.DictType):
+        parts = [(place, part) for part in cast(dict[str, object], value).values()]
+        return _check_parts(parts, kind.value_type)
+    rule = _broken_rule(value, kind)
+    if rule is not None:
+        return f"{place or 'body'}: must {rule}"
+    if isinstance(kind, inspect.ListType):
+        parts = [(f"{place}[{index}]", part) for index, part in enumerate(cast(list[object], value))]
+        return _check_parts(parts, kind.item_type)
+    return None
+
+
+def _check_fields(given: Mapping[str, object], struct: inspect.StructType, place: str) -> str | None:
+    declared = {field.encode_name: field for field in struct.fields}
+    for name, part in given.items():
+        where = f"{place}.{show_name(name)}" if place else show_name(name)
+        field = declared.get(name)
+        if field is not None:
+            found = _check(part, field.type, where)
+            if found is not None:
+                return found
+        elif struct.forbid_unknown_fields:
+            return f"{where}: unknown field"
+    for name, field in declared.items():
+        if field.required and name not in given:
+            return f"{place}.{name}: is required" if place else f"{name}: is required"
+    return None
+
+
+def _check_parts(parts: Sequence[tuple[str, object]], kind: inspect.Type) -> str | None:
+    return next((found for place, part in parts if (found := _check(part, kind, place)) is not None), None)
+
+
+def _is_of(value: object, kind: inspect.Type) -> bool:
+    match kind:
+        case inspect.NoneType():
+            return value is None
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            # Not 1.0 either, and true is an int to Python alone.
+            return isinstance(value, int) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case inspect.StrType() | inspect.LiteralType():
+            return isinstance(value, str)
+        case inspect.DateTimeType():
+            return isinstance(value, datetime)
+        case inspect.ListType():
+            return isinstance(value, list)
+        case inspect.DictType() | inspect.StructType():
+            return isinstance(value, dict)
+        case _:
+            raise AssertionError(f"no request has a {kind}")
+
+
+def _broken_rule(value: object, kind: inspect.Type) -> str | None:
+    """What a value of the right type must do beside it and does not."""
+    match kind:
+        case inspect.IntType():
+            return _broken_bound(cast(int, value), kind.ge, kind.le)
+        case inspect.FloatType():
+            return _broken_bound(cast(float, value), _as_float(kind.ge), _as_float(kind.le))
+        case inspect.StrType():
+            text = cast(str, value)
+            broken = _broken_length(len(text), kind.min_length, kind.max_length, "characters")
+            if broken is None and kind.pattern is not None and re.search(kind.pattern, text) is None:
+                return "have the declared form"
+            return broken
+        case inspect.ListType():
+            return _broken_length(len(cast(list[object], value)), kind.min_length, kind.max_length, "items")
+        case inspect.LiteralType() if value not in kind.values:
+            return f"be one of {', '.join(str(word) for word in kind.values)}"
+        case _:
+            return None
+
+
+def _broken_bound(number: float, at_least: float | None, at_most: float | None) -> str | None:
+    if at_least is not None and number < at_least:
+        return f"be at least {at_least}"
+    if at_most is not None and number > at_most:
+        return f"be at most {at_most}"
+    return None
+
+
+def _broken_length(length: int, at_least: int | None, at_most: int | None, what: str) -> str | None:
+    if at_least is not None and length < at_least:
+        return f"have at least {at_least} {what}"
+    if at_most is not None and length > at_most:
+        return f"have at most {at_most} {what}"
+    return None
+
+
+def _as_float(bound: float | None) -> float | None:
+    return None if bound is None else float(bound)

@@ -6,48 +6,65 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain.charge import Charge, ChargeStatus, Payer
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
-from pixconnect.store.part import Part, columns_of
-
-_COLUMNS: Final[LiteralString] = """
-    charge.id, charge.holder_id, charge.external_id, charge.fingerprint, charge.txid, charge.amount_cents, charge.key,
-    charge.payer_name, charge.payer_tax_id, charge.br_code, charge.status, charge.slot, charge.created_at,
-    charge.modified_at, charge.expires_at
-"""
-
-_columns = columns_of(
-    "id", "holder_id", "external_id", "fingerprint", "txid", "amount_cents", "key", "br_code", "status", "slot",
-    "created_at", "modified_at", "expires_at",
-)  # fmt: skip
+from pixconnect.store.part import Part
+from pixconnect.store.table import Table
 
 
-def _charge(row: asyncpg.Record) -> Charge:
-    payer = None if row["payer_name"] is None else Payer(name=row["payer_name"], tax_id=row["payer_tax_id"])
-    return Charge(
-        id=row["id"],
-        holder_id=row["holder_id"],
-        external_id=row["external_id"],
-        fingerprint=row["fingerprint"],
-        txid=row["txid"],
-        amount_cents=row["amount_cents"],
-        key=row["key"],
-        payer=payer,
-        br_code=row["br_code"],
-        status=row["status"],
-        slot=row["slot"],
-        created_at=row["created_at"],
-        modified_at=row["modified_at"],
-        expires_at=row["expires_at"],
-    )
+def _payer(name: str | None, tax_id: str | None) -> Payer | None:
+    return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
 
+
+CHARGE: Final = Table(
+    "charge",
+    Charge,
+    {
+        "id": "bigint",
+        "holder_id": "bigint",
+        "external_id": "text",
+        "fingerprint": "bytea",
+        "txid": "text",
+        "amount_cents": "bigint",
+        "key": "text",
+        "payer_name": "text",
+        "payer_tax_id": "text",
+        "br_code": "text",
+        "status": "text",
+        "slot": "smallint",
+        "created_at": "timestamptz",
+        "modified_at": "timestamptz",
+        "expires_at": "timestamptz",
+    },
+    read={"payer": (_payer, "payer_name", "payer_tax_id")},
+    write={
+        "payer_name": lambda charge: charge.payer and charge.payer.name,
+        "payer_tax_id": lambda charge: charge.payer and charge.payer.tax_id,
+    },
+)
+
+INSERT: Final = Part[Charge](
+    name="charge_row",
+    sql=f"insert into charge ({CHARGE.names}) select * from unnest({CHARGE.array_parameters})",
+    columns=CHARGE.arrays,
+)
+
+_MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
+UPDATE: Final = Part[Charge](
+    name="charge_change",
+    sql=f"""
+        update charge set {_MOVED.assignments} from unnest({_MOVED.array_parameters}) as new ({_MOVED.names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    is_counted=True,
+    columns=_MOVED.arrays,
+)
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""
-    select {_COLUMNS} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+    select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
     join charge on charge.external_id = wanted.external_id and charge.holder_id = wanted.holder_id
 """
 
@@ -55,78 +72,46 @@ _FIND_EXTERNAL: Final[LiteralString] = f"""
 async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
     """Charges by external id and holder, as they are now."""
     rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
-    found = map(_charge, rows)
+    found = map(CHARGE.read, rows)
     return {(charge.holder_id, charge.external_id): charge for charge in found}
 
 
-def _insert_columns(charges: Sequence[Charge]) -> list[Sequence[object]]:
-    payers = [charge.payer for charge in charges]
-    return [
-        *_columns(charges),
-        [payer and payer.name for payer in payers],
-        [payer and payer.tax_id for payer in payers],
-    ]
-
-
-INSERT: Final = Part[Charge](
-    name="charge_row",
-    sql="""
-        insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
-            created_at, modified_at, expires_at, payer_name, payer_tax_id)
-        select * from unnest({}::bigint[], {}::bigint[], {}::text[], {}::bytea[], {}::text[], {}::bigint[], {}::text[],
-            {}::text[], {}::text[], {}::smallint[], {}::timestamptz[], {}::timestamptz[], {}::timestamptz[], {}::text[],
-            {}::text[])
-    """,
-    columns=_insert_columns,
-)
-
-UPDATE: Final = Part[Charge](
-    name="charge_change",
-    sql="""
-        update charge set status = new.status, modified_at = new.modified_at
-        from unnest({}::bigint[], {}::bigint[], {}::text[], {}::timestamptz[]) as new (id, holder_id, status, modified_at)
-        where charge.id = new.id and charge.holder_id = new.holder_id
-        returning 1
-    """,
-    is_counted=True,
-    columns=columns_of("id", "holder_id", "status", "modified_at"),
-)
-
-
-_FIND_BY_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where id = $1 and holder_id = $2"
+_FIND_BY_ID: Final[LiteralString] = f"select {CHARGE.select} from charge where id = $1 and holder_id = $2"
 
 
 async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
     """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
-    return None if row is None else _charge(row)
+    return CHARGE.read_found(row)
 
 
-_FIND_BY_EXTERNAL_ID: Final[LiteralString] = f"select {_COLUMNS} from charge where external_id = $1 and holder_id = $2"
+_FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
+    f"select {CHARGE.select} from charge where external_id = $1 and holder_id = $2"
+)
 
 
 async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Charge | None:
     """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
-    return None if row is None else _charge(row)
+    return CHARGE.read_found(row)
 
 
-_FIND_BY_TXID: Final[LiteralString] = f"select {_COLUMNS} from charge where txid = $1"
+_FIND_BY_TXID: Final[LiteralString] = f"select {CHARGE.select} from charge where txid = $1"
 
 
 async def find_by_txid(pool: Pool, txid: str) -> Charge | None:
     """The charge of this txid, whoever's it is: the caller compares ``holder_id``, or serves its location."""
     row = await pool.fetchrow(_FIND_BY_TXID, txid)
-    return None if row is None else _charge(row)
+    return CHARGE.read_found(row)
 
 
-_LIST = listing_store.source("charge", _COLUMNS)
+_LIST = listing_store.source("charge", CHARGE.select)
 
 
 async def read_page(pool: Pool, holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of a holder's charges of one status."""
     rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return Page(items=[_charge(row) for row in rows], total_count=total_count)
+    return Page(items=[CHARGE.read(row) for row in rows], total_count=total_count)
 
 
 # The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
@@ -138,7 +123,7 @@ _AND_TAKE_BLOCK: Final[LiteralString] = """
 """
 _LOCK: Final[LiteralString] = f"""
     with locked as materialized (
-        select {_COLUMNS} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+        select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
         join charge using (id, holder_id) order by charge.id, charge.holder_id for no key update of charge
     ) {_AND_TAKE_BLOCK}
 """
@@ -152,13 +137,13 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     """
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     rows = await connection.fetch(_LOCK, ids, holder_ids)
-    found = [_charge(row) for row in rows if row["id"] is not None]
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
 
 _LOCK_BY_TXID: Final[LiteralString] = f"""
     with locked as materialized (
-        select {_COLUMNS} from charge where txid = any($1) order by id, holder_id for no key update
+        select {CHARGE.select} from charge where txid = any($1) order by id, holder_id for no key update
     ) {_AND_TAKE_BLOCK}
 """
 
@@ -166,7 +151,7 @@ _LOCK_BY_TXID: Final[LiteralString] = f"""
 async def lock_by_txid(connection: Connection, txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
     """As ``lock``, by txid, which chance makes and no sequence: no two holders have the same."""
     rows = await connection.fetch(_LOCK_BY_TXID, txids)
-    found = [_charge(row) for row in rows if row["id"] is not None]
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {charge.txid: charge for charge in found}, rows[0]["first_id"]
 
 

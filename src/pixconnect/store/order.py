@@ -6,29 +6,32 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain.order import OpenOrder
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.part import Part, columns_of
+from pixconnect.store.part import Part
+from pixconnect.store.table import Table
 
-_COLUMNS: Final[LiteralString] = """
-    name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at, handed_at, asked_count
-"""
-
-
-def _order(row: asyncpg.Record) -> OpenOrder:
-    return OpenOrder(**row)
-
+ORDER: Final = Table(
+    "open_order",
+    OpenOrder,
+    {
+        "name": "text",
+        "holder_id": "bigint",
+        "resource_id": "bigint",
+        "slot": "smallint",
+        "ordered_at": "timestamptz",
+        "due_at": "timestamptz",
+        "give_up_at": "timestamptz",
+        "handed_at": "timestamptz",
+        "asked_count": "integer",
+    },
+    key=("name",),
+)
 
 INSERT: Final = Part[OpenOrder](
     name="open_order_row",
-    sql="""
-        insert into open_order (name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at)
-        select * from unnest({}::text[], {}::bigint[], {}::bigint[], {}::smallint[], {}::timestamptz[], {}::timestamptz[],
-            {}::timestamptz[])
-    """,
-    columns=columns_of("name", "holder_id", "resource_id", "slot", "ordered_at", "due_at", "give_up_at"),
+    sql=f"insert into open_order ({ORDER.names}) select * from unnest({ORDER.array_parameters})",
+    columns=ORDER.arrays,
 )
 
 DELETE: Final = Part[OpenOrder](
@@ -42,7 +45,7 @@ DELETE: Final = Part[OpenOrder](
 # The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
 # that is due.
 _FIND_DUE: Final[LiteralString] = f"""
-    select {_COLUMNS} from open_order where due_at between $2 and $3 and slot + 0 = any($1) order by due_at limit $4
+    select {ORDER.select} from open_order where due_at between $2 and $3 and slot + 0 = any($1) order by due_at limit $4
 """
 
 
@@ -58,16 +61,18 @@ async def find_due(
         until: Service time.
         count_max: At most.
     """
-    return [_order(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
 
 # Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
-_LOCK: Final[LiteralString] = f"select {_COLUMNS} from open_order where name = any($1) order by name || '' for update"
+_LOCK: Final[LiteralString] = (
+    f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
+)
 
 
 async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
     """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
-    found = map(_order, await connection.fetch(_LOCK, names))
+    found = map(ORDER.read, await connection.fetch(_LOCK, names))
     return {order.name: order for order in found}
 
 
@@ -143,7 +148,7 @@ async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[s
 
 
 _FIND_UNRESOLVED: Final[LiteralString] = f"""
-    select {_COLUMNS} from open_order
+    select {ORDER.select} from open_order
     where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or name = $3)
     order by handed_at limit $4
 """
@@ -164,4 +169,4 @@ async def find_unresolved(
 ) -> list[OpenOrder]:
     """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
     rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
-    return [_order(row) for row in rows]
+    return [ORDER.read(row) for row in rows]

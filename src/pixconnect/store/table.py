@@ -1,0 +1,143 @@
+"""A table's columns, written once: what statements name, what they are given, and the records that rows become.
+
+The statements themselves stay text above their functions, and take from here what would otherwise be a list written again::
+
+    _FIND: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1"
+    _INSERT: Final[LiteralString] = f"insert into transfer ({TRANSFER.names}) values ({TRANSFER.parameters})"
+
+``tests/store/test_table.py`` compares every table that is declared with the one in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Generic, LiteralString, TypeVar
+
+import asyncpg
+from msgspec import Struct
+
+Record = TypeVar("Record", bound=Struct)
+
+
+class Columns(Generic[Record]):
+    """Some columns of a table, in the order in which statements name them.
+
+    Args:
+        types: The type of each in PostgreSQL.
+        key: Those by which a row is found: ``assignments`` leaves them as they are.
+        write: How a column's value is made from a record, where it is not the attribute of the same name.
+    """
+
+    names: LiteralString
+    """``id, status``"""
+    parameters: LiteralString
+    """``$1::bigint, $2::text``, for the ``values`` of one record."""
+    array_parameters: LiteralString
+    """``{}::bigint[], {}::text[]``, for a ``Part`` that is given the ``arrays`` of many records."""
+    assignments: LiteralString
+    """``status = new.status``: each column but the key, from a row that is named ``new``."""
+
+    def __init__(
+        self,
+        types: Mapping[LiteralString, LiteralString],
+        key: Sequence[LiteralString],
+        write: Mapping[str, Callable[[Record], object]],
+    ) -> None:
+        self.types = types
+        self.names = ", ".join(types)
+        # A number is no LiteralString for the type checker; it holds nothing that could be injected.
+        numbers: list[LiteralString] = [f"${number}" for number in range(1, len(types) + 1)]  # pyright: ignore[reportAssignmentType]
+        self.parameters = ", ".join(
+            [f"{number}::{sql_type}" for number, sql_type in zip(numbers, types.values(), strict=True)]
+        )
+        self.array_parameters = ", ".join([f"{{}}::{sql_type}[]" for sql_type in types.values()])
+        self.assignments = ", ".join([f"{name} = new.{name}" for name in types if name not in key])
+        self._write = write
+        self._attributes = _attributes([name for name in types if name not in write])
+
+    def values(self, record: Record) -> list[object]:
+        """One value for each column."""
+        return [array[0] for array in self.arrays([record])]
+
+    def arrays(self, records: Sequence[Record]) -> list[Sequence[object]]:
+        """One array for each column."""
+        # All attributes of a record at once: that takes half as long as column by column.
+        read = zip(*map(self._attributes, records), strict=True)
+        return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
+
+
+def _attributes(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
+    getter = attrgetter(*names)
+    return getter if len(names) > 1 else lambda record: (getter(record),)
+
+
+class Table(Columns[Record]):
+    """The columns of a table that a record has.
+
+    Args:
+        name: Of the table.
+        record: What a row becomes.
+        types: The columns and their types in PostgreSQL.
+        key: As in ``Columns``.
+        read: How an attribute is made from one or more columns, where it is not the column of the same name.
+        write: As in ``Columns``.
+        joined: Attributes that come from another table: a row has them beside ``select``.
+    """
+
+    select: LiteralString
+    """``transfer.id, transfer.status``"""
+    read: Callable[[asyncpg.Record], Record]
+    """Turns a row into a record by the names of its columns; a row may have others beside them."""
+
+    def __init__(
+        self,
+        name: LiteralString,
+        record: type[Record],
+        types: Mapping[LiteralString, LiteralString],
+        *,
+        key: Sequence[LiteralString] = ("id", "holder_id"),
+        read: Mapping[str, tuple[Callable[..., object], *tuple[str, ...]]] | None = None,
+        write: Mapping[str, Callable[[Record], object]] | None = None,
+        joined: Sequence[str] = (),
+    ) -> None:
+        super().__init__(types, key, write or {})
+        self.name = name
+        self.record = record
+        self.joined = joined
+        self._key = key
+        self.select = ", ".join([f"{name}.{column}" for column in types])
+        self.read = _constructor(record, {*types, *joined}, read or {})
+
+    def read_found(self, row: asyncpg.Record | None) -> Record | None:
+        """The record of a row, if there is one."""
+        return None if row is None else self.read(row)
+
+    def only(self, *names: LiteralString) -> Columns[Record]:
+        """Some of its columns."""
+        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+
+
+def _constructor(
+    record: type[Record], columns: set[str], read: Mapping[str, tuple[Callable[..., object], *tuple[str, ...]]]
+) -> Callable[[asyncpg.Record], Record]:
+    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them.
+
+    Raises:
+        TypeError: A column becomes nothing, or an attribute comes from none.
+    """
+    known: dict[str, Any] = {"record": record}
+    arguments: list[str] = []
+    used: set[str] = set()
+    for attribute in record.__struct_fields__:
+        function, *sources = read.get(attribute, (None, attribute))
+        used.update(sources)
+        value = ", ".join(f"row[{source!r}]" for source in sources)
+        if function is not None:
+            known[f"read_{attribute}"] = function
+            value = f"read_{attribute}({value})"
+        arguments.append(f"{attribute}={value}")
+    if used != columns:
+        raise TypeError(f"{record.__name__} and its columns do not agree on {', '.join(sorted(used ^ columns))}")
+    # Names of attributes and columns only, from declarations in this package.
+    return eval(f"lambda row: record({', '.join(arguments)})", known)  # noqa: S307

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 coverage prove check lint format types imports bench lock clean environment dev-environment
+.PHONY: help run test test-16 coverage prove check lint format types imports docs bench lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -44,6 +44,9 @@ types: dev-environment ## Check the types
 
 imports: dev-environment ## Check that imports go down
 	@.venv/bin/lint-imports
+
+docs: dev-environment ## Write the pages that are made from the program itself (docs/reference)
+	@.venv/bin/python -m scripts.write_pages
 
 bench: dev-environment ## Measure; a table and bench/results.json
 	@.venv/bin/python bench/run.py

@@ -13,40 +13,42 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # its receivers, certificates and vectors
+sys.path[0] = str(Path(__file__).parents[1])  # where this package is: Python put this file's own folder there
 
-import accepting
-import edge
-import fairness
-import lives
-import standing
-import statement
-import webhook_claim
-import webhook_isolation
-import webhook_kills
-import webhook_speed
-import webhook_targets
-from figures import RESULTS, Row, keep, show
+from bench.figures import RESULTS, Row, keep, show
+from bench.measures import (
+    accepting,
+    edge,
+    end_to_end,
+    fairness,
+    start_and_rest,
+    statement,
+    webhook_claim,
+    webhook_isolation,
+    webhook_kills,
+    webhook_speed,
+    webhook_targets,
+)
 
 CHARGES_IN_FLIGHT = 16
 Measure = Callable[[argparse.Namespace], Iterator[Row]]
 
 SHORT: dict[str, Measure] = {
-    "start": lambda _: standing.measure_start(),
-    "rest": lambda options: standing.measure_rest(options.seconds or 10),
+    "start": lambda _: start_and_rest.measure_start(),
+    "rest": lambda options: start_and_rest.measure_rest(options.seconds or 10),
     "charge": lambda options: accepting.measure_charges(options.seconds or 10, options.rounds),
     "charge_one_a_group": lambda options: accepting.measure_charges_one_a_group(options.seconds or 10, options.rounds),
     "transfer_hot": lambda options: accepting.measure_hot_transfers(options.seconds or 10, options.rounds),
     "transfer_spread": lambda options: accepting.measure_spread_transfers(
         options.seconds or 10, options.rounds, options.holders
     ),
-    "charge_life": lambda options: lives.measure_lives(
-        "charge_life", lives.charge_life, options.seconds or 60, CHARGES_IN_FLIGHT
+    "charge_life": lambda options: end_to_end.measure_one_after_the_other(
+        "charge_life", end_to_end.pay_charge, options.seconds or 60, CHARGES_IN_FLIGHT
     ),
-    "transfer_life": lambda options: lives.measure_lives(
-        "transfer_life", lives.transfer_life, options.seconds or 60, options.in_flight
+    "transfer_life": lambda options: end_to_end.measure_one_after_the_other(
+        "transfer_life", end_to_end.settle_transfer, options.seconds or 60, options.in_flight
     ),
-    "confirmed": lambda options: lives.measure_confirmed(options.seconds or 60),
+    "confirmed": lambda options: end_to_end.measure_confirmed(options.seconds or 60),
     "first_octet": lambda options: webhook_speed.measure_first_octet(options.seconds or 60),
     "edge": lambda options: edge.measure_edge(options.seconds or 5, options.rounds),
     "targets": lambda _: webhook_targets.measure_targets(),

@@ -19,8 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pixconnect.client import Client, InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
 from pixconnect.domain.event import EVENT_NAMES
-from support import postgres
-from support.event_examples import CAUSES, PAGE, make_examples, write_page
+from scripts.pages.events import CAUSES
 from support.installation import wait_until
 from support.ports import reserved_port
 from support.whole_service import Account, WholeService, open_whole_service
@@ -310,9 +309,3 @@ def _read_metrics(port: int) -> dict[tuple[str, str], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-
-
-async def test_the_page_shows_what_the_facts_cause(database: postgres.Addresses) -> None:
-    assert PAGE.read_text(encoding="utf-8") == write_page(await make_examples(database)), (
-        "run: PYTHONPATH=tests python tests/support/event_examples.py"
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fairness import Orders, ask_calmly, greedy, worst_of
+from support.greedy_holder import Orders, ask_calmly, greedy, worst_of
 from support.installation import running
 from support.whole_service import Account, WholeService
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from support import generated_pages
-
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -60,16 +58,6 @@ def test_a_decision_has_its_parts(page: Path) -> None:
 
 def test_decisions_are_numbered_without_gaps() -> None:
     assert [page.stem[:4] for page in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
-
-
-def test_the_page_about_the_command_line_is_what_its_help_says() -> None:
-    page = (generated_pages.REFERENCE / "cli.md").read_text(encoding="utf-8")
-    assert page == generated_pages.write_cli_page(), "run: python tests/support/generated_pages.py"
-
-
-def test_the_page_about_metrics_is_what_the_processes_measure() -> None:
-    page = (generated_pages.REFERENCE / "metrics.md").read_text(encoding="utf-8")
-    assert page == generated_pages.write_metrics_page(), "run: python tests/support/generated_pages.py"
 
 
 def test_the_readme_and_the_makefile_agree() -> None:

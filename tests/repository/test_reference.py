@@ -1,13 +1,10 @@
-"""The page about the interface is what the table of operations says."""
+"""Pages of ``docs/reference`` that are written from the program itself are what it says now."""
 
-from pathlib import Path
+import pytest
 
-from pixconnect.api.reference import write_reference
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
+from scripts.write_pages import MEND, PAGES, REFERENCE
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == write_reference(), (
-        "run: python -m pixconnect.api.reference > docs/reference/api.md"
-    )
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_program_says(name: str) -> None:
+    assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), MEND

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
 READY_TIMEOUT_S = 180  # the machine may be busy with other tests; the real bound is measured by the bench
 

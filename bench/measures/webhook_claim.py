@@ -18,11 +18,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from events import writing
-from figures import Row, percentile
-from installation import Account, Installation, installed
-from receiving import receiving
-
+from bench.figures import Row, percentile
+from bench.harness.installation import Account, Installation, installed
+from bench.load.events import writing
+from bench.load.receivers import receiving
 from pixconnect.domain.webhook import Place
 from pixconnect.foundation.pool import open_pool
 from pixconnect.store import delivery as delivery_store

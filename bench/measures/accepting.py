@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from cpu import CpuMeter, standing_still
-from figures import Row
-from installation import Account, Installation, installed
-from load import Load, Pgbench, wrk
+from bench.figures import Row
+from bench.harness.installation import Account, Installation, installed
+from bench.harness.processes import CpuMeter, stopped_processes
+from bench.load.generators import Load, Pgbench, wrk
 
 CHARGE = "/v1/connect/charge"
 TRANSFER = "/v1/connect/transfer/manual"
@@ -64,7 +64,7 @@ class Rounds:
         for _ in range(self._count):
             baselines.append(self._pgbench.measure(self._seconds))
             meter = CpuMeter(self._service.process.pid)
-            with standing_still(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
+            with stopped_processes(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
                 load = wrk(self._service.base_url, path, body, tokens, connections=connections, seconds=self._seconds)
             costs.append(meter.cost(max(1, round(load.per_second * self._seconds))))
             loads.append(load)

@@ -2,7 +2,7 @@
 
 The greedy one is a process of its own, so that what it costs to ask is not taken for what it costs to be answered::
 
-    python -m support.fairness < its orders        asks until its standard input ends, then tells how it was answered
+    python -m support.greedy_holder < its orders        asks until its standard input ends, then tells how it was answered
 """
 
 import asyncio
@@ -159,10 +159,10 @@ def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Ask
 @contextmanager
 def greedy(orders: Orders) -> Iterator[Callable[[], Counter[int]]]:
     """Let somebody do its worst meanwhile; afterwards tells how it was answered, by status."""
-    tests = str(Path(__file__).parents[1])
+    root = str(Path(__file__).parents[1])
     child = subprocess.Popen(
-        [sys.executable, "-m", "support.fairness"],
-        env=os.environ | {"PYTHONPATH": tests},
+        [sys.executable, "-m", "support.greedy_holder"],
+        env=os.environ | {"PYTHONPATH": root},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cpu import cpu_seconds
-from figures import Row
-from load import wrk
+from bench.figures import Row
+from bench.harness.processes import cpu_seconds
+from bench.load.generators import wrk
 
 HERE = Path(__file__).parent
 SERVERS = ("ours", "uvicorn_httptools", "uvicorn_h11", "aiohttp")

@@ -1,10 +1,14 @@
 """A service without processes: a real database, and fakes for what is not ours."""
 
 import asyncio
+import hashlib
+import string
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -77,6 +81,29 @@ class FakeClock:
 
     def advance(self, **delta: float) -> None:
         self.real += timedelta(**delta)
+
+
+class CountedEntropy:
+    """Chance that is the same each time."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def octets(self, length: int) -> bytes:
+        return hashlib.shake_256(b"%d" % next(self._numbers)).digest(length)
+
+    def token(self, length: int) -> str:
+        letters = string.ascii_letters + string.digits
+        return "".join(letters[octet % len(letters)] for octet in self.octets(length))
+
+    def uuid4(self) -> UUID:
+        return UUID(bytes=self.octets(16), version=4)
+
+    def uuid7(self) -> UUID:
+        return self.uuid4()
+
+    def fraction(self) -> float:
+        return 0.5
 
 
 class FakeRail:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import asyncpg
-from figures import Row
 
+from bench.figures import Row
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api import statement as statement_api
 from pixconnect.api.operation import Nothing, Request
@@ -35,6 +35,7 @@ from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.directory import HolderDirectory
 
+ROOT = Path(__file__).parents[2]
 HOLDER_ID = 1
 GROUP = 10_000
 ISPB = "99999003"
@@ -183,8 +184,15 @@ def measure_statements(lines_count: int, formats: Sequence[str] = ("json", "csv"
             try:
                 runner.run(fill(postgres.owner_url, lines_count))
                 for form in formats:
-                    command = [sys.executable, __file__, postgres.login_url, form, str(lines_count)]
-                    read_row = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+                    command = [
+                        sys.executable,
+                        "-m",
+                        "bench.measures.statement",
+                        postgres.login_url,
+                        form,
+                        str(lines_count),
+                    ]
+                    read_row = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
                     yield {"name": f"statement_{form}", **json.loads(read_row)}
             finally:
                 runner.run(postgres.stop())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from figures import Row
+from bench.figures import Row
 
 _KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", "postgres": "postgres"}
 
@@ -88,7 +88,7 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
-def standing_still(service_pid: int, kind: str) -> Iterator[None]:
+def stopped_processes(service_pid: int, kind: str) -> Iterator[None]:
     """Stop a service's processes of one kind where they are, and let them go on afterwards."""
     stopped = [pid for pid in descendants(service_pid) if kind_of(pid) == kind]
     for pid in stopped:

@@ -10,11 +10,11 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 
-from events import Writer, writing
-from figures import Row, percentile
-from installation import Account, Installation, installed
-from receiving import receiving
-from webhook_speed import ENDPOINTS_OF_HOLDER, lags_since_commit_s
+from bench.figures import Row, percentile
+from bench.harness.installation import Account, Installation, installed
+from bench.load.events import Writer, writing
+from bench.load.receivers import receiving
+from bench.measures.webhook_speed import ENDPOINTS_OF_HOLDER, lags_since_commit_s
 
 HOLDERS_COUNT = 10
 DELIVERIES_PER_SECOND = 500

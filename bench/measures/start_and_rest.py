@@ -7,9 +7,9 @@
 import time
 from collections.abc import Iterator
 
-from cpu import CpuMeter, resident_mib
-from figures import Row
-from installation import STOP_TIMEOUT_S, installed
+from bench.figures import Row
+from bench.harness.installation import STOP_TIMEOUT_S, installed
+from bench.harness.processes import CpuMeter, resident_mib
 
 
 def measure_start() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Whole lives, end to end: asked for, settled over the rail, told by webhook and confirmed.
+"""Charges and transfers from end to end: asked for, settled over the rail, told by webhook and confirmed.
 
 - ``transfer_life``, ``charge_life``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
   over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, its approval delivered and
@@ -20,13 +20,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import uvloop
-from accepting import CHARGE, TRANSFER, TRANSFER_BODY
-from cpu import CpuMeter
-from figures import Row, percentile, spread_ms
-from http_client import HttpClient
-from installation import Backlog, Installation, installed, read_backlog
-from receiving import HttpReceiver, answer
 
+from bench.figures import Row, percentile, spread_ms
+from bench.harness.installation import Backlog, Installation, installed, read_backlog
+from bench.harness.processes import CpuMeter
+from bench.load.http_client import HttpClient
+from bench.load.receivers import HttpReceiver, answer
+from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.config import Settings
 
 if TYPE_CHECKING:
@@ -65,50 +65,50 @@ class Run:
         return self._told.setdefault((name, resource_id), asyncio.get_running_loop().create_future())
 
 
-Life = Callable[[Run], Awaitable[None]]
+Story = Callable[[Run], Awaitable[None]]
 
 
-async def charge_life(run: Run) -> None:
+async def pay_charge(run: Run) -> None:
     """A charge is created, paid from outside, and its approval told."""
     charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
     await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
     await run.told("qrcode.approved", charge["id"])
 
 
-async def transfer_life(run: Run) -> None:
+async def settle_transfer(run: Run) -> None:
     """A transfer is accepted, handed over, settled, and both its events told."""
     transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
     await run.told("transfer.out.processing", transfer["id"])
     await run.told("transfer.out.confirmed", transfer["id"])
 
 
-def measure_lives(name: str, life: Life, seconds: float, in_flight: int) -> Iterator[Row]:
+def measure_one_after_the_other(name: str, story: Story, seconds: float, in_flight: int) -> Iterator[Row]:
     """As many as possible, one after the other in each of several places."""
     with installed() as service:
-        yield {"name": name, "in_flight": in_flight, **uvloop.run(_live(service, life, seconds, in_flight))}
+        yield {"name": name, "in_flight": in_flight, **uvloop.run(_repeat(service, story, seconds, in_flight))}
 
 
-async def _live(service: Installation, life: Life, seconds: float, in_flight: int) -> Row:
+async def _repeat(service: Installation, story: Story, seconds: float, in_flight: int) -> Row:
     took_s: list[float] = []
     async with _running(service) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
-        async def live_on() -> None:
+        async def keep_going() -> None:
             while (begun_s := time.monotonic()) - started_s < seconds:
-                await life(run)
+                await story(run)
                 took_s.append(time.monotonic() - begun_s)
 
         looking = asyncio.create_task(_look(service, seconds))
-        await asyncio.gather(*(live_on() for _ in range(in_flight)))
-        lived_s = time.monotonic() - started_s
+        await asyncio.gather(*(keep_going() for _ in range(in_flight)))
+        lasted_s = time.monotonic() - started_s
         cost = meter.cost(len(took_s))
         left_after_s = await service.until_quiet()
         backlogs = await looking
     return {
-        "seconds": lived_s,
+        "seconds": lasted_s,
         "lives": len(took_s),
-        "per_second": len(took_s) / lived_s,
+        "per_second": len(took_s) / lasted_s,
         **spread_ms(took_s),
         "orders_open": [backlog.orders_count for backlog in backlogs],
         "deliveries_due": [backlog.deliveries_count for backlog in backlogs],

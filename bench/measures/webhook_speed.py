@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpu import CpuMeter
-from events import Writer, writing
-from figures import Row, spread_ms
-from installation import installed
-from receiving import Receivers, receiving
+from bench.figures import Row, spread_ms
+from bench.harness.installation import installed
+from bench.harness.processes import CpuMeter
+from bench.load.events import Writer, writing
+from bench.load.receivers import Receivers, receiving
 
 EVENTS_PER_SECOND = 500
 ENDPOINTS_OF_HOLDER = 20

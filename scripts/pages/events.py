@@ -5,16 +5,11 @@ The facts are caused by use cases, on a database of its own, with a clock and ch
 """
 
 import asyncio
-import hashlib
 import json
-import string
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
-from uuid import UUID
 
 from msgspec import Struct, structs
 
@@ -32,6 +27,7 @@ from pixconnect.usecases.settlement import Ending, end_orders
 from support import postgres
 from support.service import (
     OUTSIDE_ISPB,
+    CountedEntropy,
     FakeClock,
     Service,
     credit_report,
@@ -41,7 +37,6 @@ from support.service import (
     own_key,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "events.md"
 STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 AMOUNT_CENTS = 10_607
 
@@ -102,29 +97,6 @@ CAUSES: dict[EventName, Cause] = {
     ),
 }  # fmt: skip
 """In the order of the specification."""
-
-
-class CountedEntropy:
-    """Chance that is the same each time."""
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-
-    def octets(self, length: int) -> bytes:
-        return hashlib.shake_256(b"%d" % next(self._numbers)).digest(length)
-
-    def token(self, length: int) -> str:
-        letters = string.ascii_letters + string.digits
-        return "".join(letters[octet % len(letters)] for octet in self.octets(length))
-
-    def uuid4(self) -> UUID:
-        return UUID(bytes=self.octets(16), version=4)
-
-    def uuid7(self) -> UUID:
-        return self.uuid4()
-
-    def fraction(self) -> float:
-        return 0.5
 
 
 class Story:
@@ -223,9 +195,9 @@ def write_page(examples: dict[str, str]) -> str:
     lines = [
         "# Events",
         "",
-        "Written by `PYTHONPATH=tests python tests/support/event_examples.py`: each of these was caused, and is shown as it is",
-        "sent, but for line breaks. How to receive them is a [guide](../guides/webhooks.md); how they are delivered, and in",
-        "which order, is [explained](../explanations/delivery.md).",
+        "Written by `make docs`: each of these was caused, and is shown as it is sent, but for line breaks. How to receive",
+        "them is a [guide](../guides/webhooks.md); how they are delivered, and in which order, is",
+        "[explained](../explanations/delivery.md).",
         "",
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
         "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
@@ -257,10 +229,7 @@ async def _open_database() -> AsyncIterator[postgres.Addresses]:
         await asyncio.to_thread(server.stop)
 
 
-async def _main() -> None:
+async def cause_and_write() -> str:
+    """The page, with a database server of its own to cause them on."""
     async with _open_database() as database:
-        PAGE.write_text(write_page(await make_examples(database)), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(asyncio.run(_main()))
+        return write_page(await make_examples(database))

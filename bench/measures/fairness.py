@@ -11,12 +11,11 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from figures import Row
-from installation import Account, Installation, installed
-
+from bench.figures import Row
+from bench.harness.installation import Account, Installation, installed
 from pixconnect.cli import operating
 from pixconnect.usecases import holder as holder_usecases
-from support.fairness import Orders, ask_calmly, greedy, p99_ms, worst_of
+from support.greedy_holder import Orders, ask_calmly, greedy, p99_ms, worst_of
 
 OTHERS_COUNT = 9
 CHARGES_COUNT = 1_000

@@ -14,8 +14,7 @@ from pixconnect.store.changes import Changes
 from support.webhooks import make_event
 
 if TYPE_CHECKING:
-    from installation import Installation
-
+    from bench.harness.installation import Installation
     from pixconnect.foundation.pool import Pool
 
 _TICK_S = 0.01

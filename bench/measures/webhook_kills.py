@@ -11,10 +11,10 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 
-from events import Writer, writing
-from figures import Row
-from installation import Account, Installation, installed
-from receiving import Arrivals, receiving
+from bench.figures import Row
+from bench.harness.installation import Account, Installation, installed
+from bench.load.events import Writer, writing
+from bench.load.receivers import Arrivals, receiving
 
 EVENTS_OF_RESOURCE = 5
 _PAUSES_S = (2.5, 4.5)

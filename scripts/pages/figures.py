@@ -1,13 +1,10 @@
-"""Writes ``docs/reference/figures.md`` from ``bench/results.json``, after measuring: ``.venv/bin/python bench/page.py``."""
+"""``docs/reference/figures.md``, from what ``bench/run.py`` kept."""
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
-from figures import RESULTS, Row
-
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "figures.md"
+from bench.figures import RESULTS, Row
 
 _HEAD = """\
 # Figures
@@ -167,7 +164,7 @@ _PARTS: dict[str, list[Line]] = {
 }
 
 
-def make_page() -> str:
+def write_page() -> str:
     """The page, of the rows that there are."""
     results = json.loads(RESULTS.read_text())
     rows: dict[str, Row] = {row["name"]: row for row in results["rows"]}
@@ -177,7 +174,3 @@ def make_page() -> str:
         parts.append(f"## {title}\n\n| | | NAME |\n|---|---|---|\n")
         parts[-1] += "".join(f"| {line.what} | {line.say(rows[line.name])} | `{line.measure}` |\n" for line in measured)
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(make_page(), encoding="utf-8")

@@ -4,7 +4,7 @@ import json
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "ssrf.json").read_text(encoding="utf-8"))
+VECTORS = json.loads((Path(__file__).parents[1] / "tests" / "vectors" / "ssrf.json").read_text(encoding="utf-8"))
 
 
 def spellings(text: str) -> list[str]:

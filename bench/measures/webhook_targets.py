@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from figures import Row
-
+from bench.figures import Row
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
 from support.addresses import VECTORS, spellings

@@ -1,11 +1,7 @@
-"""The interface as a page of Markdown: ``python -m pixconnect.api.reference > docs/reference/api.md``.
-
-A test fails when the page is not what this writes.
-"""
+"""``docs/reference/api.md``, from the table of operations."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from pixconnect.api import openapi
@@ -15,12 +11,12 @@ from pixconnect.api.operations import list_sections
 _HEAD = """\
 # Interface
 
-Generated from the table of operations by `python -m pixconnect.api.reference`. The same with schemas and examples is served at
+Written by `make docs` from the table of operations. The same with schemas and examples is served at
 `/docs`, and for programs at `/openapi.json`. Errors have [a page of their own](errors.md).
 """
 
 
-def write_reference() -> str:
+def write_page() -> str:
     """The whole page."""
     parts = [_HEAD]
     for section in list_sections(is_sandbox=True):
@@ -52,7 +48,3 @@ def _describe(row: AnyOperation) -> Iterator[str]:
 
 def _fields_of(record: type) -> str:
     return ", ".join(f"`{field}`" for field in openapi.list_fields(record))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(write_reference())

@@ -1,0 +1,1 @@
+"""A service of its own for each measure, and what its processes use."""

@@ -1,0 +1,1 @@
+"""What is measured; each file says at its head what it counts."""

@@ -1,0 +1,61 @@
+"""``docs/reference/cli.md``, from the program's own help."""
+
+import inspect
+from collections.abc import Iterator
+
+from cyclopts import App
+from cyclopts.argument import Argument
+
+from pixconnect.cli.main import app
+
+
+def write_page() -> str:
+    """``docs/reference/cli.md``."""
+    lines = [
+        "# Command line",
+        "",
+        "Written by `make docs` from the program's own help (`pixconnect VERB --help`).",
+        "",
+        "Settings are environment variables, on [a page of their own](settings.md). What is wrong is said in one line on",
+        "standard error, and the exit status is then not 0. `--json` prints one object for scripts.",
+    ]
+    for words, verb in _walk(app, ("pixconnect",)):
+        lines += ["", f"{'#' * min(len(words), 3)} {' '.join(words)}", "", _summary(verb)]
+        options = _options(verb)
+        if options:
+            lines += ["", "| Option | Default | |", "|---|---|---|"]
+            lines += [f"| `{option.names[0]}` | {_default(option)} | {_help(option)} |" for option in options]
+    return "\n".join(lines) + "\n"
+
+
+def _walk(parent: App, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], App]]:
+    for name in parent:
+        if not name.startswith("-"):
+            yield (*words, name), parent[name]
+            yield from _walk(parent[name], (*words, name))
+
+
+def _options(verb: App) -> list[Argument]:
+    if verb.default_command is None:
+        return []
+    return [option for option in verb.assemble_argument_collection(parse_docstring=True) if option.show]
+
+
+def _summary(verb: App) -> str:
+    """What help says of a verb, before its arguments."""
+    text = inspect.getdoc(verb.default_command) if verb.default_command is not None else None
+    return (text or verb.help).split("\n\nArgs:")[0].strip()
+
+
+def _default(option: Argument) -> str:
+    if option.required:
+        return "required"
+    default = option.field_info.default
+    return "" if default in {None, False, ()} else f"`{default}`"
+
+
+def _help(option: Argument) -> str:
+    choices = option.get_choices()
+    word = "Or" if len(choices or ()) == 1 else "One of"
+    listed = f" {word} {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
+    return f"{option.parameter.help or ''}{listed}".strip()

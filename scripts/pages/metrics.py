@@ -1,0 +1,30 @@
+"""``docs/reference/metrics.md``, from what the processes measure."""
+
+from pixconnect.api import metrics as api_metrics
+from pixconnect.foundation.metrics import Family
+from pixconnect.worker import metrics as worker_metrics
+
+
+def write_page() -> str:
+    """``docs/reference/metrics.md``."""
+    lines = [
+        "# Metrics",
+        "",
+        "Written by `make docs` from what the processes measure.",
+        "",
+        "With `PIXCONNECT_METRICS_PORT` set, `serve` and `work` answer `GET /metrics` on that port of 127.0.0.1, in the text",
+        "format of Prometheus, without a token. Under `pixconnect run` the worker has that port and the API processes the ones",
+        "after it. Each process tells of itself and counts from its start: add over processes, except where it says *of all",
+        "workers*. While the database is away those are missing, and the others still there.",
+        "",
+        "What is measured is read when somebody asks. Nothing else is done for it but to count.",
+    ]
+    for title, families in (("An API process", api_metrics.FAMILIES), ("A worker", worker_metrics.FAMILIES)):
+        lines += ["", f"## {title}", "", "| Name | Kind | Labels | Meaning |", "|---|---|---|---|"]
+        lines += [_describe(family) for family in families]
+    return "\n".join(lines) + "\n"
+
+
+def _describe(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"

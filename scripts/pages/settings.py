@@ -1,0 +1,91 @@
+"""``docs/reference/settings.md``, from the one record of settings."""
+
+import ast
+import inspect
+
+from msgspec import inspect as types
+from msgspec import structs
+
+from pixconnect import config
+from pixconnect.config import Settings
+
+_UNITS = {"_s": "s", "_ms": "ms", "_days": "days"}
+_DEFECT = "a type that this page cannot describe"
+
+
+def write_page() -> str:
+    """``docs/reference/settings.md``."""
+    meanings = _read_meanings()
+    lines = [
+        "# Settings",
+        "",
+        "Written by `make docs` from `src/pixconnect/config.py`, which is where settings are read and nowhere else.",
+        "",
+        "Every setting is an environment variable. Its name ends in its unit. `PORT` and `DATABASE_URL` may also be set",
+        "without `PIXCONNECT_` before them; where both are set, the longer name counts. A value that a setting cannot have",
+        "stops the program with one line that names the variable and the rule.",
+        "",
+        "A secret may stand in a file instead, such as an orchestrator mounts, that the variable with `_FILE` after its name",
+        "names: `PIXCONNECT_SECRET_KEY_FILE=/run/secrets/key`. Both at once is an error. These are secrets:",
+        ", ".join(f"`PIXCONNECT_{name.upper()}`" for name in config.SECRETS) + ".",
+        "A file or a home that others can read is complained of in one line at the start.",
+        "",
+        "The operator's verbs (`pixconnect holder create` and its like) take the database and the secret key of a running",
+        "`pixconnect run` from its home: beside one, `PIXCONNECT_HOME` is all that they need. What `run` itself was given as a",
+        "secret is written nowhere: the verbs read its file, or on Linux the memory of the running process.",
+        "",
+        "| Variable | Default | Values | Meaning |",
+        "|---|---|---|---|",
+    ]
+    allowed = {field.name: field.type for field in _struct_type().fields}
+    for field in structs.fields(Settings):
+        variable = f"`PIXCONNECT_{field.name.upper()}`"
+        default = "empty" if field.default == "" else f"`{field.default}`{_unit(field.name)}"
+        lines.append(f"| {variable} | {default} | {_values(allowed[field.name])} | {meanings[field.name]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _read_meanings() -> dict[str, str]:
+    """The sentence under each setting."""
+    (settings,) = (
+        node
+        for node in ast.parse(inspect.getsource(config)).body
+        if isinstance(node, ast.ClassDef) and node.name == "Settings"
+    )
+    found: dict[str, str] = {}
+    for setting, meaning in zip(settings.body, settings.body[1:], strict=False):
+        if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name):
+            assert isinstance(meaning, ast.Expr), f"{setting.target.id} has no meaning under it"
+            assert isinstance(meaning.value, ast.Constant), f"{setting.target.id} has no meaning under it"
+            found[setting.target.id] = " ".join(str(meaning.value.value).replace("``", "`").split())
+    return found
+
+
+def _struct_type() -> types.StructType:
+    found = types.type_info(Settings)
+    assert isinstance(found, types.StructType), _DEFECT
+    return found
+
+
+def _values(kind: types.Type) -> str:
+    match kind:
+        case types.LiteralType(values=values):
+            return ", ".join(f"`{value}`" for value in values)
+        case types.IntType(ge=None):
+            return "an integer"
+        case types.IntType(ge=lowest, le=None):
+            return f"from {lowest}"
+        case types.IntType(ge=lowest, le=highest):
+            return f"{lowest} to {highest}"
+        case types.Metadata(type=kind):
+            return _values(kind)
+        case types.StrType(pattern=None):
+            return "text"
+        case types.StrType(pattern=pattern):
+            return f"`{pattern}`"
+        case _:
+            raise AssertionError(_DEFECT)
+
+
+def _unit(name: str) -> str:
+    return next((f" {unit}" for ending, unit in _UNITS.items() if name.endswith(ending)), "")

@@ -1,0 +1,1 @@
+"""What tests, benchmarks and the pages that are written by programs stand on."""

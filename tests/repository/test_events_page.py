@@ -1,0 +1,10 @@
+"""The page of events is what use cases write when the facts are so."""
+
+from scripts.pages import events
+from scripts.write_pages import EVENTS, MEND, REFERENCE
+from support import postgres
+
+
+async def test_the_page_of_events_shows_what_the_facts_cause(database: postgres.Addresses) -> None:
+    page = events.write_page(await events.make_examples(database))
+    assert (REFERENCE / EVENTS).read_text(encoding="utf-8") == page, MEND

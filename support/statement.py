@@ -1,6 +1,7 @@
 """What tests of statements stand on: statements and lines that are valid by default, and a history that a service has made."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +23,22 @@ AT = datetime(2026, 7, 1, 15, 0, 0, 123456, UTC)
 EVER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 E2E = "E99999004202607011500abcdefghijk"
 RETURN_ID = "D99999003202607011500abcdefghijk"
+
+
+Write = Callable[[Statement, AsyncIterable[Sequence[StatementLine]]], AsyncIterator[bytes]]
+
+
+def write_whole(write: Write, statement: Statement, lines: Sequence[StatementLine]) -> bytes:
+    """A statement whose lines come one by one, written by one of the formats."""
+
+    async def read_parts() -> AsyncIterator[Sequence[StatementLine]]:
+        for line in lines:
+            yield [line]
+
+    async def gather() -> bytes:
+        return b"".join([part async for part in write(statement, read_parts())])
+
+    return asyncio.run(gather())
 
 
 def make_line(**changes: Any) -> StatementLine:

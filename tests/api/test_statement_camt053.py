@@ -13,7 +13,16 @@ from pycamt.parser import Camt053Parser
 
 from pixconnect.api import statement_camt053
 from pixconnect.domain.statement import Counterparty, Statement, StatementLine
-from support.statement import E2E, LINES, RETURN_ID, make_deposit_line, make_line, make_refund_line, make_statement
+from support.statement import (
+    E2E,
+    LINES,
+    RETURN_ID,
+    make_deposit_line,
+    make_line,
+    make_refund_line,
+    make_statement,
+    write_whole,
+)
 
 NAMES = {"c": "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"}
 
@@ -39,8 +48,7 @@ STRUCTURE = {
 
 
 def write(statement: Statement, lines: list[StatementLine]) -> bytes:
-    head, tail = statement_camt053.write_frame(statement)
-    return head + statement_camt053.write_lines(lines) + tail
+    return write_whole(statement_camt053.write, statement, lines)
 
 
 def read_back(lines: list[StatementLine], **changes: Any) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.api import statement_csv
-from support.statement import E2E, LINES, RETURN_ID, make_refund_line, make_statement
+from support.statement import E2E, LINES, RETURN_ID, make_refund_line, make_statement, write_whole
 
 
 def read_rows(content: bytes) -> list[dict[str, str]]:
@@ -15,8 +15,7 @@ def read_rows(content: bytes) -> list[dict[str, str]]:
 
 
 def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
-    head, tail = statement_csv.write_frame(make_statement())
-    received, refunded, deposit = read_rows(head + statement_csv.write_lines(LINES) + tail)
+    received, refunded, deposit = read_rows(write_whole(statement_csv.write, make_statement(), LINES))
     assert received == {
         "id": "11",
         "create_timestamp": "2026-07-01T15:00:00.123456Z",
@@ -39,18 +38,19 @@ def test_a_row_has_every_column_and_empty_cells_for_what_is_absent() -> None:
 
 
 def test_an_empty_statement_is_its_header() -> None:
-    head, tail = statement_csv.write_frame(make_statement([]))
-    assert head + tail == ",".join(statement_csv.COLUMNS).encode() + b"\r\n"
+    assert (
+        write_whole(statement_csv.write, make_statement([]), []) == ",".join(statement_csv.COLUMNS).encode() + b"\r\n"
+    )
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140))
 def test_any_description_comes_back_exactly(description: str) -> None:
-    head, _ = statement_csv.write_frame(make_statement())
-    (row,) = read_rows(head + statement_csv.write_lines([make_refund_line(description=description)]))
+    line = make_refund_line(description=description)
+    (row,) = read_rows(write_whole(statement_csv.write, make_statement([line]), [line]))
     assert row["description"] == description
 
 
 def test_a_formula_is_not_touched() -> None:
-    head, _ = statement_csv.write_frame(make_statement())
-    (row,) = read_rows(head + statement_csv.write_lines([make_refund_line(description="=1+1")]))
+    line = make_refund_line(description="=1+1")
+    (row,) = read_rows(write_whole(statement_csv.write, make_statement([line]), [line]))
     assert row["description"] == "=1+1"

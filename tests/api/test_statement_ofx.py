@@ -11,13 +11,12 @@ from ofxtools.Parser import OFXTree
 
 from pixconnect.api import statement_ofx
 from pixconnect.domain.statement import Counterparty, Statement, StatementLine
-from support.statement import AT, E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement
+from support.statement import AT, E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement, write_whole
 
 
 def read_back(statement: Statement, lines: list[StatementLine]) -> Any:
-    head, tail = statement_ofx.write_frame(statement)
     tree = OFXTree()
-    tree.parse(io.BytesIO(head + statement_ofx.write_lines(lines) + tail))
+    tree.parse(io.BytesIO(write_whole(statement_ofx.write, statement, lines)))
     return tree.convert()
 
 
@@ -52,8 +51,8 @@ def test_a_line_carries_its_id_its_names_and_its_instant() -> None:
 
 def test_an_empty_statement_of_all_time_is_valid() -> None:
     ever = {"initial_at": datetime(1, 1, 1, tzinfo=UTC), "final_at": datetime(9999, 12, 31, tzinfo=UTC)}
-    head, _ = statement_ofx.write_frame(make_statement([], **ever))
-    assert b"<DTSTART>00010101000000.000[0:GMT]</DTSTART>" in head
+    written = write_whole(statement_ofx.write, make_statement([], **ever), [])
+    assert b"<DTSTART>00010101000000.000[0:GMT]</DTSTART>" in written
     (found,) = read_back(make_statement([], final_at=ever["final_at"]), []).statements
     assert list(found.transactions) == []
     assert found.balance.dtasof == (AT + timedelta(hours=1)).replace(microsecond=123_000)

@@ -142,6 +142,15 @@ def _uuid7_tail(chance: str) -> str:
     return f"7{chance[:3]}-{chance[3].translate(_VARIANTS)}{chance[4:7]}-{chance[7:19]}"
 
 
+SUCCESS_HEAD: Final = b'{"success":true,"data":'
+"""What stands before ``data``, of an answer that is sent while it is written."""
+
+
+def write_success_tail(request_id: str, now: datetime) -> bytes:
+    """What stands after ``data``, of an answer that is sent while it is written."""
+    return b',"meta":%b}' % _meta(request_id, now)
+
+
 def write_success(answer: object, request_id: str, now: datetime) -> bytes:
     """An answer with ``data``, and with ``pagination`` if it is a list."""
     if type(answer) is Listing:
@@ -150,7 +159,7 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
             _meta(request_id, now),
             _encode(paginate(answer.page, answer.page_size, answer.total_count)),
         )
-    return b'{"success":true,"data":%b,"meta":%b}' % (_encode(answer), _meta(request_id, now))
+    return SUCCESS_HEAD + _encode(answer) + write_success_tail(request_id, now)
 
 
 def write_error(error: errors.PixConnectError, request_id: str, now: datetime) -> bytes:

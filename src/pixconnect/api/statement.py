@@ -2,15 +2,15 @@
 
 ::
 
-    head ► lines ► lines ► ... ► tail
+    head, lines ► lines ► lines ► ... ► tail
 
-A format writes what stands before the lines and after them, and lines, some at a time; nothing is kept. What goes wrong after
-the head is sent breaks the answer off: a chunked answer without its last chunk is known to be incomplete.
+A format writes lines as they are read, some at a time; nothing is kept. What goes wrong after the first of them is sent breaks
+the answer off: a chunked answer without its last chunk is known to be incomplete.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
@@ -105,20 +105,6 @@ class Statement(Struct, frozen=True, kw_only=True):
     lines: list[StatementLine]
 
 
-class _Format(Struct, frozen=True, kw_only=True):
-    """How a statement is written.
-
-    Attributes:
-        write_frame: What comes before the lines, and what after.
-        write_lines: Some of the lines.
-        separator: Between two of those.
-    """
-
-    write_frame: Callable[[statements.Statement], tuple[bytes, bytes]]
-    write_lines: Callable[[Sequence[statements.StatementLine]], bytes]
-    separator: bytes = b""
-
-
 async def retrieve_statement(services: Services, request: Request[None, StatementQuery, Nothing]) -> Document:
     """Export your statement.
 
@@ -130,35 +116,29 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     found = await statement_usecases.open_statement(context, request.caller, query.initial_date, query.final_date)
     parts = statement_usecases.read_parts(context, found)
     return Document(
-        content=_write(_FORMATS[query.format], found, parts),
+        content=_WRITERS[query.format](found, parts),
         media_type=MEDIA_TYPES[query.format],
         filename=FILENAMES.get(query.format, ""),
     )
 
 
-async def _write(
-    form: _Format, found: statements.Statement, parts: AsyncIterator[Sequence[statements.StatementLine]]
+async def _write_json(
+    found: statements.Statement, parts: AsyncIterable[Sequence[statements.StatementLine]]
 ) -> AsyncIterator[bytes]:
-    head, tail = form.write_frame(found)
-    yield head
-    separator = b""
-    async for lines in parts:
-        yield separator + form.write_lines(lines)
-        separator = form.separator
-    yield tail
-
-
-def _write_json_frame(found: statements.Statement) -> tuple[bytes, bytes]:
-    """The envelope of a statement without lines, opened where they go."""
+    """The envelope of a ``Statement``, its lines in their place."""
     request = current_request.get()
     assert request is not None, "the application names every request"
-    empty = Statement(opening_balance=found.extent.opening_cents, closing_balance=found.extent.closing_cents, lines=[])
-    head, lines, tail = envelope.write_success(empty, request[0], found.made_at).partition(b"[]")
-    return head + lines[:1], lines[1:] + tail
-
-
-def _write_json_lines(lines: Sequence[statements.StatementLine]) -> bytes:
-    return msgspec.json.encode([_on_wire(line) for line in lines])[1:-1]
+    extent = found.extent
+    yield b'%b{"opening_balance":%d,"closing_balance":%d,"lines":[' % (
+        envelope.SUCCESS_HEAD,
+        extent.opening_cents,
+        extent.closing_cents,
+    )
+    separator = b""
+    async for lines in parts:
+        yield separator + b",".join(msgspec.json.encode(_on_wire(line)) for line in lines)
+        separator = b","
+    yield b"]}" + envelope.write_success_tail(request[0], found.made_at)
 
 
 def _on_wire(line: statements.StatementLine) -> StatementLine:
@@ -176,9 +156,17 @@ def _on_wire(line: statements.StatementLine) -> StatementLine:
     )
 
 
-_FORMATS: Final = {
-    "json": _Format(write_frame=_write_json_frame, write_lines=_write_json_lines, separator=b","),
-    "csv": _Format(write_frame=statement_csv.write_frame, write_lines=statement_csv.write_lines),
-    "ofx": _Format(write_frame=statement_ofx.write_frame, write_lines=statement_ofx.write_lines),
-    "camt053": _Format(write_frame=statement_camt053.write_frame, write_lines=statement_camt053.write_lines),
+_WRITERS: Final[
+    Mapping[
+        str,
+        Callable[
+            [statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]],
+            AsyncIterator[bytes],
+        ],
+    ]
+] = {
+    "json": _write_json,
+    "csv": statement_csv.write,
+    "ofx": statement_ofx.write,
+    "camt053": statement_camt053.write,
 }

@@ -9,7 +9,7 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Final
 
 from pixconnect.api import statement_xml as xml
@@ -23,19 +23,41 @@ _NAME_MAX: Final = 140
 _ACCOUNT_TYPES: Final = {"CHECKING": "CACC", "SAVINGS": "SVGS", "SALARY": "SLRY", "TRANSACTIONAL": "TRAN"}
 
 
-def write_frame(statement: Statement) -> tuple[bytes, bytes]:
-    """What comes before the lines, and what after."""
-    # Elements below the root are built without a namespace, as lines are; the root's default is put in at the end.
-    root = xml.open_root("Document")
-    message = xml.append(root, "BkToCstmrStmt")
-    made_at = xml.format_xml_instant(statement.made_at)
-    header = xml.append(message, "GrpHdr")
+async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
+    """The statement, as its lines are read."""
+    output = xml.Output()
+    output.write(_DECLARATION)
+    with (
+        xml.open_document(output) as document,
+        document.element("Document", nsmap={None: _NAMESPACE}),
+        document.element("BkToCstmrStmt"),
+    ):
+        document.write(*_make_header(statement))
+        with document.element("Stmt"):
+            document.write(*_make_body(statement))
+            async for lines in parts:
+                entries = xml.make_group()
+                for line in lines:
+                    _append_line(entries, line)
+                document.write(*entries)
+                document.flush()
+                yield output.take()
+    yield output.take()
+
+
+def _make_header(statement: Statement) -> xml.Node:
+    group = xml.make_group()
+    header = xml.append(group, "GrpHdr")
     xml.append(header, "MsgId", f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}")
-    xml.append(header, "CreDtTm", made_at)
-    body = xml.append(message, "Stmt")
-    extent = statement.extent
+    xml.append(header, "CreDtTm", xml.format_xml_instant(statement.made_at))
+    return group
+
+
+def _make_body(statement: Statement) -> xml.Node:
+    """What a statement says before its entries."""
+    body, extent = xml.make_group(), statement.extent
     xml.append(body, "Id", f"{extent.first_number}-{extent.last_number}")
-    xml.append(body, "CreDtTm", made_at)
+    xml.append(body, "CreDtTm", xml.format_xml_instant(statement.made_at))
     period = xml.append(body, "FrToDt")
     xml.append(period, "FrDtTm", xml.format_xml_instant(statement.initial_at))
     xml.append(period, "ToDtTm", xml.format_xml_instant(statement.final_at))
@@ -43,14 +65,7 @@ def write_frame(statement: Statement) -> tuple[bytes, bytes]:
     _append_balance(body, "OPBD", extent.opening_cents, xml.format_xml_instant(statement.initial_at))
     _append_balance(body, "CLBD", extent.closing_cents, xml.format_xml_instant(statement.closed_at))
     xml.append_path(body, "TxsSummry/TtlNtries/NbOfNtries", str(extent.lines_count))
-    xml.mark_lines(body)
-    head, tail = xml.cut_at_lines(root)
-    return _DECLARATION + head.replace(b"<Document>", b'<Document xmlns="%b">' % _NAMESPACE.encode(), 1), tail
-
-
-def write_lines(lines: Sequence[StatementLine]) -> bytes:
-    """Some of the lines."""
-    return xml.write_lines(lines, _append_line)
+    return body
 
 
 def _append_line(parent: xml.Node, line: StatementLine) -> None:

@@ -6,7 +6,7 @@ other people's words, and a spreadsheet may take ``=1+1`` for a formula; the ref
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Final
 
 from pixconnect.domain.clock import format_instant
@@ -27,14 +27,11 @@ COLUMNS: Final = (
 )
 
 
-def write_frame(statement: Statement) -> tuple[bytes, bytes]:
-    """What comes before the lines, and what after."""
-    return _write_rows([COLUMNS]), b""
-
-
-def write_lines(lines: Sequence[StatementLine]) -> bytes:
-    """Some of the lines."""
-    return _write_rows([_row(line) for line in lines])
+async def write(_statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
+    """The statement, as its lines are read."""
+    yield _write_rows([COLUMNS])
+    async for lines in parts:
+        yield _write_rows([_row(line) for line in lines])
 
 
 def _row(line: StatementLine) -> tuple[str | int | None, ...]:

@@ -4,7 +4,7 @@ OFX has room for less: an amount is signed, an instant has milliseconds, a name 
 line's running balance or for the counterparty's tax id. ``FITID`` is the line's id, ``REFNUM`` its ``end_to_end_id``.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,28 +18,27 @@ _DECLARATIONS: Final = (
 )
 
 
-def write_frame(statement: Statement) -> tuple[bytes, bytes]:
-    """What comes before the lines, and what after."""
-    root = xml.open_root("OFX")
-    _append_signon(xml.append(xml.append(root, "SIGNONMSGSRSV1"), "SONRS"), statement)
-    answer = xml.append(xml.append(root, "BANKMSGSRSV1"), "STMTTRNRS")
-    xml.append(answer, "TRNUID", "0")
-    _append_status(answer)
-    body = xml.append(answer, "STMTRS")
-    xml.append(body, "CURDEF", "BRL")
-    _append_account(body, statement)
-    lines = xml.append(body, "BANKTRANLIST")
-    xml.append(lines, "DTSTART", _instant(statement.initial_at))
-    xml.append(lines, "DTEND", _instant(statement.final_at))
-    xml.mark_lines(lines)
-    _append_balances(body, statement)
-    head, tail = xml.cut_at_lines(root)
-    return _DECLARATIONS + head, tail
-
-
-def write_lines(lines: Sequence[StatementLine]) -> bytes:
-    """Some of the lines."""
-    return xml.write_lines(lines, _append_line)
+async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
+    """The statement, as its lines are read."""
+    output = xml.Output()
+    output.write(_DECLARATIONS)
+    with xml.open_document(output) as document, document.element("OFX"):
+        document.write(*_make_signon(statement))
+        with document.element("BANKMSGSRSV1"), document.element("STMTTRNRS"):
+            document.write(*_make_answer())
+            with document.element("STMTRS"):
+                document.write(*_make_account(statement))
+                with document.element("BANKTRANLIST"):
+                    document.write(*_make_period(statement))
+                    async for lines in parts:
+                        transactions = xml.make_group()
+                        for line in lines:
+                            _append_line(transactions, line)
+                        document.write(*transactions)
+                        document.flush()
+                        yield output.take()
+                document.write(*_make_balances(statement))
+    yield output.take()
 
 
 def _append_line(parent: xml.Node, line: StatementLine) -> None:
@@ -58,13 +57,23 @@ def _append_line(parent: xml.Node, line: StatementLine) -> None:
         xml.append(element, "MEMO", xml.clean(memo, 255))
 
 
-def _append_signon(parent: xml.Node, statement: Statement) -> None:
-    _append_status(parent)
-    xml.append(parent, "DTSERVER", _instant(statement.made_at))
-    xml.append(parent, "LANGUAGE", "POR")
-    institution = xml.append(parent, "FI")
+def _make_signon(statement: Statement) -> xml.Node:
+    group = xml.make_group()
+    answer = xml.append(xml.append(group, "SIGNONMSGSRSV1"), "SONRS")
+    _append_status(answer)
+    xml.append(answer, "DTSERVER", _instant(statement.made_at))
+    xml.append(answer, "LANGUAGE", "POR")
+    institution = xml.append(answer, "FI")
     xml.append(institution, "ORG", xml.clean(statement.account.bank or statement.account.ispb, 32))
     xml.append(institution, "FID", statement.account.ispb)
+    return group
+
+
+def _make_answer() -> xml.Node:
+    group = xml.make_group()
+    xml.append(group, "TRNUID", "0")
+    _append_status(group)
+    return group
 
 
 def _append_status(parent: xml.Node) -> None:
@@ -73,26 +82,37 @@ def _append_status(parent: xml.Node) -> None:
     xml.append(status, "SEVERITY", "INFO")
 
 
-def _append_account(parent: xml.Node, statement: Statement) -> None:
-    account = statement.account
-    element = xml.append(parent, "BANKACCTFROM")
+def _make_account(statement: Statement) -> xml.Node:
+    group, account = xml.make_group(), statement.account
+    xml.append(group, "CURDEF", "BRL")
+    element = xml.append(group, "BANKACCTFROM")
     xml.append(element, "BANKID", account.ispb)
     xml.append(element, "BRANCHID", account.branch)
     xml.append(element, "ACCTID", account.account_number)
     # OFX knows neither salary nor transactional accounts.
     xml.append(element, "ACCTTYPE", "SAVINGS" if account.account_type == "SAVINGS" else "CHECKING")
+    return group
 
 
-def _append_balances(parent: xml.Node, statement: Statement) -> None:
-    closing = xml.append(parent, "LEDGERBAL")
+def _make_period(statement: Statement) -> xml.Node:
+    group = xml.make_group()
+    xml.append(group, "DTSTART", _instant(statement.initial_at))
+    xml.append(group, "DTEND", _instant(statement.final_at))
+    return group
+
+
+def _make_balances(statement: Statement) -> xml.Node:
+    group = xml.make_group()
+    closing = xml.append(group, "LEDGERBAL")
     xml.append(closing, "BALAMT", format_reais(statement.extent.closing_cents))
     xml.append(closing, "DTASOF", _instant(statement.closed_at))
-    opening = xml.append(xml.append(parent, "BALLIST"), "BAL")
+    opening = xml.append(xml.append(group, "BALLIST"), "BAL")
     xml.append(opening, "NAME", "OPENING")
     xml.append(opening, "DESC", "Balance before the first line")
     xml.append(opening, "BALTYPE", "DOLLAR")
     xml.append(opening, "VALUE", format_reais(statement.extent.opening_cents))
     xml.append(opening, "DTASOF", _instant(statement.initial_at))
+    return group
 
 
 def _instant(instant: datetime) -> str:

@@ -1,19 +1,18 @@
-"""What statements in XML share: elements, texts that XML can carry, and a document that is opened where its lines go.
+"""What statements in XML share: elements, texts that XML can carry, and a document that is sent while it is written.
 
-A document is built whole, but for its lines, with a processing instruction in their place; it is cut there. Lines are built as
-elements of no namespace and written between the two halves, where the document's default namespace is theirs.
+Elements are built without a namespace and written into a document that has one by default, which is then theirs: with a
+namespace of its own each of them would repeat it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Final, Protocol, cast
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
-
-from pixconnect.domain.statement import StatementLine
 
 
 class Node(Protocol):
@@ -29,25 +28,61 @@ class Node(Protocol):
         """Add an attribute."""
         ...
 
+    def __iter__(self) -> Iterator[Node]: ...
+
+
+class Document(Protocol):
+    """A document that is being written."""
+
+    def element(self, tag: str, /, *, nsmap: Mapping[None, str] | None = None) -> AbstractContextManager[object]:
+        """Open an element, to be closed at the end of the ``with``."""
+        ...
+
+    def write(self, *elements: Node) -> None:
+        """Write whole elements."""
+        ...
+
+    def flush(self) -> None:
+        """Hand everything that was written to the output."""
+        ...
+
 
 class _Library(Protocol):
     """What is used of lxml."""
 
     def Element(self, tag: str, /) -> Node: ...  # noqa: N802  lxml's name
     def SubElement(self, parent: Node, tag: str, /) -> Node: ...  # noqa: N802
-    def ProcessingInstruction(self, target: str, /) -> Node: ...  # noqa: N802
-    def tostring(self, element: Node, /, *, encoding: str, xml_declaration: bool) -> bytes: ...
+    def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[Document]: ...
 
 
 _etree: Final = cast(_Library, lxml.etree)  # pyright: ignore[reportUnknownMemberType]
-_LINES: Final = "lines"
-_MARK: Final = b"<?lines ?>"
 _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def open_root(tag: str) -> Node:
-    """A new document's outermost element."""
-    return _etree.Element(tag)
+class Output:
+    """Holds what was written until it is sent."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def write(self, part: bytes) -> None:
+        """Take what comes next."""
+        self._parts.append(part)
+
+    def take(self) -> bytes:
+        """Everything since the last time."""
+        taken, self._parts = b"".join(self._parts), []
+        return taken
+
+
+def open_document(output: Output) -> AbstractContextManager[Document]:
+    """Write a document into an output, element by element."""
+    return _etree.xmlfile(output, encoding="UTF-8")
+
+
+def make_group() -> Node:
+    """An element that is there to hold others; only those are written."""
+    return _etree.Element("group")
 
 
 def append(parent: Node, tag: str, text: str | None = None) -> Node:
@@ -61,11 +96,12 @@ def append_path(parent: Node, path: str, text: str) -> None:
     """Add elements one within the other, the last of them with a text.
 
     Example:
-        >>> root = open_root("a")
-        >>> append_path(root, "b/c", "d")
-        >>> mark_lines(root)
-        >>> cut_at_lines(root)
-        (b'<a><b><c>d</c></b>', b'</a>')
+        >>> group, output = make_group(), Output()
+        >>> append_path(group, "b/c", "d")
+        >>> with open_document(output) as document, document.element("a"):
+        ...     document.write(*group)
+        >>> output.take()
+        b'<a><b><c>d</c></b></a>'
     """
     for tag in path.split("/"):
         parent = _etree.SubElement(parent, tag)
@@ -75,31 +111,6 @@ def append_path(parent: Node, path: str, text: str) -> None:
 def clean(text: str, length_max: int) -> str:
     """A text of other people's, cut, and with a sign in place of each character that XML 1.0 cannot carry."""
     return _FOREIGN.sub("\ufffd", text[:length_max])
-
-
-def mark_lines(parent: Node) -> None:
-    """Say where the lines go."""
-    parent.append(_etree.ProcessingInstruction(_LINES))
-
-
-def cut_at_lines(root: Node) -> tuple[bytes, bytes]:
-    """A document, written as what comes before its lines and what after."""
-    head, mark, tail = _etree.tostring(root, encoding="UTF-8", xml_declaration=False).partition(_MARK)
-    assert mark, "the document says where its lines go"
-    return head, tail
-
-
-def write_lines(lines: Sequence[StatementLine], append_line: Callable[[Node, StatementLine], None]) -> bytes:
-    """Some of the lines, without anything around them."""
-    around = _etree.Element(_LINES)
-    around.text = ""  # or, without lines, it would be written as one tag
-    for line in lines:
-        append_line(around, line)
-    return (
-        _etree.tostring(around, encoding="UTF-8", xml_declaration=False)
-        .removeprefix(b"<lines>")
-        .removesuffix(b"</lines>")
-    )
 
 
 def format_xml_instant(instant: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Records of the domain, valid as they are; one keyword changes one thing."""
+"""Builders of records: valid as they are, one keyword changes one thing."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,8 +8,11 @@ from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+from pixconnect.usecases.context import Policy
+from pixconnect.usecases.holder import NewHolder
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
+ISPB = "99999003"
 CORRELATION_ID = UUID("0197c3a1-0000-4000-8000-000000000001")
 
 
@@ -90,3 +93,27 @@ def a_refund(**changes: Any) -> Refund:
         "modified_at": NOW,
     }
     return Refund(**(values | changes))
+
+
+def a_policy(**changes: Any) -> Policy:
+    values: dict[str, Any] = {
+        "ispb": ISPB,
+        "institution_name": "Pix Connect Sandbox",
+        "location_prefix": "127.0.0.1:8080/qr/",
+        "location_key_set_url": "http://127.0.0.1:8080/qr/jwks.json",
+        "auth_url": "http://127.0.0.1:8080",
+        "charge_lifetime_s": 86_400,
+        "handover_timeout_s": 60,
+        "is_sandbox": True,
+    }
+    return Policy(**(values | changes))
+
+
+def a_new_holder(**changes: Any) -> NewHolder:
+    values: dict[str, Any] = {
+        "name": "Maria Souza",
+        "tax_id": "52998224725",
+        "branch": "0001",
+        "account_number": "1",
+    }
+    return NewHolder(**(values | changes))

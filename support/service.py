@@ -1,21 +1,24 @@
-"""A service without processes: a real database, and fakes for what is not ours."""
+"""A service in this process: use cases on a real database, and fakes for what is not ours."""
 
 import asyncio
 import hashlib
 import string
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any, cast
 from uuid import UUID
 
+import asyncpg
 from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.access import SCOPES, Caller
-from pixconnect.domain.clock import Reading
+from pixconnect.domain.charge import Charge, ChargeRequest
+from pixconnect.domain.clock import Clock, Reading
 from pixconnect.domain.holder import Party
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.pix_key import parse_pix_key
@@ -32,29 +35,36 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.receivers import Exchange, Receivers
 from pixconnect.foundation.pool import open_pool
 from pixconnect.store.identifiers import IdBlocks
+from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases.context import Context, Policy
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.groups import GroupCommits
-from pixconnect.usecases.holder import NewHolder
+from pixconnect.usecases.signing_key import Keyring
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import ISPB, a_new_holder, a_policy
 
 STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
-ISPB = "99999003"
 OUTSIDE_ISPB = "99999004"
 
 
 class FakeClock:
-    """Time that a test moves by hand, for the database and for the process: both have this one, but for the skew."""
+    """Time that a test moves by hand, for the database and for the process: both have this one, but for the skew.
 
-    def __init__(self, start: datetime = STARTED_AT) -> None:
+    Args:
+        start: The first instant.
+        monotonic_s: Where the monotonic clock stands until it is moved by hand too; by default it is the loop's own.
+    """
+
+    def __init__(self, start: datetime = STARTED_AT, monotonic_s: float | None = None) -> None:
         self.real = start
         self._offset = timedelta(0)
+        self._monotonic_s = monotonic_s
         self.revision = 0
         self.skew = timedelta(0)
 
@@ -77,10 +87,14 @@ class FakeClock:
         return self.real
 
     def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() if self._monotonic_s is None else self._monotonic_s
 
     def advance(self, **delta: float) -> None:
-        self.real += timedelta(**delta)
+        """Let real time pass."""
+        passed = timedelta(**delta)
+        self.real += passed
+        if self._monotonic_s is not None:
+            self._monotonic_s += passed.total_seconds()
 
 
 class CountedEntropy:
@@ -205,52 +219,85 @@ class FakeReceivers:
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """A context, and the fakes behind it."""
+    """A service in this process: a context on a real database, and the fakes behind it."""
 
     context: Context
     clock: FakeClock
     rail: FakeRail
     locations: FakeLocations
+    database: Addresses
+    wakers: list[Callable[[], None]]
+    """What is called when there is work for workers."""
+
+    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Rows, as the service may read them."""
+        return await self.context.pool.fetch(query, *arguments)
+
+    async def execute_as_owner(self, statement: str) -> None:
+        """Run a statement that the service may not."""
+        connection = await asyncpg.connect(self.database.owner_url, server_settings={"search_path": "pixconnect"})
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
 
 
 @asynccontextmanager
 async def open_service(
-    database: Addresses, *, clock: FakeClock | None = None, **policy: object
+    database: Addresses,
+    *,
+    clock: Clock | None = None,
+    receivers: Receivers | None = None,
+    secret_key: bytes | None = None,
+    **policy: object,
 ) -> AsyncIterator[Service]:
-    """A service of its own on a database; several may share one, as processes do."""
+    """A service of its own on a database; several may share one, as processes do.
+
+    Args:
+        database: Where everything is kept.
+        clock: By default one that stands still until the test moves it.
+        receivers: By default nobody listens.
+        secret_key: Makes it sign with a keyring of its own, not yet started; by default nothing is signed.
+        policy: What differs from the policy of the tests.
+    """
     clock, rail, locations = clock or FakeClock(), FakeRail(), FakeLocations()
+    wakers: list[Callable[[], None]] = []
+
+    def wake_workers() -> None:
+        for wake in wakers:
+            wake()
+
     pool = await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
     )
-    groups = GroupCommits(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=lambda: None)
-    rules = {
-        "ispb": ISPB,
-        "institution_name": "Pix Connect Sandbox",
-        "location_prefix": "pix.test/v1/qr/",
-        "location_key_set_url": "https://pix.test/v1/qr/jwks.json",
-        "auth_url": "https://pix.test",
-        "charge_lifetime_s": 86_400,
-        "handover_timeout_s": 60,
-        "is_sandbox": True,
-    }
+    groups = GroupCommits(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=wake_workers)
+    rules, box = a_policy(**policy), AesSecretBox(secret_key or bytes(32), SystemEntropy())
+    signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
     context = Context(
         pool=pool,
         clock=clock,
         entropy=SystemEntropy(),
         ids=IdBlocks(pool),
         groups=groups,
-        policy=Policy(**(rules | policy)),  # type: ignore[arg-type]
-        directory=HolderDirectory(pool, ISPB, "Pix Connect Sandbox"),
+        policy=rules,
+        directory=HolderDirectory(pool, ISPB, rules.institution_name),
         rail=rail,
         locations=locations,
-        signer=FakeSigner(),
-        receivers=FakeReceivers(),
-        secret_box=AesSecretBox(bytes(32), SystemEntropy()),
+        signer=signer,
+        receivers=receivers or FakeReceivers(),
+        secret_box=box,
         sandbox_control=None,
-        wake_workers=lambda: None,
+        wake_workers=wake_workers,
     )
     try:
-        yield Service(context=context, clock=clock, rail=rail, locations=locations)
+        yield Service(
+            context=context,
+            clock=cast(FakeClock, clock),
+            rail=rail,
+            locations=locations,
+            database=database,
+            wakers=wakers,
+        )
     finally:
         await groups.close()
         await pool.close()
@@ -260,12 +307,24 @@ async def open_holder(
     service: Service, *, account_number: str = "1", key: str | None = None, funds_cents: int = 0
 ) -> Caller:
     """A holder with a key (an e-mail made of its account number) and money."""
-    new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
+    new = a_new_holder(account_number=account_number)
     holder = await holder_usecases.create_holder(as_operator(service.context), new)
     await holder_usecases.add_pix_key(as_operator(service.context), holder.id, "EMAIL", key or own_key(account_number))
     if funds_cents:
         await ledger_usecases.deposit(service.context, holder.id, funds_cents)
     return Caller(client_id="test", holder_id=holder.id, scopes=frozenset(SCOPES))
+
+
+async def read_funds(service: Service, caller: Caller) -> tuple[int, int]:
+    """What a holder has, and how much beside it is reserved."""
+    balance = await ledger_usecases.read_balance(service.context, caller)
+    return balance.available_cents, balance.reserved_cents
+
+
+async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1000, key: str | None = None) -> Charge:
+    """A charge that waits to be paid."""
+    request = ChargeRequest(amount_cents=amount_cents, key=key or own_key())
+    return await charge_usecases.create_charge(service.context, caller, request)
 
 
 async def no_fence(_connection: object, _slots: object) -> None:

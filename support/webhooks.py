@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -22,13 +22,12 @@ from pixconnect.domain.webhook import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.changes import Changes
 from pixconnect.usecases import webhook
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.groups import GroupCommits
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
 from support import identity, postgres
+from support.service import Service, open_service
 
 SECRET = "a secret for tests only"
 
@@ -150,13 +149,10 @@ async def open_http(
         await http.close()
 
 
-class World(Struct, kw_only=True):
-    """One process that posts webhooks."""
+class WebhookService(Service, frozen=True, kw_only=True):
+    """A service in this process that posts webhooks, and a holder who is told."""
 
-    context: Context
     caller: Caller
-    addresses: postgres.Addresses
-    wakers: list[Callable[[], None]]
 
     async def add_endpoint(self, url: str, *event_types: EventName, secret: str = SECRET) -> Endpoint:
         request = EndpointRequest(url=url, secret=secret, event_types=event_types or ("qrcode.pending",))
@@ -179,16 +175,6 @@ class World(Struct, kw_only=True):
             await changes.write(connection)
         self.context.wake_workers()
         return made
-
-    async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
-        return await self.context.pool.fetch(query, *arguments)
-
-    async def execute_as_owner(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.addresses.owner_url, server_settings={"search_path": "pixconnect"})
-        try:
-            await connection.execute(statement)
-        finally:
-            await connection.close()
 
     async def statuses(self) -> dict[str, int]:
         """How many deliveries there are of each status."""
@@ -217,41 +203,30 @@ def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName,
 
 
 @asynccontextmanager
-async def open_world(
+async def open_webhook_service(
     database: postgres.Addresses,
     *,
     clock: Any = None,
     lookup: Lookup | None = None,
     account_number: str = "1001",
     **limits: float,
-) -> AsyncIterator[World]:
-    """A process with one holder; its receivers are real, on loopback."""
-    async with AsyncExitStack() as stack:
-        real = clock or SystemClock()
-        context = await stack.enter_async_context(identity.open_context(database.service_url, real))
-        # Patient: a machine that stands still for a while makes no attempt fail, and none come twice.
-        patient = {"connect_s": 60.0, "exchange_s": 60.0} | limits
-        http = await stack.enter_async_context(open_http(lookup, **patient))
-        wakers: list[Callable[[], None]] = []
-
-        def wake_workers() -> None:
-            for wake in wakers:
-                wake()
-
-        groups = GroupCommits(
-            pool=context.pool, clock=real, size_max=256, queue_length_max=4096, wake_workers=wake_workers
-        )
-        stack.push_async_callback(groups.close)
-        context = structs.replace(
-            context,
-            groups=groups,
+) -> AsyncIterator[WebhookService]:
+    """A service with one holder; its receivers are real, on loopback."""
+    # Patient: a machine that stands still for a while makes no attempt fail, and none come twice.
+    patient = {"connect_s": 60.0, "exchange_s": 60.0} | limits
+    async with (
+        open_http(lookup, **patient) as http,
+        open_service(
+            database,
+            clock=clock or SystemClock(),
             receivers=WebhookSender(http, allows_loopback=True),
-            wake_workers=wake_workers,
-        )
-        await identity.start_keyring(context)
-        holder = await identity.make_holder(context, account_number)
+            secret_key=identity.SECRET_KEY,
+        ) as service,
+    ):
+        await identity.start_keyring(service.context)
+        holder = await identity.make_holder(service.context, account_number)
         caller = Caller(client_id="tests", holder_id=holder.id, scopes=frozenset())
-        yield World(context=context, caller=caller, addresses=database, wakers=wakers)
+        yield WebhookService(**structs.asdict(service), caller=caller)
 
 
 class RunningWorker(Struct, kw_only=True):
@@ -277,27 +252,27 @@ class RunningWorker(Struct, kw_only=True):
 
 
 def start_worker(
-    world: World, limits: QueueLimits | None = None, attempt_log: AttemptLog | None = None
+    service: WebhookService, limits: QueueLimits | None = None, attempt_log: AttemptLog | None = None
 ) -> RunningWorker:
-    context = world.context
+    context = service.context
 
     async def open_connection() -> "asyncpg.Connection[asyncpg.Record]":
         return await connect(
-            world.addresses.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
+            service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
         )
 
     leases = SlotLeases(open_connection, context.clock)
     delivery = DeliveryWorker(
         context, leases, limits or QueueLimits(), attempt_log or AttemptLog(context.clock, is_on=False)
     )
-    world.wakers.append(delivery.wake)
+    service.wakers.append(delivery.wake)
     tasks = [asyncio.create_task(delivery.run()), asyncio.create_task(leases.run())]
     return RunningWorker(leases=leases, delivery=delivery, tasks=tasks)
 
 
 @asynccontextmanager
-async def running_worker(world: World, limits: QueueLimits | None = None) -> AsyncIterator[RunningWorker]:
-    worker = start_worker(world, limits)
+async def running_worker(service: WebhookService, limits: QueueLimits | None = None) -> AsyncIterator[RunningWorker]:
+    worker = start_worker(service, limits)
     try:
         yield worker
     finally:

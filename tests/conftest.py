@@ -1,4 +1,4 @@
-"""What any test may ask for: ``database`` is a fresh, migrated PostgreSQL database of its own."""
+"""What any test may ask for: ``database`` is a fresh, migrated PostgreSQL database of its own, ``service`` a service on it."""
 
 import os
 import tempfile
@@ -11,8 +11,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pixconnect.domain.access import Caller
 from pixconnect.local.postgres_programs import PostgresVersion
 from support import postgres
+from support.service import Service, open_holder, open_service
 
 # The same examples in every run, and none is refused for the time it took: what fails is the code, never the machine's day.
 # `HYPOTHESIS_PROFILE=search` looks for examples nobody has seen yet.
@@ -115,6 +117,19 @@ async def new_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     name, addresses = await _copies.take(is_new=True)
     yield addresses
     await _copies.give_back(name, addresses)
+
+
+@pytest.fixture
+async def service(database: postgres.Addresses) -> AsyncIterator[Service]:
+    """A service in this process."""
+    async with open_service(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def caller(service: Service) -> Caller:
+    """A holder with R$ 10 000.00."""
+    return await open_holder(service, funds_cents=1_000_000)
 
 
 @pytest.fixture

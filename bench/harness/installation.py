@@ -23,7 +23,7 @@ from pixconnect.cli import operating
 from pixconnect.domain.access import SCOPES, IssuedClient
 from pixconnect.usecases import access as access_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases.holder import NewHolder
+from support.records import a_new_holder
 
 if TYPE_CHECKING:
     from pixconnect.usecases.operator import OperatorContext
@@ -151,15 +151,7 @@ async def read_backlog(connection: "asyncpg.Connection[asyncpg.Record]") -> Back
 async def _make_clients(context: "OperatorContext", count: int) -> list[IssuedClient]:
     issued: list[IssuedClient] = []
     for number in range(count):
-        new = NewHolder(
-            name=f"Holder {number}",
-            tax_id="52998224725",
-            branch="0001",
-            account_number=f"7{number:06}",
-            city="Sao Paulo",
-            account_type="TRANSACTIONAL",
-        )
-        holder = await holder_usecases.create_holder(context, new)
+        holder = await holder_usecases.create_holder(context, a_new_holder(account_number=f"7{number:06}"))
         issued.append(await access_usecases.create_client(context, holder.id, "bench", SCOPES))
     return issued
 

@@ -688,7 +688,7 @@ def test_a_payload_of_another_form_is_refused(octets: bytes, message: str) -> No
 
 
 async def test_a_signed_payload_of_another_form_is_refused(outside: Outside) -> None:
-    outside.one.payload = {"hello": "world"}
+    outside.one.payload = {"hello": "service"}
     outside.serve()
     await refused(outside, "cannot be read")
 

@@ -17,10 +17,10 @@ from pixconnect.api.parameters import NONE
 from pixconnect.api.services import Services
 from pixconnect.api.wire import ListQuery
 from pixconnect.domain import errors
-from pixconnect.domain.charge import Charge
 from pixconnect.domain.listing import Page
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
+from support.records import a_charge
 
 CHARGE = "/v1/connect/charge"
 KEY = "/v1/connect/transfer/key"
@@ -45,27 +45,6 @@ VALID: dict[str, dict[str, Any]] = {
 }
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 LIMIT = 64 * 1024
-
-
-def make_charge(**changes: Any) -> Charge:
-    at = datetime(2026, 1, 2, 3, 4, 5, 0, UTC)
-    fields: dict[str, Any] = {
-        "id": 5,
-        "holder_id": 7,
-        "external_id": "order-1",
-        "fingerprint": b"",
-        "txid": "a" * 32,
-        "amount_cents": 1234,
-        "key": "loja@sandbox.pix.example",
-        "payer": None,
-        "br_code": "000201",
-        "status": "PENDING",
-        "slot": 1,
-        "created_at": at,
-        "modified_at": at,
-        "expires_at": at,
-    }
-    return Charge(**fields | changes)
 
 
 def padded(body: dict[str, Any], size: int) -> bytes:
@@ -419,7 +398,8 @@ async def test_a_public_path_ignores_its_query(api: Any) -> None:
 
 
 async def test_a_created_charge_is_shown_in_the_contracts_words(api: Any, use_cases: Any) -> None:
-    use_cases.answers["create_charge"] = lambda *_: make_charge()
+    shown = {"id": 5, "amount_cents": 1234, "key": "loja@sandbox.pix.example", "txid": "a" * 32}
+    use_cases.answers["create_charge"] = lambda *_: a_charge(**shown)
     answer = await api.post(CHARGE, VALID[CHARGE])
     assert answer.status == 200
     assert list(answer.body) == ["success", "data", "meta"]
@@ -436,13 +416,13 @@ async def test_a_created_charge_is_shown_in_the_contracts_words(api: Any, use_ca
 
 
 async def test_base64_draws_the_code(api: Any, use_cases: Any) -> None:
-    use_cases.answers["read_charge_by_id"] = lambda *_: make_charge()
+    use_cases.answers["read_charge_by_id"] = lambda *_: a_charge()
     assert (await api.get(CHARGE + "/5?base64=true")).body["data"]["base64image"] == "cGljdHVyZSBvZiAwMDAyMDE="
     assert (await api.get(CHARGE + "/5?base64=false")).body["data"]["base64image"] == ""
 
 
 async def test_a_list_has_its_pagination_last(api: Any, use_cases: Any) -> None:
-    use_cases.answers["list_charges"] = lambda *_: Page(items=[make_charge()], total_count=11)
+    use_cases.answers["list_charges"] = lambda *_: Page(items=[a_charge()], total_count=11)
     answer = await api.get(CHARGE + "/list?page=2&initial_date=2026-01-01t00:00:00.1234567+03:00")
     assert list(answer.body) == ["success", "data", "meta", "pagination"]
     assert answer.body["pagination"] == {

@@ -33,7 +33,7 @@ async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disa
     made = pixconnect.json("client", "create", "--holder-id", holder_id, "--name", "shop", *scopes)
     client_id = made["client_id"]
     assert made["scope"] == "charge.read charge.write"
-    async with identity.open_context(database.service_url, SystemClock()) as context:
+    async with identity.open_context(database, SystemClock()) as context:
         keyring = await identity.start_keyring(context)
         assert await access.login(context, keyring, token_request(client_id, made["client_secret"]))
         again = pixconnect.json("client", "rotate", "--client-id", client_id)

@@ -8,14 +8,14 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from pixconnect.foundation import certificates, jose
-from support.identity import START
+from support.service import STARTED_AT
 
 AUTHORITY_KEY = jose.make_key()
-AUTHORITY = certificates.make_authority(AUTHORITY_KEY, "Pix Connect CA", START)
+AUTHORITY = certificates.make_authority(AUTHORITY_KEY, "Pix Connect CA", STARTED_AT)
 
 
 def issue(host: str) -> tuple[x509.Certificate, x509.Certificate]:
-    leaf = certificates.issue_leaf(jose.make_key(), host, AUTHORITY_KEY, AUTHORITY.der, START)
+    leaf = certificates.issue_leaf(jose.make_key(), host, AUTHORITY_KEY, AUTHORITY.der, STARTED_AT)
     return x509.load_der_x509_certificate(leaf.der), x509.load_der_x509_certificate(AUTHORITY.der)
 
 
@@ -30,7 +30,7 @@ def issue(host: str) -> tuple[x509.Certificate, x509.Certificate]:
 )
 def test_a_leaf_is_valid_for_its_host_up_to_the_authority(host: str, subject: x509.GeneralName) -> None:
     leaf, authority = issue(host)
-    verifier = PolicyBuilder().store(Store([authority])).time(START + timedelta(days=1)).build_client_verifier()
+    verifier = PolicyBuilder().store(Store([authority])).time(STARTED_AT + timedelta(days=1)).build_client_verifier()
     assert verifier.verify(leaf, []).subjects == [subject]
 
 
@@ -43,8 +43,8 @@ def test_an_authority_may_sign_leaves_and_a_leaf_nothing() -> None:
 
 def test_a_certificate_is_valid_for_clocks_a_little_behind_and_ends() -> None:
     leaf, _ = issue("pix.example")
-    assert leaf.not_valid_before_utc < START < leaf.not_valid_after_utc
-    assert leaf.not_valid_after_utc == START + certificates.LEAF_LIFETIME
+    assert leaf.not_valid_before_utc < STARTED_AT < leaf.not_valid_after_utc
+    assert leaf.not_valid_after_utc == STARTED_AT + certificates.LEAF_LIFETIME
 
 
 def test_a_host_as_long_as_any_can_be_certified() -> None:

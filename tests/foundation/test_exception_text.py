@@ -37,7 +37,7 @@ def logged() -> Iterator[io.StringIO]:
 @pytest.fixture
 async def failures(database: Addresses) -> list[asyncpg.PostgresError | ValueError]:
     """Errors of a real server, and one of the driver, that quote a holder's row."""
-    async with identity.open_context(database.service_url, SystemClock()) as context:
+    async with identity.open_context(database, SystemClock()) as context:
         owner = await identity.make_holder(context, account_number="4711", name=NAME, tax_id=TAX_ID, city="Recife")
     async with asyncpg.create_pool(
         database.owner_url, min_size=1, max_size=1, server_settings={"search_path": "pixconnect"}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.whole_service import Account, Answer, WholeService, open_whole_service
+from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = pytest.mark.journey
 OFF_S = [3600, -3600]
@@ -14,8 +14,8 @@ FUNDS_CENTS = 1_000
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[WholeService]:
-    with open_whole_service() as opened:
+def service() -> Iterator[WholeInstallation]:
+    with open_whole_installation() as opened:
         yield opened
 
 
@@ -27,18 +27,18 @@ def ask_until(ask: Callable[[], Answer | None], is_it: Callable[[Answer], bool])
     return answer
 
 
-def transfer(service: WholeService, account: Account, name: str) -> Answer | None:
+def transfer(service: WholeInstallation, account: Account, name: str) -> Answer | None:
     body = {"amount": 100, "key": "settle@sandbox.pix.example", "key_type": "EMAIL", "external_id": name}
     return service.ask(account, "POST", "/v1/connect/transfer/key", body)
 
 
-def read_status(service: WholeService, account: Account, name: str) -> str:
+def read_status(service: WholeInstallation, account: Account, name: str) -> str:
     path = f"/v1/connect/transfer/external-id/{name}"
     return service.insist(account, "GET", path).data["status"]
 
 
 @pytest.mark.parametrize("seconds", OFF_S)
-def test_an_api_process_whose_clock_is_off_writes_nothing_and_reads(service: WholeService, seconds: int) -> None:
+def test_an_api_process_whose_clock_is_off_writes_nothing_and_reads(service: WholeInstallation, seconds: int) -> None:
     account = service.open_account(FUNDS_CENTS)
     ask_until(lambda: transfer(service, account, f"before {seconds}"), lambda answer: answer.status == 200)
     service.settle([account])
@@ -60,7 +60,7 @@ def test_an_api_process_whose_clock_is_off_writes_nothing_and_reads(service: Who
 
 
 @pytest.mark.parametrize("seconds", OFF_S)
-def test_a_worker_whose_clock_is_off_ends_nothing(service: WholeService, seconds: int) -> None:
+def test_a_worker_whose_clock_is_off_ends_nothing(service: WholeInstallation, seconds: int) -> None:
     account = service.open_account(FUNDS_CENTS)
     service.set_clock_off("work", seconds)
     name = f"worked {seconds}"

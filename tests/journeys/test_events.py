@@ -22,7 +22,7 @@ from pixconnect.domain.event import EVENT_NAMES
 from scripts.pages.events import CAUSES
 from support.installation import wait_until
 from support.ports import reserved_port
-from support.whole_service import Account, WholeService, open_whole_service
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
 
@@ -105,7 +105,7 @@ class Believer:
 class Story:
     """One holder who causes every fact."""
 
-    def __init__(self, service: WholeService, believer: Believer) -> None:
+    def __init__(self, service: WholeInstallation, believer: Believer) -> None:
         self.service = service
         self.believer = believer
         self._names = count(1)
@@ -206,7 +206,7 @@ def metrics_port() -> int:
 def story(metrics_port: int) -> Iterator[Story]:
     """Told to its end."""
     believer = Believer()
-    with open_whole_service(metrics_port=str(metrics_port)) as service:
+    with open_whole_installation(metrics_port=str(metrics_port)) as service:
         told = Story(service, believer)
         told.tell()
         yield told

@@ -8,7 +8,7 @@ import pytest
 
 from support.greedy_holder import Orders, ask_calmly, greedy, worst_of
 from support.installation import running
-from support.whole_service import Account, WholeService
+from support.whole_installation import Account, WholeInstallation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("fairness")]
 
@@ -19,9 +19,9 @@ EVENTS_COUNT = 1_000
 
 
 @pytest.fixture
-def service(home_folder: Path) -> Iterator[WholeService]:
+def service(home_folder: Path) -> Iterator[WholeInstallation]:
     with running(home_folder) as installation, asyncio.Runner() as runner:
-        whole = WholeService(installation, runner)
+        whole = WholeInstallation(installation, runner)
         try:
             yield whole
         finally:
@@ -29,11 +29,11 @@ def service(home_folder: Path) -> Iterator[WholeService]:
             whole.close()
 
 
-def token_of(service: WholeService, account: Account) -> str:
+def token_of(service: WholeInstallation, account: Account) -> str:
     return service._login(account)
 
 
-def test_none_of_nine_holders_fails_whatever_the_tenth_does(service: WholeService) -> None:
+def test_none_of_nine_holders_fails_whatever_the_tenth_does(service: WholeInstallation) -> None:
     base_url = service.installation.base_url
     tenth, *others = [service.open_account(FUNDS_CENTS) for _ in range(1 + OTHERS_COUNT)]
     for number in range(EVENTS_COUNT):

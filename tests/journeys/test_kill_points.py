@@ -8,7 +8,7 @@ import pytest
 
 from support.killed_process import POINTS
 from support.money_model import Asked, MoneyModel
-from support.whole_service import Account, Answer, WholeService, open_whole_service
+from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill points")]
 
@@ -22,7 +22,7 @@ _numbers = count(1)
 class Story:
     """One holder's one thing, on its way through an installation in which somebody dies."""
 
-    def __init__(self, service: WholeService) -> None:
+    def __init__(self, service: WholeInstallation) -> None:
         self.service = service
         self.account = service.open_account(FUNDS_CENTS)
         self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
@@ -172,15 +172,15 @@ _CASES = [
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[WholeService]:
+def service() -> Iterator[WholeInstallation]:
     """One installation for all: whoever dies is started again by it, and however long that takes, nothing is given up."""
-    with open_whole_service(handover_timeout_s="36000") as opened:
+    with open_whole_installation(handover_timeout_s="36000") as opened:
         yield opened
 
 
 @pytest.mark.parametrize(("tell", "point"), _CASES)
 def test_nothing_is_lost_and_nothing_done_twice(
-    service: WholeService, tell: Callable[[Story, str], None], point: str
+    service: WholeInstallation, tell: Callable[[Story, str], None], point: str
 ) -> None:
     story = Story(service)
     tell(story, point)
@@ -189,7 +189,7 @@ def test_nothing_is_lost_and_nothing_done_twice(
     service.check_heard([story.account])
 
 
-def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeService) -> None:
+def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeInstallation) -> None:
     """Nobody outside was told that it arrived: it never was."""
     story = Story(service)
     service.points.arm("sandbox before arrivals")
@@ -201,7 +201,7 @@ def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeService
     assert paid.status == "CONFIRMED"
 
 
-def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeService) -> None:
+def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeInstallation) -> None:
     story = Story(service)
     points = [point for point in POINTS if point.split()[0] in {"work", "sandbox"} and _is_on_the_way(point)]
     for point in points:
@@ -213,7 +213,7 @@ def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeS
     service.check_heard([story.account])
 
 
-def test_after_all_that_the_books_are_right(service: WholeService) -> None:
+def test_after_all_that_the_books_are_right(service: WholeInstallation) -> None:
     service.check_books()
 
 

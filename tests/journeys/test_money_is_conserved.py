@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from support.both_sides import Kind, Seen, Thing
 from support.killed_process import POINTS
 from support.money_model import ANY_ENDING, Asked, MoneyModel
-from support.whole_service import Account, Answer, WholeService, open_whole_service
+from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
 pytestmark = pytest.mark.journey
 
@@ -69,7 +69,7 @@ class Tally:
 class Money(RuleBasedStateMachine):
     """Two holders, everybody outside, and a model of their money."""
 
-    service: ClassVar[WholeService]
+    service: ClassVar[WholeInstallation]
     numbers: ClassVar[Iterator[int]] = count(1)
 
     @initialize(is_patient=st.booleans())
@@ -329,7 +329,7 @@ class Money(RuleBasedStateMachine):
 
 
 def test_money_is_conserved(capsys: pytest.CaptureFixture[str]) -> None:
-    with open_whole_service(api_processes_count="2" if IS_PROOF else "1") as service:
+    with open_whole_installation(api_processes_count="2" if IS_PROOF else "1") as service:
         Money.service = service
         run_state_machine_as_test(
             Money,

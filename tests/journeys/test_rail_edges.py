@@ -24,7 +24,7 @@ from pixconnect.domain.holder import Party
 from pixconnect.domain.sandbox_control import OutsidePayer, OutsideTransfer
 from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
 from support.money_model import Asked, MoneyModel
-from support.whole_service import Account, WholeService, open_whole_service
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail edges")]
 
@@ -38,8 +38,8 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[WholeService]:
-    with open_whole_service(api_processes_count="2") as opened:
+def service() -> Iterator[WholeInstallation]:
+    with open_whole_installation(api_processes_count="2") as opened:
         yield opened
 
 
@@ -47,7 +47,7 @@ def service() -> Iterator[WholeService]:
 
 
 def test_workers_and_api_processes_that_stand_still_past_every_lease_lose_and_double_nothing(
-    service: WholeService,
+    service: WholeInstallation,
 ) -> None:
     account = service.open_account(FUNDS_CENTS)
     model = MoneyModel(deposits={account.holder_id: Counter([FUNDS_CENTS])})
@@ -70,7 +70,7 @@ def test_workers_and_api_processes_that_stand_still_past_every_lease_lose_and_do
     assert reports(service) == []
 
 
-def keep_sending(service: WholeService, account: Account, until_s: float) -> list[Asked]:
+def keep_sending(service: WholeInstallation, account: Account, until_s: float) -> list[Asked]:
     """Transfers, one after the other, each until it is answered; and everything asked for twice."""
     sent: list[Asked] = []
     while time.monotonic() < until_s:
@@ -105,7 +105,7 @@ def stopped(*pids: int) -> Iterator[None]:
 
 
 @contextmanager
-def second_worker(service: WholeService) -> Iterator[int]:
+def second_worker(service: WholeInstallation) -> Iterator[int]:
     """One more, which shares the work."""
     count_workers = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
     with subprocess.Popen(
@@ -122,7 +122,7 @@ def second_worker(service: WholeService) -> Iterator[int]:
 # -- what the rail says ------------------------------------------------------------------------------------
 
 
-def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(service: WholeService) -> None:
+def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(service: WholeInstallation) -> None:
     account = service.open_account()
     words = asyncio.run(pay(service, account, ["Joana"] * 20 + ["Jo\0ana"] + ["Joana"] * 20))
     # Whoever pays waits 10 s for our word, and is told PROCESSING when there was none.
@@ -135,7 +135,7 @@ def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(serv
     service.check_books()
 
 
-async def pay(service: WholeService, account: Account, payers: list[str]) -> list[str]:
+async def pay(service: WholeInstallation, account: Account, payers: list[str]) -> list[str]:
     """Payments from outside, all at once; what each payer is told."""
     party = Party(
         account_number="1", account_type="TRANSACTIONAL", branch="0001", ispb="99999003", name="Maria Souza",
@@ -152,7 +152,7 @@ async def pay(service: WholeService, account: Account, payers: list[str]) -> lis
 
 
 @asynccontextmanager
-async def control(service: WholeService) -> AsyncIterator[HttpSandboxControl]:
+async def control(service: WholeInstallation) -> AsyncIterator[HttpSandboxControl]:
     """The sandbox's own door, which lets through what the API does not."""
     box = AesSecretBox(read_secret_key("", service.installation.home), SystemEntropy())
     connection = SandboxConnection(running(service)["rail_url"], assembly._rail_secrets(box)[0])
@@ -162,7 +162,7 @@ async def control(service: WholeService) -> AsyncIterator[HttpSandboxControl]:
         await connection.close()
 
 
-def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service: WholeService) -> None:
+def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service: WholeInstallation) -> None:
     """As after a restore: the rail has not forgotten. It comes last: the books of this holder are not mended by it."""
     account = service.open_account(FUNDS_CENTS)
     rule = {"match": {"operation": "submit"}, "effect": "delay:2000", "times": 1}
@@ -186,31 +186,31 @@ def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service:
     assert service.installation.health() == "healthy"
 
 
-def reports(service: WholeService) -> list[dict[str, Any]]:
+def reports(service: WholeInstallation) -> list[dict[str, Any]]:
     """What waits for an operator."""
     done = run_verb(service.installation.home, "report", "list", "--json")
     return json.loads(done.stdout)["reports"]
 
 
-def close(service: WholeService, kept_id: int) -> None:
+def close(service: WholeInstallation, kept_id: int) -> None:
     done = run_verb(service.installation.home, "report", "close", str(kept_id), "--reason", "seen to")
     assert done.returncode == 0, done.stderr
     assert reports(service) == []
 
 
-def rail_check(service: WholeService) -> dict[str, str]:
+def rail_check(service: WholeInstallation) -> dict[str, str]:
     return service._http.get("/v1/connect/health").json()["data"]["checks"]["rail"]
 
 
-def balance(service: WholeService, account: Account) -> int:
+def balance(service: WholeInstallation, account: Account) -> int:
     return service.insist(account, "GET", "/v1/connect/ledger/balance").data["available_funds"]
 
 
-def running(service: WholeService) -> dict[str, str]:
+def running(service: WholeInstallation) -> dict[str, str]:
     return json.loads((service.installation.home / "running.json").read_text())
 
 
-async def fetch(service: WholeService, sql: str) -> object:
+async def fetch(service: WholeInstallation, sql: str) -> object:
     """Ask the database as its owner."""
     connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=30)
     try:

@@ -8,14 +8,14 @@ import pytest
 from pixconnect.usecases import access
 from pixconnect.usecases.context import Context
 from support import identity, operators
-from support.identity import SetClock
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import FakeClock
 
 
 @pytest.fixture
 async def context(database: Addresses) -> AsyncIterator[Context]:
-    async with identity.open_context(database.service_url, SetClock()) as opened:
+    async with identity.open_context(database, FakeClock(monotonic_s=0.0)) as opened:
         owner = await identity.make_holder(opened)
         await access.create_client(as_operator(opened), owner.id, "shop", ["charge.read"])
         yield opened

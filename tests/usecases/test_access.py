@@ -16,19 +16,20 @@ from pixconnect.usecases.access import AddressLimited, TokenDesk, TokenRequest
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.signing_key import Keyring
 from support import identity
-from support.identity import SetClock, token_request
+from support.identity import token_request
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import STARTED_AT, FakeClock
 
 
 @pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
+def clock() -> FakeClock:
+    return FakeClock(monotonic_s=0.0)
 
 
 @pytest.fixture
-async def context(database: Addresses, clock: SetClock) -> AsyncIterator[Context]:
-    async with identity.open_context(database.service_url, clock) as opened:
+async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
+    async with identity.open_context(database, clock) as opened:
         yield opened
 
 
@@ -67,7 +68,7 @@ async def test_right_credentials_give_a_token_that_others_can_verify(
     assert header == {"alg": "ES256", "kid": document["kid"], "typ": "at+jwt"}
     assert identity.is_signed(token.access_token.rpartition(".")[0], signature, identity.public_key(document))
     assert claims.pop("jti")
-    issued_at = int(identity.START.timestamp())
+    issued_at = int(STARTED_AT.timestamp())
     assert claims == {
         "iss": "http://127.0.0.1:8080",
         "aud": "pix-connect",
@@ -128,9 +129,9 @@ async def test_the_secret_is_nowhere_in_the_database(
 
 
 async def test_the_same_secret_is_stored_differently_under_another_key(
-    database: Addresses, clock: SetClock, keyring: Keyring, issued: IssuedClient
+    database: Addresses, clock: FakeClock, keyring: Keyring, issued: IssuedClient
 ) -> None:
-    async with identity.open_context(database.service_url, clock, secret_key=bytes(32)) as other:
+    async with identity.open_context(database, clock, secret_key=bytes(32)) as other:
         answer = await attempt(other, keyring, token_request(issued.client.client_id, issued.client_secret))
     assert isinstance(answer, errors.Unauthorized)
 
@@ -186,9 +187,9 @@ async def test_a_refused_try_does_not_count(database: Addresses, context: Contex
 
 @pytest.mark.parametrize("one_address", [True, False])
 async def test_of_a_hundred_guesses_at_once_over_two_processes_ten_pass(
-    database: Addresses, clock: SetClock, context: Context, keyring: Keyring, issued: IssuedClient, one_address: bool
+    database: Addresses, clock: FakeClock, context: Context, keyring: Keyring, issued: IssuedClient, one_address: bool
 ) -> None:
-    async with identity.open_context(database.service_url, clock) as other:
+    async with identity.open_context(database, clock) as other:
         requests = [
             token_request(
                 f"guess-{number}" if one_address else issued.client.client_id,
@@ -218,7 +219,7 @@ async def test_a_new_secret_replaces_the_old_one(context: Context, keyring: Keyr
     new = await attempt(context, keyring, token_request(issued.client.client_id, again.client_secret))
     assert isinstance(old, errors.Unauthorized)
     assert isinstance(new, AccessToken)
-    assert again.client.rotated_at == identity.START
+    assert again.client.rotated_at == STARTED_AT
 
 
 async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
@@ -226,7 +227,7 @@ async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
 ) -> None:
     request = token_request(issued.client.client_id, issued.client_secret)
     disabled = await access.disable_client(as_operator(context), issued.client.client_id)
-    assert disabled.disabled_at == identity.START
+    assert disabled.disabled_at == STARTED_AT
     assert isinstance(await attempt(context, keyring, request), errors.Unauthorized)
     await access.enable_client(as_operator(context), issued.client.client_id)
     assert isinstance(await attempt(context, keyring, request), AccessToken)
@@ -263,18 +264,18 @@ async def test_an_unknown_client_can_be_neither_rotated_nor_disabled(context: Co
 
 
 async def test_a_limited_address_is_refused_without_asking_the_database_and_heard_again_in_time(
-    database: Addresses, context: Context, keyring: Keyring, clock: SetClock
+    database: Addresses, context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     desk = TokenDesk(context, keyring)
     request = token_request("unknown", "wrong")
     answers = await asyncio.gather(*(desk.login(request) for _ in range(20)), return_exceptions=True)
     assert Counter(type(answer) for answer in answers) == {errors.Unauthorized: 10, AddressLimited: 10}
     await age_failures(database, 61)
-    clock.pass_s(58)
+    clock.advance(seconds=58)
     with pytest.raises(errors.RateLimited) as refused:
         await desk.login(request)
     assert refused.value.retry_after_s in {1, 2}
-    clock.pass_s(2)
+    clock.advance(seconds=2)
     with pytest.raises(errors.Unauthorized):
         await desk.login(request)
 
@@ -305,7 +306,7 @@ def guesses(client_id: str, count: int, address: str = "192.0.2.1") -> list[Toke
 
 
 async def test_guesses_at_a_limited_client_ask_the_database_once_a_second_and_limit_their_address(
-    context: Context, keyring: Keyring, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    context: Context, keyring: Keyring, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client_id = issued.client.client_id
     await limit_client(context, keyring, client_id)
@@ -321,24 +322,24 @@ async def test_guesses_at_a_limited_client_ask_the_database_once_a_second_and_li
     answers = [await refusal_of(desk, request) for request in guesses(client_id, 40)]
     assert Counter(type(answer) for answer in answers) == {access.ClientLimited: 10, AddressLimited: 30}
     assert len(judged) == 1
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     assert isinstance(await refusal_of(desk, guesses(client_id, 1, "192.0.2.2")[0]), access.ClientLimited)
     assert len(judged) == 2
     right = token_request(client_id, issued.client_secret, address="192.0.2.3")
     assert isinstance(await desk.login(right), AccessToken)
-    clock.pass_s(60)
+    clock.advance(seconds=60)
     await desk.login(token_request(client_id, issued.client_secret, address="192.0.2.1"))
 
 
 async def test_a_new_secret_of_a_limited_client_is_known_within_a_second(
-    context: Context, keyring: Keyring, issued: IssuedClient, clock: SetClock
+    context: Context, keyring: Keyring, issued: IssuedClient, clock: FakeClock
 ) -> None:
     client_id = issued.client.client_id
     await limit_client(context, keyring, client_id)
     desk = TokenDesk(context, keyring)
     assert isinstance(await refusal_of(desk, guesses(client_id, 1)[0]), access.ClientLimited)
     again = await access.rotate_client(as_operator(context), client_id)
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     renewed = token_request(client_id, again.client_secret, address="192.0.2.9")
     assert isinstance(await desk.login(renewed), AccessToken)
 

@@ -38,7 +38,7 @@ async def count(service: Service, table: str) -> int:
 async def test_a_new_charge_is_pending_and_carries_its_location(service: Service, caller: Caller) -> None:
     charge = await charge_usecases.create_charge(service.context, caller, a_request())
     assert (charge.status, charge.amount_cents, len(charge.txid)) == ("PENDING", 1234, 32)
-    assert parse_br_code(charge.br_code).location == f"pix.test/v1/qr/{charge.txid}"
+    assert parse_br_code(charge.br_code).location == f"{service.context.policy.location_prefix}{charge.txid}"
     assert await charge_usecases.read_charge_by_id(service.context, caller, charge.id) == charge
 
 

@@ -14,10 +14,9 @@ from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.health import HealthWatch, check_rail, check_webhooks
 from pixconnect.usecases.report import take_reports
 from pixconnect.usecases.unresolved import RailWaiting, read_waiting
-from support import identity
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import ISPB, STARTED_AT, FakeRail, open_service
+from support.service import ISPB, STARTED_AT, FakeClock, FakeRail, open_service
 
 
 async def fine() -> None:
@@ -107,7 +106,7 @@ async def test_one_who_stops_waiting_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize(("age_s", "is_fine"), [(None, True), (59, True), (61, False)])
 async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: int | None, is_fine: bool) -> None:
-    clock = identity.SetClock()
+    clock = FakeClock(monotonic_s=0.0)
 
     async def read_oldest_due():  # noqa: ANN202
         return None if age_s is None else clock.now() - timedelta(seconds=age_s)

@@ -13,14 +13,15 @@ from pixconnect.usecases import holder
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.holder import HolderChanges
 from support import identity
-from support.identity import SetClock, make_holder
+from support.identity import make_holder
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import STARTED_AT, FakeClock
 
 
 @pytest.fixture
 async def context(database: Addresses) -> AsyncIterator[Context]:
-    async with identity.open_context(database.service_url, SetClock()) as opened:
+    async with identity.open_context(database, FakeClock(monotonic_s=0.0)) as opened:
         yield opened
 
 
@@ -61,7 +62,7 @@ async def test_an_account_number_is_given_once(context: Context) -> None:
 async def test_a_holder_is_dated_by_the_sandbox_clock(context: Context) -> None:
     await context.pool.execute("update clock set offset_us = 86400000000")
     made = await make_holder(context)
-    assert made.created_at == identity.START + timedelta(days=1)
+    assert made.created_at == STARTED_AT + timedelta(days=1)
 
 
 async def test_what_is_not_set_stays_as_it_is(context: Context) -> None:
@@ -87,7 +88,7 @@ async def test_shutting_out_twice_keeps_the_first_instant_and_moves_the_revision
     before = await context.pool.fetchval("select revision from access_revision")
     for _ in range(2):
         made = await holder.set_holder(as_operator(context), made.id, HolderChanges(is_disabled=True))
-    assert made.disabled_at == identity.START
+    assert made.disabled_at == STARTED_AT
     assert await context.pool.fetchval("select revision from access_revision") == before + 1
     made = await holder.set_holder(as_operator(context), made.id, HolderChanges(is_disabled=False))
     assert made.disabled_at is None

@@ -7,24 +7,18 @@ import msgspec
 import pytest
 
 from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest
+from pixconnect.domain.charge import Charge
 from pixconnect.domain.rail import CreditReport
 from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import Service, credit_report, open_holder, open_service, own_key
-
-
-async def a_charge(service: Service, caller: Caller, amount_cents: int = 1000, key: str | None = None) -> Charge:
-    request = ChargeRequest(amount_cents=amount_cents, key=key or own_key())
-    return await charge_usecases.create_charge(service.context, caller, request)
+from support.service import Service, credit_report, make_charge, open_holder, open_service, own_key, read_funds
 
 
 async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:
@@ -34,10 +28,6 @@ async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:
 async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
     view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
     return view.transfer
-
-
-async def funds(service: Service, caller: Caller) -> int:
-    return (await ledger_usecases.read_balance(service.context, caller)).available_cents
 
 
 async def event_names(service: Service) -> list[str]:
@@ -51,13 +41,13 @@ async def test_a_payment_raises_the_balance_and_is_announced_in_order(service: S
     transfer = await transfer_of(service, caller, report)
     assert (transfer.status, transfer.direction, transfer.amount_cents) == ("CONFIRMED", "IN", 1000)
     assert (transfer.own_key, transfer.initiation_type, transfer.external_id) == (own_key(), "KEY", None)
-    assert await funds(service, caller) == 1_001_000
+    assert await read_funds(service, caller) == (1_001_000, 0)
     assert await event_names(service) == ["transfer.in.processing", "transfer.in.confirmed"]
     await check_books(service)
 
 
 async def test_a_payment_with_the_txid_of_a_charge_pays_it(service: Service, caller: Caller) -> None:
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
     assert (await receive_credit(service.context, report)).refusal_code is None
     assert await charge_now(service, caller, charge) == "APPROVED"
@@ -81,10 +71,10 @@ async def test_what_a_charge_cannot_take_is_refused_recorded_and_moves_nothing(
     service: Service, caller: Caller
 ) -> None:
     stranger = await open_holder(service, account_number="2")
-    strangers = await a_charge(service, stranger, key=own_key("2"))
-    paid, other, expired = [await a_charge(service, caller) for _ in range(3)]
+    strangers = await make_charge(service, stranger, key=own_key("2"))
+    paid, other, expired = [await make_charge(service, caller) for _ in range(3)]
     await receive_credit(service.context, credit_report(service, txid=paid.txid))
-    before = await funds(service, caller)
+    before = await read_funds(service, caller)
     late = msgspec.structs.replace(credit_report(service, txid=expired.txid), reported_at=expired.expires_at)
     refused = [
         (credit_report(service, txid=paid.txid), "BE17"),
@@ -98,14 +88,14 @@ async def test_what_a_charge_cannot_take_is_refused_recorded_and_moves_nothing(
         transfer = await transfer_of(service, caller, report)
         assert (transfer.status, transfer.outcome_code, transfer.settled_at) == ("ERROR", code, None)
         assert transfer.outcome_reason
-    assert await funds(service, caller) == before
+    assert await read_funds(service, caller) == before
     for charge, holder in ((other, caller), (expired, caller), (strangers, stranger)):
         assert await charge_now(service, holder, charge) == "PENDING"
     await check_books(service)
 
 
 async def test_the_last_microsecond_counts_by_the_rails_word_and_not_by_ours(service: Service, caller: Caller) -> None:
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
     report = msgspec.structs.replace(report, reported_at=charge.expires_at - timedelta(microseconds=1))
     service.clock.advance(days=2)
@@ -114,7 +104,7 @@ async def test_the_last_microsecond_counts_by_the_rails_word_and_not_by_ours(ser
 
 
 async def test_what_was_announced_as_expired_is_paid_no_more(service: Service, caller: Caller) -> None:
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
     service.clock.advance(days=2)
     await charge_usecases.expire_charges(service.context, range(256), service.clock.now(), 10)
@@ -124,12 +114,12 @@ async def test_what_was_announced_as_expired_is_paid_no_more(service: Service, c
 
 async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, caller: Caller) -> None:
     await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     for txid in (None, charge.txid):
         report = credit_report(service, txid=txid)
         assert (await receive_credit(service.context, report)).refusal_code == "AC06"
         assert (await transfer_of(service, caller, report)).status == "ERROR"
-    assert await funds(service, caller) == 1_000_000
+    assert await read_funds(service, caller) == (1_000_000, 0)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +145,9 @@ async def test_an_account_of_ours_is_found_by_its_number(service: Service, calle
 async def test_a_report_may_come_any_number_of_times_at_once_and_to_any_process(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
-    refused = credit_report(service, txid=(await a_charge(service, caller)).txid, amount_cents=5, report_id="r2")
+    refused = credit_report(service, txid=(await make_charge(service, caller)).txid, amount_cents=5, report_id="r2")
     async with open_service(database, clock=service.clock) as other:
         answers = await asyncio.gather(
             *(
@@ -169,7 +159,7 @@ async def test_a_report_may_come_any_number_of_times_at_once_and_to_any_process(
         )
         answers += [await receive_credit(other.context, report), await receive_credit(service.context, refused)]
     assert {(answer.report_id, answer.refusal_code) for answer in answers} == {("r1", None), ("r2", "AM09")}
-    assert await funds(service, caller) == 1_001_000
+    assert await read_funds(service, caller) == (1_001_000, 0)
     assert (await service.context.pool.fetchval("select count(*) from transfer")) == 2
     await check_books(service)
 
@@ -177,7 +167,7 @@ async def test_a_report_may_come_any_number_of_times_at_once_and_to_any_process(
 async def test_of_payments_of_one_charge_at_once_exactly_one_pays(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    charge = await a_charge(service, caller)
+    charge = await make_charge(service, caller)
     async with open_service(database, clock=service.clock) as other:
         answers = await asyncio.gather(
             *(
@@ -187,14 +177,14 @@ async def test_of_payments_of_one_charge_at_once_exactly_one_pays(
             )
         )
     assert sorted(answer.refusal_code or "" for answer in answers) == ["", *["BE17"] * 49]
-    assert await funds(service, caller) == 1_001_000
+    assert await read_funds(service, caller) == (1_001_000, 0)
     await check_books(service)
 
 
 async def test_payment_and_expiry_at_once_leave_one_of_them(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    charges = [await a_charge(service, caller) for _ in range(30)]
+    charges = [await make_charge(service, caller) for _ in range(30)]
     reports = [credit_report(service, txid=charge.txid) for charge in charges]
     service.clock.advance(days=2)
     async with open_service(database, clock=service.clock) as other:
@@ -204,4 +194,4 @@ async def test_payment_and_expiry_at_once_leave_one_of_them(
         )
     await check_books(service)
     paid = await service.context.pool.fetchval("select count(*) from charge where status = 'APPROVED'")
-    assert await funds(service, caller) == 1_000_000 + 1000 * paid
+    assert await read_funds(service, caller) == (1_000_000 + 1000 * paid, 0)

@@ -7,7 +7,6 @@ import pytest
 
 from pixconnect.domain import br_code, errors
 from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest
 from pixconnect.domain.location import OutsideCharge
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.transfer import QrCodeTransferRequest, TransferView
@@ -18,7 +17,7 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator
-from support.service import STARTED_AT, Service, credit_report, open_holder, outside_party, own_key
+from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder, outside_party, own_key
 
 OUTSIDE_KEY = "loja@outside.example"
 LOCATION = "pix.outside.example/qr/v2/abc"
@@ -55,10 +54,6 @@ async def pay(service: Service, caller: Caller, code: str, amount_cents: int = 5
     return await transfer_usecases.start_transfer(service.context, caller, request)
 
 
-async def a_charge(service: Service, caller: Caller, key: str) -> Charge:
-    return await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=500, key=key))
-
-
 async def test_an_outside_charge_is_paid_with_its_txid(service: Service, caller: Caller) -> None:
     view = await pay(service, caller, DYNAMIC)
     assert (view.transfer.initiation_type, view.transfer.txid, view.transfer.is_book) == ("QRCODE", "T" * 32, False)
@@ -78,7 +73,7 @@ async def test_a_static_code_carries_its_txid_and_three_stars_are_none(service: 
 
 async def test_a_charge_of_another_holder_is_paid_by_book(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2")
-    charge = await a_charge(service, other, own_key("2"))
+    charge = await make_charge(service, other, amount_cents=500, key=own_key("2"))
     view = await pay(service, caller, charge.br_code)
     assert (view.transfer.status, view.transfer.txid) == ("CONFIRMED", charge.txid)
     paid = await charge_usecases.read_charge_by_id(service.context, other, charge.id)
@@ -98,12 +93,12 @@ async def test_a_charge_of_another_holder_is_paid_by_book(service: Service, call
 async def test_the_first_rule_that_is_broken_is_the_answer(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2")
     paid, expired, mine = (
-        await a_charge(service, other, own_key("2")),
-        await a_charge(service, other, own_key("2")),
-        await a_charge(service, caller, own_key()),
+        await make_charge(service, other, amount_cents=500, key=own_key("2")),
+        await make_charge(service, other, amount_cents=500, key=own_key("2")),
+        await make_charge(service, caller, amount_cents=500, key=own_key()),
     )
     await receive_credit(service.context, credit_report(service, amount_cents=500, account_number="2", txid=paid.txid))
-    nothing = br_code.format_dynamic_br_code("pix.test/v1/qr/" + "x" * 32, "Loja", "Recife")
+    nothing = br_code.format_dynamic_br_code(service.context.policy.location_prefix + "x" * 32, "Loja", "Recife")
     recurrence = br_code.format_recurrence_br_code("pix.outside.example/rec/abc", "Loja", "Recife")
     refusals: list[tuple[str, str, int, type[errors.RuleBroken]]] = [
         ("its form before its key", DYNAMIC[:-1] + "0", 1, errors.InvalidQrCode),
@@ -166,7 +161,7 @@ async def test_who_cannot_be_asked_is_passed_over_until_nothing_else_is_wrong(se
 async def test_expiry_is_judged_by_the_clock_as_it_is_in_the_database(service: Service, caller: Caller) -> None:
     """Another process has moved it, and this one has not written since (P15)."""
     other = await open_holder(service, account_number="2")
-    charge = await a_charge(service, other, own_key("2"))
+    charge = await make_charge(service, other, amount_cents=500, key=own_key("2"))
     await service.context.pool.execute("update clock set offset_us = $1", 86_400 * 1_000_000)
     with pytest.raises(errors.QrCodeExpired):
         await pay(service, caller, charge.br_code)

@@ -16,7 +16,6 @@ from pixconnect.domain.refund import Refund, RefundRequest
 from pixconnect.domain.transfer import AccountTransferRequest, QrCodeTransferRequest, Transfer
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
@@ -25,7 +24,16 @@ from pixconnect.usecases.settlement import Ending, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, outside_party, own_key
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    open_holder,
+    open_service,
+    outside_party,
+    own_key,
+    read_funds,
+)
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC07", reason="closed")
@@ -51,11 +59,6 @@ async def original_now(service: Service, caller: Caller, name: str) -> Transfer:
     return (await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, name)).transfer
 
 
-async def funds(service: Service, caller: Caller) -> tuple[int, int]:
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents
-
-
 async def test_a_refund_reserves_settles_and_returns_charge_and_transfer(service: Service, caller: Caller) -> None:
     charge = await charge_usecases.create_charge(
         service.context, caller, ChargeRequest(amount_cents=1000, key=own_key())
@@ -71,7 +74,7 @@ async def test_a_refund_reserves_settles_and_returns_charge_and_transfer(service
     )
     assert (refund.original_end_to_end_id, refund.correlation_id) == (name, original.correlation_id)
     assert refund.return_id.startswith("D99999003202607011500")
-    assert await funds(service, caller) == (1_000_700, 300)
+    assert await read_funds(service, caller) == (1_000_700, 300)
     assert (original.status, original.returning_cents, original.returned_cents) == ("CONFIRMED", 300, 0)
     await end(service, refund)
     await end(service, refund)
@@ -81,7 +84,7 @@ async def test_a_refund_reserves_settles_and_returns_charge_and_transfer(service
     original = await original_now(service, caller, name)
     assert (original.status, original.returned_cents) == ("RETURNED", 1000)
     assert (await charge_usecases.read_charge_by_id(service.context, caller, charge.id)).status == "RETURNED"
-    assert await funds(service, caller) == (1_000_000, 0)
+    assert await read_funds(service, caller) == (1_000_000, 0)
     reads = [
         refund_usecases.read_refund_by_id(service.context, caller, refund.id),
         refund_usecases.read_refund_by_external_id(service.context, caller, "a"),
@@ -99,7 +102,7 @@ async def test_what_the_rail_rejected_can_be_refunded_again(service: Service, ca
     await end(service, refund, REJECTED)
     ended = await refund_usecases.read_refund_by_id(service.context, caller, refund.id)
     assert (ended.status, ended.outcome_code) == ("ERROR", "AC07")
-    assert await funds(service, caller) == (1_001_000, 0)
+    assert await read_funds(service, caller) == (1_001_000, 0)
     await end(service, await start(service, caller, name))
     assert (await original_now(service, caller, name)).status == "RETURNED"
     await check_books(service)
@@ -117,7 +120,7 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(
     )
     await end_orders(service.context, [(sent.transfer.end_to_end_id, SETTLED)])
     mine = await receive(service)
-    before = await funds(service, caller)
+    before = await read_funds(service, caller)
 
     async def block(*, may_withdraw: bool) -> None:
         await holder_usecases.set_holder(
@@ -141,7 +144,7 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(
     for amount_cents, refusal in ((1001, errors.RefundExceedsOriginal), (1000, errors.RefundWindowClosed)):
         with pytest.raises(refusal):
             await start(service, caller, mine, amount_cents)
-    assert await funds(service, caller) == before
+    assert await read_funds(service, caller) == before
     poor = await receive(service, account_number="2")
     drained = AccountTransferRequest(amount_cents=2_000, credit_party=outside_party())
     await transfer_usecases.start_transfer(service.context, other, drained)
@@ -189,7 +192,7 @@ async def test_of_a_hundred_at_once_never_a_cent_above_the_original_is_accepted(
                 for one in (service, other)
             )
         )
-    assert await funds(service, caller) == (1_001_000 - 16 * 30, 0)
+    assert await read_funds(service, caller) == (1_001_000 - 16 * 30, 0)
     await check_books(service)
 
 
@@ -202,7 +205,7 @@ async def test_fifty_at_once_with_one_external_id_give_fifty_equal_answers(
             *(start(one, caller, name, 30, external_id="a") for _ in range(25) for one in (service, other))
         )
     assert all(refund == refunds[0] for refund in refunds)
-    assert await funds(service, caller) == (1_000_970, 30)
+    assert await read_funds(service, caller) == (1_000_970, 30)
 
 
 async def test_a_book_transfer_is_refunded_by_book(service: Service, caller: Caller) -> None:
@@ -224,7 +227,7 @@ async def test_a_book_transfer_is_refunded_by_book(service: Service, caller: Cal
     await start(service, caller, name, 600)
     assert [(await original_now(service, holder, name)).status for holder in (payer, caller)] == ["RETURNED"] * 2
     assert (await charge_usecases.read_charge_by_id(service.context, caller, charge.id)).status == "RETURNED"
-    assert (await funds(service, payer), await funds(service, caller)) == ((1_000, 0), (1_000_000, 0))
+    assert (await read_funds(service, payer), await read_funds(service, caller)) == ((1_000, 0), (1_000_000, 0))
     await check_books(service)
 
 
@@ -240,7 +243,7 @@ async def test_a_book_refund_to_a_holder_who_may_not_deposit_ends_in_error_on_bo
     refund = await start(service, caller, paid.transfer.end_to_end_id)
     assert (refund.status, refund.outcome_code) == ("ERROR", "AC06")
     assert (await refund_usecases.read_refund_by_return_id(service.context, payer, refund.return_id)).status == "ERROR"
-    assert await funds(service, caller) == (1_001_000, 0)
+    assert await read_funds(service, caller) == (1_001_000, 0)
     await holder_usecases.set_holder(as_operator(service.context), payer.holder_id, HolderChanges(may_deposit=True))
     assert (await start(service, caller, paid.transfer.end_to_end_id)).status == "RETURNED"
     await check_books(service)
@@ -263,7 +266,7 @@ async def test_book_refunds_and_transfers_cross_without_a_ring_of_locks(service:
             *(start(one, holders[payee], name, 5) for payee, name in sent for one in (other, service)),
             *(send(one, payer) for _ in range(20) for payer in (0, 1) for one in (service, other)),
         )
-    assert [await funds(service, holder) for holder in holders] == [(10_000, 0)] * 2
+    assert [await read_funds(service, holder) for holder in holders] == [(10_000, 0)] * 2
     await check_books(service)
 
 

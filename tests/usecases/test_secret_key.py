@@ -16,9 +16,10 @@ from pixconnect.domain.webhook import endpoint_seal
 from pixconnect.usecases import access, secret_key
 from pixconnect.usecases.context import Context
 from support import identity, operators
-from support.identity import SECRET_KEY, SetClock, token_request
+from support.identity import SECRET_KEY, token_request
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import FakeClock
 
 NEW_KEY = bytes(32)
 ENDPOINTS_COUNT = 7
@@ -29,14 +30,14 @@ def make_box(key: bytes, previous_key: bytes | None = None) -> AesSecretBox:
 
 
 @pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
+def clock() -> FakeClock:
+    return FakeClock(monotonic_s=0.0)
 
 
 @pytest.fixture
-async def before(database: Addresses, clock: SetClock) -> AsyncIterator[Context]:
+async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
     """The service as it was when the key leaked: keys, and webhook endpoints with one or two secrets."""
-    async with identity.open_context(database.service_url, clock) as context:
+    async with identity.open_context(database, clock) as context:
         await identity.start_keyring(context)
         owner = await identity.make_holder(context)
         for endpoint_id in range(1, ENDPOINTS_COUNT + 1):
@@ -55,10 +56,10 @@ async def before(database: Addresses, clock: SetClock) -> AsyncIterator[Context]
 
 
 @pytest.fixture
-async def after(database: Addresses, clock: SetClock, before: Context) -> AsyncIterator[Context]:
+async def after(database: Addresses, clock: FakeClock, before: Context) -> AsyncIterator[Context]:
     """The same with a new key, which still has the previous one."""
     async with AsyncExitStack() as stack:
-        context = await stack.enter_async_context(identity.open_context(database.service_url, clock))
+        context = await stack.enter_async_context(identity.open_context(database, clock))
         yield structs.replace(context, secret_box=make_box(NEW_KEY, previous_key=SECRET_KEY))
 
 
@@ -137,7 +138,7 @@ async def test_what_neither_key_opens_is_named_and_stops_nobody_else(after: Cont
 
 
 async def test_a_client_logs_in_with_its_old_secret_and_is_hashed_again(
-    database: Addresses, before: Context, after: Context, clock: SetClock
+    database: Addresses, before: Context, after: Context, clock: FakeClock
 ) -> None:
     holder_id = await before.pool.fetchval("select id from holder")
     issued = await access.create_client(as_operator(before), holder_id, "shop", ["charge.read"])
@@ -165,14 +166,14 @@ async def test_a_client_older_than_key_ids_gets_one_at_its_next_login(before: Co
 
 
 async def test_a_keyring_signs_on_while_its_key_is_sealed_again(
-    database: Addresses, before: Context, after: Context, clock: SetClock
+    database: Addresses, before: Context, after: Context, clock: FakeClock
 ) -> None:
     keyring = identity.keyring_of(before)
     kid = keyring.token_key().kid
     await secret_key.reseal(as_operator(after))
     await keyring.reload()
     assert keyring.token_key().kid == kid
-    async with identity.open_context(database.service_url, clock, secret_key=NEW_KEY) as alone:
+    async with identity.open_context(database, clock, secret_key=NEW_KEY) as alone:
         assert (await identity.start_keyring(alone)).token_key().kid == kid
     with pytest.raises(asyncpg.PostgresError):
         await operators.execute(before, "update signing_key set revoked_at = now()")

@@ -18,10 +18,10 @@ from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.health import HealthWatch, check_clock
-from pixconnect.usecases.holder import NewHolder
 from pixconnect.worker.leases import SlotLeases
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import a_new_holder
 from support.service import Service, open_holder, open_service, outside_party, own_key
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -69,7 +69,7 @@ async def test_a_process_whose_clock_is_wrong_reads_and_writes_nothing(database:
             webhook_usecases.create_endpoint(service.context, caller, endpoint),
             holder_usecases.create_holder(
                 as_operator(service.context),
-                NewHolder(name="A", tax_id="52998224725", branch="0001", account_number="2"),
+                a_new_holder(account_number="2"),
             ),
         ):
             with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):

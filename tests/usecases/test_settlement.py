@@ -11,7 +11,6 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_return
@@ -19,7 +18,7 @@ from pixconnect.usecases.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import OUTSIDE_ISPB, STARTED_AT, Service, open_holder, open_service, outside_party
+from support.service import OUTSIDE_ISPB, STARTED_AT, Service, open_holder, open_service, outside_party, read_funds
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC03", reason="no such account")
@@ -38,11 +37,6 @@ async def end(service: Service, transfer: Transfer, *endings: Ending) -> None:
     await end_orders(service.context, [(transfer.end_to_end_id, ending) for ending in endings])
 
 
-async def funds(service: Service, caller: Caller) -> tuple[int, int]:
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents
-
-
 @pytest.mark.parametrize(
     ("ending", "status", "available_cents"),
     [(SETTLED, "CONFIRMED", 999_000), (REJECTED, "ERROR", 1_000_000), (GivenUp(), "CANCELLED", 1_000_000)],
@@ -56,7 +50,7 @@ async def test_an_ending_counts_once_however_often_it_is_said(
         await asyncio.gather(*(end(one, transfer, ending, ending) for _ in range(10) for one in (service, other)))
     ended = await now(service, caller, transfer)
     assert ended.status == status
-    assert await funds(service, caller) == (available_cents, 0)
+    assert await read_funds(service, caller) == (available_cents, 0)
     await check_books(service)
 
 
@@ -126,7 +120,7 @@ async def test_returns_come_in_parts_and_in_the_end_the_transfer_is_returned(ser
     returned = await now(service, caller, transfer)
     assert (returned.status, returned.returned_cents) == ("RETURNED", 1000)
     assert await code_of(service, a_return(service, transfer, amount_cents=1)) == "AM09"
-    assert await funds(service, caller) == (1_000_000, 0)
+    assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)
 
 
@@ -148,7 +142,7 @@ async def test_a_return_of_what_never_settled_is_refused_and_recorded(service: S
     await end(service, transfer, REJECTED)
     assert await code_of(service, a_return(service, transfer)) == "AM09"
     assert await service.context.pool.fetchval("select status from refund") == "ERROR"
-    assert await funds(service, caller) == (1_000_000, 0)
+    assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)
 
 
@@ -188,7 +182,7 @@ async def test_returns_at_once_never_bring_back_more_than_was_sent(
     async with open_service(database, clock=service.clock) as other:
         codes = await asyncio.gather(*(code_of(one, report) for report in reports for one in (service, other)))
     assert codes.count(None) == 2 * 33
-    assert await funds(service, caller) == (1_000_000 - 1000 + 33 * 30, 0)
+    assert await read_funds(service, caller) == (1_000_000 - 1000 + 33 * 30, 0)
     await check_books(service)
 
 
@@ -211,5 +205,5 @@ async def test_whatever_the_order_of_settlements_and_returns_the_end_is_the_same
             await STEPS[step](service, transfer, report)
         await receive_return(service.context, report)  # what was not acknowledged comes again
         assert (await now(service, caller, transfer)).status == "RETURNED", order
-    assert await funds(service, caller) == (1_000_000, 0)
+    assert await read_funds(service, caller) == (1_000_000, 0)
     await check_books(service)

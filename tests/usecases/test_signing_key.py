@@ -19,21 +19,21 @@ from pixconnect.usecases import signing_key
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.signing_key import Keyring
 from support import identity
-from support.identity import SetClock
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import FakeClock
 
 DAY_S = 86_400
 
 
 @pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
+def clock() -> FakeClock:
+    return FakeClock(monotonic_s=0.0)
 
 
 @pytest.fixture
-async def context(database: Addresses, clock: SetClock) -> AsyncIterator[Context]:
-    async with identity.open_context(database.service_url, clock) as opened:
+async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
+    async with identity.open_context(database, clock) as opened:
         yield opened
 
 
@@ -69,42 +69,42 @@ async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
 
 
 async def test_two_processes_that_start_together_make_one_key(
-    database: Addresses, clock: SetClock, context: Context
+    database: Addresses, clock: FakeClock, context: Context
 ) -> None:
-    async with identity.open_context(database.service_url, clock) as other:
+    async with identity.open_context(database, clock) as other:
         keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))
     assert kids(keyrings[0]) == kids(keyrings[1])
     assert len(kids(keyrings[0])) == 1
 
 
-async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: SetClock) -> None:
+async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     old = keyring.token_key().kid
     new = (await signing_key.rotate(as_operator(context))).kid
     await keyring.reload()
     assert kids(keyring) == [new, old]
-    clock.pass_s(59)
+    clock.advance(seconds=59)
     assert keyring.token_key().kid == old
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     assert keyring.token_key().kid == new
 
 
 async def test_keys_are_read_again_in_time(
-    context: Context, keyring: Keyring, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    context: Context, keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
     keeping = asyncio.create_task(keyring.keep_fresh())
     new = (await signing_key.rotate(as_operator(context))).kid
     await until(lambda: new in kids(keyring))
     keeping.cancel()
-    clock.pass_s(60)
+    clock.advance(seconds=60)
     assert keyring.token_key().kid == new
 
 
 async def test_a_keyring_makes_the_next_key_when_it_is_time(
-    keyring: Keyring, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
-    clock.pass_s(90 * DAY_S)
+    clock.advance(seconds=90 * DAY_S)
     keeping = asyncio.create_task(keyring.keep_fresh())
     await until(lambda: len(kids(keyring)) > 1)
     await asyncio.sleep(0.1)  # for one too many
@@ -113,25 +113,25 @@ async def test_a_keyring_makes_the_next_key_when_it_is_time(
 
 
 async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     old = kids(keyring)[0]
     new = (await signing_key.rotate(as_operator(context))).kid
-    clock.pass_s(60 + 30 * DAY_S)
+    clock.advance(seconds=60 + 30 * DAY_S)
     await signing_key.rotate_if_due(context)
     await keyring.reload()
     assert kids(keyring) == [new, old]
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     assert kids(keyring) == [new]
     await signing_key.rotate_if_due(context)
     assert await context.pool.fetchval("select count(*) from signing_key") == 1
 
 
 async def test_the_private_part_is_forgotten_once_it_signs_no_more(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     await signing_key.rotate(as_operator(context))
-    clock.pass_s(60 + 601)
+    clock.advance(seconds=60 + 601)
     await signing_key.rotate_if_due(context)
     rows = await context.pool.fetch("select private_sealed is null as gone from signing_key order by signs_from")
     assert [row["gone"] for row in rows] == [True, False]
@@ -140,12 +140,12 @@ async def test_the_private_part_is_forgotten_once_it_signs_no_more(
 
 
 async def test_keys_are_replaced_by_schedule_with_their_certificates(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     assert await signing_key.rotate_if_due(context) is None
-    clock.pass_s(89 * DAY_S)
+    clock.advance(seconds=89 * DAY_S)
     assert await signing_key.rotate_if_due(context) is None
-    clock.pass_s(DAY_S)
+    clock.advance(seconds=DAY_S)
     made = await signing_key.rotate_if_due(context)
     assert made is not None
     assert made.expires_at > clock.real_now() + timedelta(days=365)
@@ -153,10 +153,10 @@ async def test_keys_are_replaced_by_schedule_with_their_certificates(
 
 
 async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
-    database: Addresses, clock: SetClock, context: Context, keyring: Keyring
+    database: Addresses, clock: FakeClock, context: Context, keyring: Keyring
 ) -> None:
-    clock.pass_s(10)
-    async with identity.open_context(database.service_url, clock, location_prefix="pix.example.com:8443/qr/") as moved:
+    clock.advance(seconds=10)
+    async with identity.open_context(database, clock, location_prefix="pix.example.com:8443/qr/") as moved:
         there = await identity.start_keyring(moved)
         leaf = base64.b64decode(there.certified_key_set()["keys"][0]["x5c"][0])
         names = x509.load_der_x509_certificate(leaf).extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -169,22 +169,22 @@ async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
 
 
 async def test_an_operator_elsewhere_rotates_the_key_of_the_service(
-    database: Addresses, clock: SetClock, keyring: Keyring
+    database: Addresses, clock: FakeClock, keyring: Keyring
 ) -> None:
-    async with identity.open_context(database.service_url, clock, location_prefix="localhost/qr/") as elsewhere:
+    async with identity.open_context(database, clock, location_prefix="localhost/qr/") as elsewhere:
         made = await signing_key.rotate(as_operator(elsewhere))
-    clock.pass_s(60)
+    clock.advance(seconds=60)
     await keyring.reload()
     assert keyring.token_key().kid == made.kid
 
 
-async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring, clock: SetClock) -> None:
+async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     clock.set_offset(timedelta(days=1000))
     assert await signing_key.rotate_if_due(context) is None
     keyring.check()
 
 
-async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Keyring, clock: SetClock) -> None:
+async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Keyring, clock: FakeClock) -> None:
     jku = "http://127.0.0.1:8080/qr/jwks.json"
     compact = keyring.sign_location(b'{"txid":"x"}', jku)
     header, _, signature = identity.split(compact)
@@ -228,22 +228,22 @@ async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyr
 
 
 async def test_a_key_sealed_with_another_secret_key_is_said_so_and_not_replaced(
-    database: Addresses, clock: SetClock, keyring: Keyring
+    database: Addresses, clock: FakeClock, keyring: Keyring
 ) -> None:
-    async with identity.open_context(database.service_url, clock, secret_key=bytes(32)) as other:
+    async with identity.open_context(database, clock, secret_key=bytes(32)) as other:
         with pytest.raises(SealBroken, match="another secret key"):
             await identity.start_keyring(other)
         assert await other.pool.fetchval("select count(*) from signing_key") == 1
 
 
 async def test_the_check_fails_without_a_key_and_when_keys_were_not_read_for_long(
-    context: Context, clock: SetClock
+    context: Context, clock: FakeClock
 ) -> None:
     with pytest.raises(errors.ServiceUnavailable, match="none to sign with"):
         await signing_key.check_signing_key(identity.keyring_of(context))
     keyring = await identity.start_keyring(context)
     await signing_key.check_signing_key(keyring)
-    clock.pass_s(121)
+    clock.advance(seconds=121)
     with pytest.raises(errors.ServiceUnavailable, match="not read"):
         await signing_key.check_signing_key(keyring)
 
@@ -285,11 +285,11 @@ async def test_keys_are_looked_at_twice_a_second_at_least() -> None:
 
 
 async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_is_revoked(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     old = keyring.token_key().kid
     waiting = (await signing_key.rotate(as_operator(context))).kid
-    clock.pass_s(10)
+    clock.advance(seconds=10)
     assert (await signing_key.revoke(as_operator(context), old)).kid == waiting
     await keyring.reload()
     assert keyring.token_key().kid == waiting
@@ -297,40 +297,40 @@ async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_i
 
 
 async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     old = keyring.token_key().kid
     waiting = (await signing_key.rotate(as_operator(context))).kid
-    clock.pass_s(10)
+    clock.advance(seconds=10)
     assert (await signing_key.revoke(as_operator(context), waiting)).kid == old
-    clock.pass_s(100)
+    clock.advance(seconds=100)
     await keyring.reload()
     assert keyring.token_key().kid == old
     assert kids(keyring) == [old]
 
 
 async def test_a_key_that_was_replaced_long_ago_does_not_come_back_when_its_successor_is_revoked(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     oldest = keyring.token_key().kid
     middle = (await signing_key.rotate(as_operator(context))).kid
-    clock.pass_s(60 + 400)
+    clock.advance(seconds=60 + 400)
     new = (await signing_key.revoke(as_operator(context), middle)).kid
     await keyring.reload()
     assert keyring.token_verification_key(oldest) is None
     assert keyring.token_key().kid == new
     assert kids(keyring) == [new, oldest]  # what it signed can still be verified, for 30 days from when it was replaced
-    clock.pass_s(30 * DAY_S - 400 + 1)
+    clock.advance(seconds=30 * DAY_S - 400 + 1)
     assert kids(keyring) == [new]
 
 
 async def test_a_process_whose_clock_is_behind_signs_with_the_successor_too(
-    database: Addresses, context: Context, keyring: Keyring, clock: SetClock
+    database: Addresses, context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
-    clock.pass_s(100)
-    revoked, late = keyring.token_key().kid, SetClock()
-    late.pass_s(95)
-    async with identity.open_context(database.service_url, late) as behind:
+    clock.advance(seconds=100)
+    revoked, late = keyring.token_key().kid, FakeClock(monotonic_s=0.0)
+    late.advance(seconds=95)
+    async with identity.open_context(database, late) as behind:
         there = await identity.start_keyring(behind)
         new = await signing_key.revoke(as_operator(context), revoked)
         await there.reload()
@@ -343,14 +343,14 @@ async def test_a_key_that_nobody_knows_cannot_be_revoked(context: Context, keyri
 
 
 async def test_a_revoked_key_is_forgotten_when_nobody_could_ask_for_it_any_more(
-    context: Context, keyring: Keyring, clock: SetClock
+    context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
     revoked = keyring.token_key().kid
     await signing_key.revoke(as_operator(context), revoked)
-    clock.pass_s(30 * DAY_S)
+    clock.advance(seconds=30 * DAY_S)
     await signing_key.rotate_if_due(context)
     assert revoked in [key.kid for key in await signing_key.list_keys(context)]
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     await signing_key.rotate_if_due(context)
     assert revoked not in [key.kid for key in await signing_key.list_keys(context)]
 
@@ -377,7 +377,7 @@ async def test_an_answer_that_was_overtaken_does_not_bring_a_revoked_key_back(
     assert revoked not in kids(keyring)
 
 
-async def test_a_new_authority_certifies_the_next_key(context: Context, keyring: Keyring, clock: SetClock) -> None:
+async def test_a_new_authority_certifies_the_next_key(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     before = keyring.certified_key_set()["keys"][0]["x5c"]
     made = await signing_key.renew_authority(as_operator(context))
     await keyring.reload()
@@ -385,6 +385,6 @@ async def test_a_new_authority_certifies_the_next_key(context: Context, keyring:
     assert before[1] != after[1]
     leaf, authority = (x509.load_der_x509_certificate(base64.b64decode(der)) for der in after)
     leaf.verify_directly_issued_by(authority)
-    clock.pass_s(60)
+    clock.advance(seconds=60)
     assert keyring.token_key().kid == made.kid
     assert (await signing_key.rotate(as_operator(context))).certificates[1] == made.certificates[1]

@@ -18,9 +18,10 @@ from pixconnect.usecases.context import Context
 from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier
 from support import identity
-from support.identity import SetClock, token_request
+from support.identity import token_request
 from support.operators import as_operator
 from support.postgres import Addresses
+from support.service import STARTED_AT, FakeClock
 
 
 @dataclass
@@ -33,16 +34,16 @@ class Process:
 
 
 @pytest.fixture
-def clock() -> SetClock:
-    return SetClock()
+def clock() -> FakeClock:
+    return FakeClock(monotonic_s=0.0)
 
 
 @pytest.fixture
-async def processes(database: Addresses, clock: SetClock) -> AsyncIterator[list[Process]]:
+async def processes(database: Addresses, clock: FakeClock) -> AsyncIterator[list[Process]]:
     async with AsyncExitStack() as stack:
         made: list[Process] = []
         for _ in range(2):
-            context = await stack.enter_async_context(identity.open_context(database.service_url, clock))
+            context = await stack.enter_async_context(identity.open_context(database, clock))
             keyring = await identity.start_keyring(context)
             made.append(Process(context, keyring, TokenVerifier(context, keyring, context.pool)))
         yield made
@@ -100,13 +101,13 @@ async def test_a_known_token_is_recalled_without_asking_anybody(
 
 
 async def test_a_disabled_client_is_out_within_a_second_on_every_process(
-    processes: list[Process], issued: IssuedClient, clock: SetClock
+    processes: list[Process], issued: IssuedClient, clock: FakeClock
 ) -> None:
     header = await make_header(processes[0], issued)
     for process in processes:
         await process.verifier.verify(header)
     await access.disable_client(as_operator(processes[0].context), issued.client.client_id)
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     for process in processes:
         assert process.verifier.recall(header) is None
         with pytest.raises(errors.Unauthorized, match="disabled"):
@@ -114,26 +115,26 @@ async def test_a_disabled_client_is_out_within_a_second_on_every_process(
 
 
 async def test_a_disabled_holder_is_out_within_a_second_and_back_when_enabled(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
     await holder.set_holder(
         as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=True)
     )
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     with pytest.raises(errors.Unauthorized, match="disabled"):
         await process.verifier.verify(header)
     await holder.set_holder(
         as_operator(process.context), issued.client.holder_id, holder.HolderChanges(is_disabled=False)
     )
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     await process.verifier.verify(header)
     assert process.verifier.recall(header) is not None
 
 
 async def test_tokens_of_a_disabled_client_stay_dead_when_it_is_let_in_again(
-    processes: list[Process], issued: IssuedClient, clock: SetClock
+    processes: list[Process], issued: IssuedClient, clock: FakeClock
 ) -> None:
     stolen = await make_header(processes[0], issued)
     for process in processes:
@@ -141,7 +142,7 @@ async def test_tokens_of_a_disabled_client_stay_dead_when_it_is_let_in_again(
     await access.disable_client(as_operator(processes[0].context), issued.client.client_id)
     await access.enable_client(as_operator(processes[0].context), issued.client.client_id)
     fresh = await make_header(processes[0], issued)  # of the same second
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     for process in processes:
         with pytest.raises(errors.Unauthorized, match="revoked"):
             await process.verifier.verify(stolen)
@@ -150,18 +151,18 @@ async def test_tokens_of_a_disabled_client_stay_dead_when_it_is_let_in_again(
 
 @pytest.mark.parametrize("verb", [access.revoke_tokens, access.rotate_client])
 async def test_a_clients_tokens_are_ended_within_a_second_on_every_process_and_others_are_not(
-    processes: list[Process], issued: IssuedClient, clock: SetClock, verb: Any
+    processes: list[Process], issued: IssuedClient, clock: FakeClock, verb: Any
 ) -> None:
     other = await access.create_client(as_operator(processes[0].context), issued.client.holder_id, "other", SCOPES)
     stolen, of_other = [await make_header(processes[0], one) for one in (issued, other)]
     for process in processes:
         await process.verifier.verify(stolen)
         await process.verifier.verify(of_other)
-    clock.pass_s(60.4)
+    clock.advance(seconds=60.4)
     changed = await verb(as_operator(processes[0].context), issued.client.client_id)
     again = issued if verb is access.revoke_tokens else changed
     fresh = await make_header(processes[0], again)
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     for process in processes:
         assert process.verifier.recall(stolen) is None
         with pytest.raises(errors.Unauthorized, match="revoked"):
@@ -171,14 +172,14 @@ async def test_a_clients_tokens_are_ended_within_a_second_on_every_process_and_o
 
 
 async def test_a_token_of_a_revoked_key_is_refused_within_a_second_on_every_process_and_the_next_key_signs_at_once(
-    processes: list[Process], issued: IssuedClient, clock: SetClock
+    processes: list[Process], issued: IssuedClient, clock: FakeClock
 ) -> None:
     stolen = processes[0].keyring.token_key()
     header = await make_header(processes[0], issued)
     for process in processes:
         await process.verifier.verify(header)
     new = await signing_key.revoke(as_operator(processes[0].context), stolen.kid)
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     await processes[0].keyring.reload()
     fresh = await make_header(processes[0], issued)
     assert processes[0].keyring.token_key().kid == new.kid != stolen.kid
@@ -191,17 +192,17 @@ async def test_a_token_of_a_revoked_key_is_refused_within_a_second_on_every_proc
 
 
 async def test_a_token_of_the_next_key_is_good_on_a_process_that_has_only_just_read_the_keys(
-    processes: list[Process], issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    processes: list[Process], issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
-        clock.pass_s(seconds)
+        clock.advance(seconds=seconds)
 
     await processes[1].keyring.reload()
     await signing_key.revoke(as_operator(processes[0].context), processes[0].keyring.token_key().kid)
-    clock.pass_s(0.05)
+    clock.advance(seconds=0.05)
     await processes[0].keyring.reload()
     fresh = await make_header(processes[0], issued)
     monkeypatch.setattr(signing_key.asyncio, "sleep", sleep)
@@ -210,7 +211,7 @@ async def test_a_token_of_the_next_key_is_good_on_a_process_that_has_only_just_r
 
 
 async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
-    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = await make_header(process, issued)
     stolen = process.keyring.token_key().kid
@@ -220,7 +221,7 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
         """Its signature is verified, then its key is revoked and everybody hears of it, and only then its client is asked."""
         monkeypatch.setattr(token.access_store, "read_standing", original)
         await signing_key.revoke(as_operator(process.context), stolen)
-        clock.pass_s(1.0)
+        clock.advance(seconds=1.0)
         await process.verifier._look()
         return await original(*arguments)
 
@@ -232,21 +233,21 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
 
 
 async def test_others_are_still_remembered_when_one_is_shut_out(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     headers = [await make_header(process, one) for one in (issued, other)]
     for header in headers:
         await process.verifier.verify(header)
     await access.disable_client(as_operator(process.context), issued.client.client_id)
-    clock.pass_s(1.0)
+    clock.advance(seconds=1.0)
     await process.verifier.verify(headers[1])
     assert process.verifier.recall(headers[0]) is None
     assert process.verifier.recall(headers[1]) is not None
 
 
 async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_again(
-    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = await make_header(process, issued)
     other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
@@ -258,7 +259,7 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
         standing = await original(*arguments)
         monkeypatch.setattr(token.access_store, "read_standing", original)
         await access.disable_client(as_operator(process.context), issued.client.client_id)
-        clock.pass_s(1.0)
+        clock.advance(seconds=1.0)
         await process.verifier.verify(await make_header(process, other))
         return standing
 
@@ -270,7 +271,7 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
 
 
 async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
-    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(token, "LOOK_INTERVAL_S", 0.01)
     header = await make_header(process, issued)
@@ -278,7 +279,7 @@ async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
     keeping = asyncio.create_task(process.verifier.keep_fresh())
     for _ in range(5):
         fresh_until_s = process.verifier._fresh_until_s
-        clock.pass_s(0.9)
+        clock.advance(seconds=0.9)
         assert process.verifier.recall(header) is not None
         async with asyncio.timeout(60):
             while process.verifier._fresh_until_s == fresh_until_s:  # noqa: ASYNC110  nothing tells of a look
@@ -291,46 +292,46 @@ async def test_the_background_keeps_tokens_fresh_while_requests_come_in(
 
 
 async def test_a_hundred_requests_share_one_look(
-    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
-    clock.pass_s(5)
+    clock.advance(seconds=5)
     asked = count_reads(process, monkeypatch)
     await asyncio.gather(*(process.verifier.verify(header) for _ in range(100)))
     assert len(asked) == 1
 
 
 async def test_a_gone_database_shuts_everybody_out_after_a_second(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
     await process.context.pool.close()
-    clock.pass_s(0.9)
+    clock.advance(seconds=0.9)
     assert process.verifier.recall(header) is not None
-    clock.pass_s(0.1)
+    clock.advance(seconds=0.1)
     assert process.verifier.recall(header) is None
     with pytest.raises(errors.ServiceUnavailable):
         await process.verifier.verify(header)
 
 
 async def test_an_expired_token_is_told_so_whether_known_or_not(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     known, unknown = await make_header(process, issued), await make_header(process, issued)
     await process.verifier.verify(known)
-    clock.pass_s(299)
+    clock.advance(seconds=299)
     await process.verifier.verify(known)
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     for header in (known, unknown):
         with pytest.raises(errors.Unauthorized, match="token expired"):
             await process.verifier.verify(header)
 
 
-async def test_the_sandbox_clock_moves_no_token(process: Process, issued: IssuedClient, clock: SetClock) -> None:
+async def test_the_sandbox_clock_moves_no_token(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     header = await make_header(process, issued)
-    clock.set_offset(clock.real_now() - identity.START.replace(year=2020))
+    clock.set_offset(clock.real_now() - STARTED_AT.replace(year=2020))
     assert await process.verifier.verify(header)
 
 
@@ -362,7 +363,7 @@ async def test_a_missing_or_malformed_header_is_unauthorized(process: Process, i
 
 def forge(process: Process, issued: IssuedClient, key: jose.PrivateKey | None = None, **changes: Any) -> bytes:
     """A token that our own code would sign, right but for what it is given."""
-    now = int(identity.START.timestamp())
+    now = int(STARTED_AT.timestamp())
     claims: dict[str, Any] = {
         "iss": "http://127.0.0.1:8080",
         "aud": "pix-connect",
@@ -389,7 +390,7 @@ async def test_a_token_with_another_claim_is_refused(process: Process, issued: I
         {"aud": ["pix-connect"]},
         {"sub": "unknown"},
         {"exp": "1800000000"},
-        {"exp": int(identity.START.timestamp())},
+        {"exp": int(STARTED_AT.timestamp())},
         {"holder_id": 1},
         {"holder_id": "one"},
     ]
@@ -408,37 +409,37 @@ async def test_a_token_of_another_key_is_refused_under_our_name_and_under_its_ow
 
 
 async def test_an_unknown_key_name_reads_the_keys_again_once_a_second(
-    process: Process, issued: IssuedClient, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+    process: Process, issued: IssuedClient, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = [forge(process, issued, jose.PrivateKey(jose.make_key(), f"kid-{number}")) for number in range(20)]
     asked = count_reads(process, monkeypatch)
-    clock.pass_s(1)
+    clock.advance(seconds=1)
     answers = await asyncio.gather(*(process.verifier.verify(header) for header in headers), return_exceptions=True)
     assert {type(answer) for answer in answers} == {errors.Unauthorized}
     assert len(asked) == 1
 
 
 async def test_a_token_of_a_key_that_another_process_made_is_accepted(
-    processes: list[Process], issued: IssuedClient, clock: SetClock
+    processes: list[Process], issued: IssuedClient, clock: FakeClock
 ) -> None:
     await signing_key.rotate(as_operator(processes[0].context))
     await processes[0].keyring.reload()
-    clock.pass_s(60)
+    clock.advance(seconds=60)
     header = await make_header(processes[0], issued)
     assert await processes[1].verifier.verify(header)
 
 
 async def test_a_replaced_key_verifies_its_tokens_until_they_expire_and_no_forgery_after(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     stolen = process.keyring.token_key()
     await signing_key.rotate(as_operator(process.context))
     await process.keyring.reload()
-    clock.pass_s(59)
+    clock.advance(seconds=59)
     header = await make_header(process, issued)
-    clock.pass_s(299)
+    clock.advance(seconds=299)
     assert await process.verifier.verify(header)
-    clock.pass_s(100)
+    clock.advance(seconds=100)
     now = int(clock.real_now().timestamp())
     with pytest.raises(errors.Unauthorized, match="unknown key"):
         await process.verifier.verify(forge(process, issued, stolen, iat=now, exp=now + 300))
@@ -458,11 +459,11 @@ async def test_no_more_tokens_are_remembered_than_there_is_room_for(
 
 
 async def test_a_caller_who_goes_away_does_not_spoil_the_look_for_others(
-    process: Process, issued: IssuedClient, clock: SetClock
+    process: Process, issued: IssuedClient, clock: FakeClock
 ) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
-    clock.pass_s(5)
+    clock.advance(seconds=5)
     gone = asyncio.create_task(process.verifier.verify(header))
     stays = asyncio.create_task(process.verifier.verify(header))
     await asyncio.sleep(0)
@@ -471,13 +472,13 @@ async def test_a_caller_who_goes_away_does_not_spoil_the_look_for_others(
 
 
 async def test_who_is_calling_is_found_out_although_everybody_reads(
-    database: Addresses, clock: SetClock, process: Process, issued: IssuedClient
+    database: Addresses, clock: FakeClock, process: Process, issued: IssuedClient
 ) -> None:
     header = await make_header(process, issued)
-    async with identity.open_context(database.service_url, clock) as own, AsyncExitStack() as readers:
+    async with identity.open_context(database, clock) as own, AsyncExitStack() as readers:
         verifier = TokenVerifier(process.context, process.keyring, own.pool)
         for _ in range(process.context.pool.get_max_size()):
             await readers.enter_async_context(process.context.pool.acquire())
         assert (await verifier.verify(header)).client_id == issued.client.client_id
-        clock.pass_s(token.FRESH_FOR_S)
+        clock.advance(seconds=token.FRESH_FOR_S)
         assert (await verifier.verify(header)).client_id == issued.client.client_id

@@ -23,7 +23,6 @@ from pixconnect.domain.transfer import (
 )
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
@@ -39,6 +38,7 @@ from support.service import (
     open_service,
     outside_party,
     own_key,
+    read_funds,
 )
 
 OUTSIDE_KEY = "joana@outside.example"
@@ -69,11 +69,6 @@ async def limit(service: Service, caller: Caller, **changes: Any) -> None:
     await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
 
 
-async def funds(service: Service, caller: Caller) -> tuple[int, int]:
-    balance = await ledger_usecases.read_balance(service.context, caller)
-    return balance.available_cents, balance.reserved_cents
-
-
 async def rows_count(service: Service) -> int:
     return await service.context.pool.fetchval("select (select count(*) from transfer) + (select count(*) from event)")
 
@@ -86,7 +81,7 @@ async def test_a_transfer_to_a_key_reserves_and_goes_where_the_directory_says(se
     assert view.credit_party == outside_party(key=OUTSIDE_KEY)
     assert (view.debit_party.ispb, view.debit_party.key) == (ISPB, None)
     assert transfer.end_to_end_id.startswith(f"E{ISPB}202607011500")
-    assert await funds(service, caller) == (999_900, 100)
+    assert await read_funds(service, caller) == (999_900, 100)
     reads = [
         transfer_usecases.read_transfer_by_id(service.context, caller, transfer.id),
         transfer_usecases.read_transfer_by_external_id(service.context, caller, "a"),
@@ -158,7 +153,7 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(s
     await limit(service, caller, may_withdraw=True)
     with pytest.raises(errors.InsufficientFunds):
         await start(service, caller, by_account(amount_cents=3_001))
-    assert await funds(service, caller) == (3_000, 0)
+    assert await read_funds(service, caller) == (3_000, 0)
     assert await rows_count(service) == 0
 
 
@@ -202,7 +197,7 @@ async def test_a_replay_comes_before_every_refusal_and_before_the_network(servic
     for request in conflicts:
         with pytest.raises(errors.ExternalIdConflict):
             await start(service, caller, request)
-    assert await funds(service, caller) == (999_800, 200)
+    assert await read_funds(service, caller) == (999_800, 200)
 
 
 async def test_fifty_at_once_with_one_external_id_give_fifty_equal_answers(
@@ -215,7 +210,7 @@ async def test_fifty_at_once_with_one_external_id_give_fifty_equal_answers(
             *(start(one, caller, by_key(external_id="a")) for _ in range(25) for one in (service, other))
         )
     assert all(view == views[0] for view in views)
-    assert await funds(service, caller) == (999_900, 100)
+    assert await read_funds(service, caller) == (999_900, 100)
     await check_books(service)
 
 
@@ -226,7 +221,7 @@ async def test_of_a_hundred_at_once_exactly_the_affordable_are_accepted(service:
             *(start(one, caller, by_account()) for _ in range(50) for one in (service, other)), return_exceptions=True
         )
     assert Counter(type(outcome) for outcome in outcomes) == {TransferView: 33, errors.InsufficientFunds: 67}
-    assert await funds(service, caller) == (33, 3_300)
+    assert await read_funds(service, caller) == (33, 3_300)
     await check_books(service)
 
 
@@ -287,7 +282,7 @@ async def test_a_book_transfer_is_confirmed_in_the_answer_and_both_see_their_own
     assert (sent.direction, received.direction, received.external_id) == ("OUT", "IN", None)
     assert sent.correlation_id == received.correlation_id
     assert (theirs.debit_party, theirs.credit_party) == (view.debit_party, view.credit_party)
-    assert (await funds(service, caller), await funds(service, other)) == ((999_900, 0), (100, 0))
+    assert (await read_funds(service, caller), await read_funds(service, other)) == ((999_900, 0), (100, 0))
     await check_books(service)
 
 
@@ -321,7 +316,7 @@ async def test_a_book_transfer_that_cannot_be_received_ends_in_error_on_both_sid
             view.transfer.outcome_code,
         )
     assert [view.transfer.outcome_code for view in views if view.transfer.status == "ERROR"] == ["BE17", "BE17", "AC06"]
-    assert (await funds(service, caller), await funds(service, other)) == ((999_900, 0), (100, 0))
+    assert (await read_funds(service, caller), await read_funds(service, other)) == ((999_900, 0), (100, 0))
     await check_books(service)
 
 
@@ -338,7 +333,7 @@ async def test_money_goes_both_ways_at_once_without_a_ring_of_locks(service: Ser
             *(receive_credit(one.context, credit_report(one, account_number="2")) for one in (service, other) * 10),
         )
         assert len(outcomes) == 500
-    sums = [await funds(service, holder) for holder in holders]
+    sums = [await read_funds(service, holder) for holder in holders]
     assert sum(available for available, _ in sums) == 3_000 + 20 * 1_000
     await check_books(service)
 

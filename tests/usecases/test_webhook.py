@@ -16,19 +16,27 @@ from pixconnect.store import delivery as delivery_store
 from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import delivery, webhook
 from support import identity, postgres
-from support.webhooks import SECRET, World, answering, eventually, open_receiver, open_world, running_worker
+from support.webhooks import (
+    SECRET,
+    WebhookService,
+    answering,
+    eventually,
+    open_receiver,
+    open_webhook_service,
+    running_worker,
+)
 
 URL = "http://127.0.0.1:9/hook"
 
 
 @pytest.fixture
-async def world(database: postgres.Addresses) -> AsyncIterator[World]:
-    async with open_world(database) as opened:
+async def service(database: postgres.Addresses) -> AsyncIterator[WebhookService]:
+    async with open_webhook_service(database) as opened:
         yield opened
 
 
-async def stranger(world: World) -> Caller:
-    holder = await identity.make_holder(world.context, "2002")
+async def stranger(service: WebhookService) -> Caller:
+    holder = await identity.make_holder(service.context, "2002")
     return Caller(client_id="others", holder_id=holder.id, scopes=frozenset())
 
 
@@ -38,21 +46,21 @@ def make_request(**changes: Any) -> EndpointRequest:
     return EndpointRequest(**(fields | changes))
 
 
-async def test_an_endpoint_is_created_active_and_found_again(world: World) -> None:
-    made = await webhook.create_endpoint(world.context, world.caller, make_request())
+async def test_an_endpoint_is_created_active_and_found_again(service: WebhookService) -> None:
+    made = await webhook.create_endpoint(service.context, service.caller, make_request())
     assert (made.url, made.event_types, made.status) == (URL, ("qrcode.pending",), "active")
     assert made.created_at == made.modified_at
-    assert await webhook.read_endpoint(world.context, world.caller, made.id) == made
-    assert (await webhook.list_endpoints(world.context, world.caller, Span())).items == [made]
+    assert await webhook.read_endpoint(service.context, service.caller, made.id) == made
+    assert (await webhook.list_endpoints(service.context, service.caller, Span())).items == [made]
 
 
-async def test_the_secret_is_sealed_and_bound_to_its_endpoint(world: World) -> None:
-    first, second = [await world.add_endpoint(URL) for _ in range(2)]
-    (row, _) = await world.fetch("select secret::text from webhook_endpoint order by id")
+async def test_the_secret_is_sealed_and_bound_to_its_endpoint(service: WebhookService) -> None:
+    first, second = [await service.add_endpoint(URL) for _ in range(2)]
+    (row, _) = await service.fetch("select secret::text from webhook_endpoint order by id")
     assert SECRET.encode().hex() not in row["secret"]
     moved = structs.replace(second, secret_sealed=first.secret_sealed)
     with pytest.raises(Exception, match="sealed"):
-        delivery.open_secrets(world.context.secret_box, moved, world.context.clock.now())
+        delivery.open_secrets(service.context.secret_box, moved, service.context.clock.now())
 
 
 @pytest.mark.parametrize(
@@ -68,42 +76,42 @@ async def test_the_secret_is_sealed_and_bound_to_its_endpoint(world: World) -> N
     ],
 )
 async def test_a_bad_endpoint_is_refused_and_nothing_is_made(
-    world: World, changes: dict[str, Any], error: type[errors.Refusal]
+    service: WebhookService, changes: dict[str, Any], error: type[errors.Refusal]
 ) -> None:
     with pytest.raises(error):
-        await webhook.create_endpoint(world.context, world.caller, make_request(**changes))
-    assert (await webhook.list_endpoints(world.context, world.caller, Span())).total_count == 0
+        await webhook.create_endpoint(service.context, service.caller, make_request(**changes))
+    assert (await webhook.list_endpoints(service.context, service.caller, Span())).total_count == 0
 
 
-async def test_a_holder_can_have_twenty_endpoints(world: World) -> None:
+async def test_a_holder_can_have_twenty_endpoints(service: WebhookService) -> None:
     for _ in range(20):
-        await world.add_endpoint(URL)
+        await service.add_endpoint(URL)
     with pytest.raises(errors.LimitExceeded):
-        await webhook.create_endpoint(world.context, world.caller, make_request(url="https://10.0.0.1/"))
-    await webhook.create_endpoint(world.context, await stranger(world), make_request())
+        await webhook.create_endpoint(service.context, service.caller, make_request(url="https://10.0.0.1/"))
+    await webhook.create_endpoint(service.context, await stranger(service), make_request())
 
 
-async def test_endpoints_of_others_look_absent(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
-    await world.announce([1])
-    other, now = await stranger(world), world.context.clock.now()
-    (row,) = await world.fetch("select id from delivery")
+async def test_endpoints_of_others_look_absent(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
+    await service.announce([1])
+    other, now = await stranger(service), service.context.clock.now()
+    (row,) = await service.fetch("select id from delivery")
     for attempt in (
-        webhook.read_endpoint(world.context, other, endpoint.id),
-        webhook.change_endpoint(world.context, other, endpoint.id, EndpointChange(status="inactive")),
-        webhook.delete_endpoint(world.context, other, endpoint.id),
-        webhook.list_deliveries(world.context, other, endpoint.id, None, Span()),
-        webhook.redeliver_unacknowledged(world.context, other, endpoint.id, now),
-        webhook.replay_events(world.context, other, endpoint.id, now, now),
-        webhook.read_delivery(world.context, other, row["id"]),
-        webhook.redeliver(world.context, other, row["id"]),
-        webhook.read_endpoint(world.context, world.caller, 999),
-        webhook.read_delivery(world.context, world.caller, 999),
+        webhook.read_endpoint(service.context, other, endpoint.id),
+        webhook.change_endpoint(service.context, other, endpoint.id, EndpointChange(status="inactive")),
+        webhook.delete_endpoint(service.context, other, endpoint.id),
+        webhook.list_deliveries(service.context, other, endpoint.id, None, Span()),
+        webhook.redeliver_unacknowledged(service.context, other, endpoint.id, now),
+        webhook.replay_events(service.context, other, endpoint.id, now, now),
+        webhook.read_delivery(service.context, other, row["id"]),
+        webhook.redeliver(service.context, other, row["id"]),
+        webhook.read_endpoint(service.context, service.caller, 999),
+        webhook.read_delivery(service.context, service.caller, 999),
     ):
         with pytest.raises(errors.NotFound):
             await attempt
-    assert (await webhook.list_endpoints(world.context, other, Span())).total_count == 0
-    assert (await webhook.list_events(world.context, other, Span())).total_count == 0
+    assert (await webhook.list_endpoints(service.context, other, Span())).total_count == 0
+    assert (await webhook.list_events(service.context, other, Span())).total_count == 0
 
 
 @pytest.mark.parametrize(
@@ -116,204 +124,206 @@ async def test_endpoints_of_others_look_absent(world: World) -> None:
     ],
 )
 async def test_a_bad_change_is_refused_and_nothing_is_changed(
-    world: World, change: EndpointChange, error: type[errors.Refusal]
+    service: WebhookService, change: EndpointChange, error: type[errors.Refusal]
 ) -> None:
-    endpoint = await world.add_endpoint(URL)
+    endpoint = await service.add_endpoint(URL)
     with pytest.raises(error):
-        await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
-    assert await webhook.read_endpoint(world.context, world.caller, endpoint.id) == endpoint
+        await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+    assert await webhook.read_endpoint(service.context, service.caller, endpoint.id) == endpoint
 
 
-async def test_a_change_changes_what_it_names(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
+async def test_a_change_changes_what_it_names(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
     change = EndpointChange(url=URL + "2", event_types=["refund.in.error"], status="inactive")
-    changed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+    changed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
     assert (changed.url, changed.event_types, changed.status) == (URL + "2", ("refund.in.error",), "inactive")
     assert changed.secret_sealed == endpoint.secret_sealed
     assert changed.modified_at > endpoint.modified_at == changed.created_at
 
 
-async def test_the_same_secret_again_changes_nothing(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
+async def test_the_same_secret_again_changes_nothing(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
     change = EndpointChange(secret=SECRET)
-    assert await webhook.change_endpoint(world.context, world.caller, endpoint.id, change) == endpoint
+    assert await webhook.change_endpoint(service.context, service.caller, endpoint.id, change) == endpoint
 
 
-async def test_of_several_old_secrets_the_last_signs_too(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
+async def test_of_several_old_secrets_the_last_signs_too(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
     for secret in ("the second secret", "the third secret"):
         endpoint = await webhook.change_endpoint(
-            world.context, world.caller, endpoint.id, EndpointChange(secret=secret)
+            service.context, service.caller, endpoint.id, EndpointChange(secret=secret)
         )
-    now = world.context.clock.now()
-    box = world.context.secret_box
+    now = service.context.clock.now()
+    box = service.context.secret_box
     assert delivery.open_secrets(box, endpoint, now) == ["the third secret", "the second secret"]
     assert delivery.open_secrets(box, endpoint, now + timedelta(hours=24)) == ["the third secret"]
 
 
-async def test_a_deleted_endpoint_is_gone_and_told_once_more(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
-    assert await webhook.delete_endpoint(world.context, world.caller, endpoint.id) == endpoint
+async def test_a_deleted_endpoint_is_gone_and_told_once_more(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
+    assert await webhook.delete_endpoint(service.context, service.caller, endpoint.id) == endpoint
     with pytest.raises(errors.NotFound):
-        await webhook.delete_endpoint(world.context, world.caller, endpoint.id)
+        await webhook.delete_endpoint(service.context, service.caller, endpoint.id)
 
 
-async def test_deliveries_are_listed_newest_first_and_by_status(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
+async def test_deliveries_are_listed_newest_first_and_by_status(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
     for number in range(1, 6):
-        await world.announce([number])
-    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
-    page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, Span(page=2, page_size=2))
+        await service.announce([number])
+    await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
+    page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, Span(page=2, page_size=2))
     assert ([found.id for found in page.items], page.total_count) == ([3, 2], 5)
-    page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "failed", Span())
+    page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
     assert ([found.id for found in page.items], page.total_count) == ([4, 2], 2)
     assert page.items[0].attempts == ()
-    later = Span(initial_at=world.context.clock.now())
-    assert (await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, later)).total_count == 0
+    later = Span(initial_at=service.context.clock.now())
+    assert (await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, later)).total_count == 0
 
 
-async def test_events_are_kept_and_listed_whether_or_not_anybody_is_told(world: World) -> None:
-    made = [event for number in (1, 2, 3) for event in await world.announce([number])]
-    page = await webhook.list_events(world.context, world.caller, Span(page_size=2))
+async def test_events_are_kept_and_listed_whether_or_not_anybody_is_told(service: WebhookService) -> None:
+    made = [event for number in (1, 2, 3) for event in await service.announce([number])]
+    page = await webhook.list_events(service.context, service.caller, Span(page_size=2))
     assert (page.items, page.total_count) == ([made[2], made[1]], 3)
 
 
-async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(world: World) -> None:
-    async with open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        await eventually(lambda: _are(world, delivered=1))
+async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(service: WebhookService) -> None:
+    async with open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        await eventually(lambda: _are(service, delivered=1))
         receiver.behave = answering(500)
-        (row,) = await world.fetch("select id from delivery")
-        again = await webhook.redeliver(world.context, world.caller, row["id"])
+        (row,) = await service.fetch("select id from delivery")
+        again = await webhook.redeliver(service.context, service.caller, row["id"])
         assert again.status == "pending"
         await receiver.wait_for(2)
-        await eventually(lambda: _attempts(world, 2))
-        found = await webhook.read_delivery(world.context, world.caller, row["id"])
+        await eventually(lambda: _attempts(service, 2))
+        found = await webhook.read_delivery(service.context, service.caller, row["id"])
     assert [attempt.number for attempt in found.attempts] == [1, 2]
     assert found.endpoint_id == endpoint.id
     assert found.due_at is not None
     assert found.due_at - found.attempts[1].started_at < RETRY_WAITS[1]
 
 
-async def test_redelivery_of_a_pending_one_tries_now(world: World) -> None:
-    async with open_receiver(answering(503, b"", Retry_After="900")) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        await eventually(lambda: _attempts(world, 1))
-        (row,) = await world.fetch("select id from delivery")
-        await webhook.redeliver(world.context, world.caller, row["id"])
+async def test_redelivery_of_a_pending_one_tries_now(service: WebhookService) -> None:
+    async with open_receiver(answering(503, b"", Retry_After="900")) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        await eventually(lambda: _attempts(service, 1))
+        (row,) = await service.fetch("select id from delivery")
+        await webhook.redeliver(service.context, service.caller, row["id"])
         await receiver.wait_for(2)
 
 
-async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_call(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
+async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_call(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
     for number in range(1, 6):
-        await world.announce([number])
-    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
-    await world.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
-    (row,) = await world.fetch("select created_at from delivery where id = 2")
-    count = await webhook.redeliver_unacknowledged(world.context, world.caller, endpoint.id, row["created_at"])
+        await service.announce([number])
+    await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
+    await service.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
+    (row,) = await service.fetch("select created_at from delivery where id = 2")
+    count = await webhook.redeliver_unacknowledged(service.context, service.caller, endpoint.id, row["created_at"])
     assert count == 3
-    rows = await world.fetch("select id from delivery where status = 'pending' order by id")
+    rows = await service.fetch("select id from delivery where status = 'pending' order by id")
     assert [row["id"] for row in rows] == [2, 3, 4]
 
 
-async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(world: World) -> None:
-    made = [event for number in (1, 2, 3, 4) for event in await world.announce([number])]
-    await world.announce([2], "qrcode.approved")
-    async with open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
+async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(service: WebhookService) -> None:
+    made = [event for number in (1, 2, 3, 4) for event in await service.announce([number])]
+    await service.announce([2], "qrcode.approved")
+    async with open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
         span = (made[1].created_at, made[3].created_at)
-        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *span) == 3
+        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(3)
-        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *span) == 3
+        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(6)
-        assert await webhook.replay_events(world.context, world.caller, endpoint.id, *reversed(span)) == 0
+        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *reversed(span)) == 0
     assert sorted(request.event["id"] for request in receiver.received) == sorted(2 * [event.id for event in made[1:]])
 
 
-async def test_replay_to_an_endpoint_that_is_not_active_waits(world: World) -> None:
-    (event,) = await world.announce([1])
-    async with open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="inactive"))
-        now = world.context.clock.now()
-        assert await webhook.replay_events(world.context, world.caller, endpoint.id, event.created_at, now) == 1
-        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="active"))
+async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookService) -> None:
+    (event,) = await service.announce([1])
+    async with open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
+        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
+        now = service.context.clock.now()
+        assert await webhook.replay_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
+        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
         await receiver.wait_for(1)
 
 
 async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_much_it_is(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    service: WebhookService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "_BATCH_MAX", 3)
-    endpoint = await world.add_endpoint(URL)
-    await world.announce([1, 1, 2, 3, 3, 3, 4, 5, 6, 7])
-    await world.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
-    await world.context.pool.execute("update delivery set due_at = due_at + interval '2 days' where resource_id = 7")
-    await world.context.pool.execute("update delivery set status = 'failed', due_at = null where resource_id = 6")
-    await _change(world, endpoint.id, "inactive")
-    resumed = await _change(world, endpoint.id, "active")
-    assert await _dated_before(world, resumed.modified_at) == 5  # one batch is done at once
-    assert await webhook.finish_resuming(world.context) == 2
-    assert await _dated_before(world, resumed.modified_at) == 0
-    assert await world.fetch("select due_at from delivery where due_at > $1", world.context.clock.now())
-    assert await webhook.finish_resuming(world.context) == 0
-    (row,) = await world.fetch("select status, failures_count, due_at from delivery where resource_id = 6")
+    endpoint = await service.add_endpoint(URL)
+    await service.announce([1, 1, 2, 3, 3, 3, 4, 5, 6, 7])
+    await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
+    await service.context.pool.execute("update delivery set due_at = due_at + interval '2 days' where resource_id = 7")
+    await service.context.pool.execute("update delivery set status = 'failed', due_at = null where resource_id = 6")
+    await _change(service, endpoint.id, "inactive")
+    resumed = await _change(service, endpoint.id, "active")
+    assert await _dated_before(service, resumed.modified_at) == 5  # one batch is done at once
+    assert await webhook.finish_resuming(service.context) == 2
+    assert await _dated_before(service, resumed.modified_at) == 0
+    assert await service.fetch("select due_at from delivery where due_at > $1", service.context.clock.now())
+    assert await webhook.finish_resuming(service.context) == 0
+    (row,) = await service.fetch("select status, failures_count, due_at from delivery where resource_id = 6")
     assert tuple(row) == ("failed", 0, None)
 
 
-async def test_resuming_is_finished_by_whoever_keeps_house_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resuming_is_finished_by_whoever_keeps_house_next(
+    service: WebhookService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody began and died; two others go on at once."""
     monkeypatch.setattr(webhook, "_BATCH_MAX", 2)
-    endpoints = [await world.add_endpoint(URL) for _ in range(2)]
-    await world.announce(list(range(1, 8)))
-    await world.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
+    endpoints = [await service.add_endpoint(URL) for _ in range(2)]
+    await service.announce(list(range(1, 8)))
+    await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
     for endpoint in endpoints:
-        await _change(world, endpoint.id, "inactive")
-        resumed = await _change(world, endpoint.id, "active")
-    died = webhook_store.find_resumed(world.context.pool, 9)
+        await _change(service, endpoint.id, "inactive")
+        resumed = await _change(service, endpoint.id, "active")
+    died = webhook_store.find_resumed(service.context.pool, 9)
     assert [endpoint_id for endpoint_id, _ in await died] == [endpoint.id for endpoint in endpoints]
-    await asyncio.gather(*(webhook.finish_resuming(world.context) for _ in range(2)))
-    assert await _dated_before(world, resumed.modified_at - timedelta(hours=1)) == 0
-    assert await webhook_store.find_resumed(world.context.pool, 9) == []
+    await asyncio.gather(*(webhook.finish_resuming(service.context) for _ in range(2)))
+    assert await _dated_before(service, resumed.modified_at - timedelta(hours=1)) == 0
+    assert await webhook_store.find_resumed(service.context.pool, 9) == []
 
 
-async def test_what_was_resumed_twice_is_forgotten_only_for_the_second_time(world: World) -> None:
-    endpoint = await world.add_endpoint(URL)
-    first, second = world.context.clock.now(), world.context.clock.now() + timedelta(seconds=1)
-    async with world.context.pool.acquire() as connection:
+async def test_what_was_resumed_twice_is_forgotten_only_for_the_second_time(service: WebhookService) -> None:
+    endpoint = await service.add_endpoint(URL)
+    first, second = service.context.clock.now(), service.context.clock.now() + timedelta(seconds=1)
+    async with service.context.pool.acquire() as connection:
         await webhook_store.set_resumed(connection, endpoint.id, second)
         await webhook_store.forget_resumed(connection, endpoint.id, first)
         assert await webhook_store.find_resumed(connection, 9) == [(endpoint.id, second)]
 
 
-async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(world: World) -> None:
-    await world.add_endpoint(URL)
-    await world.announce([1])
+async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(service: WebhookService) -> None:
+    await service.add_endpoint(URL)
+    await service.announce([1])
     day = timedelta(days=1)
-    await world.context.pool.execute("update delivery set due_at = due_at + $1, modified_at = modified_at + $1", day)
-    await world.announce([2])
-    now = world.context.clock.now()
-    async with world.context.pool.acquire() as connection, connection.transaction():
+    await service.context.pool.execute("update delivery set due_at = due_at + $1, modified_at = modified_at + $1", day)
+    await service.announce([2])
+    now = service.context.clock.now()
+    async with service.context.pool.acquire() as connection, connection.transaction():
         await delivery_store.move_back(connection, now, day)
-    rows = await world.fetch("select due_at <= $1 as is_due from delivery", now)
+    rows = await service.fetch("select due_at <= $1 as is_due from delivery", now)
     assert [row["is_due"] for row in rows] == [True, True]
 
 
-async def _change(world: World, endpoint_id: int, status: Literal["active", "inactive"]) -> Endpoint:
-    return await webhook.change_endpoint(world.context, world.caller, endpoint_id, EndpointChange(status=status))
+async def _change(service: WebhookService, endpoint_id: int, status: Literal["active", "inactive"]) -> Endpoint:
+    return await webhook.change_endpoint(service.context, service.caller, endpoint_id, EndpointChange(status=status))
 
 
-async def _dated_before(world: World, instant: datetime) -> int:
+async def _dated_before(service: WebhookService, instant: datetime) -> int:
     """How many deliveries wait since before an instant."""
-    return len(await world.fetch("select from delivery where status = 'pending' and due_at < $1", instant))
+    return len(await service.fetch("select from delivery where status = 'pending' and due_at < $1", instant))
 
 
-async def _are(world: World, **expected: int) -> bool:
-    return await world.statuses() == expected
+async def _are(service: WebhookService, **expected: int) -> bool:
+    return await service.statuses() == expected
 
 
-async def _attempts(world: World, count: int) -> bool:
-    return len(await world.fetch("select from delivery_attempt")) >= count
+async def _attempts(service: WebhookService, count: int) -> bool:
+    return len(await service.fetch("select from delivery_attempt")) >= count

@@ -26,12 +26,12 @@ from support.webhooks import (
     SECRET,
     Received,
     Receiver,
-    World,
+    WebhookService,
     answer,
     answering,
     eventually,
     open_receiver,
-    open_world,
+    open_webhook_service,
     running_worker,
     start_worker,
 )
@@ -41,25 +41,25 @@ ASKING_FOR_TIME = answering(503, b"", Retry_After="900")
 """Refuses, and wants the next attempt in a quarter of an hour only: no retry comes by itself while a test looks."""
 
 
-async def move_clock(world: World, seconds: float) -> None:
+async def move_clock(service: WebhookService, seconds: float) -> None:
     """As the sandbox does."""
-    await world.context.pool.execute(
+    await service.context.pool.execute(
         "update clock set offset_us = offset_us + $1", timedelta(seconds=seconds) // timedelta(microseconds=1)
     )
 
 
-async def is_settled(world: World, **expected: int) -> bool:
-    return await world.statuses() == expected
+async def is_settled(service: WebhookService, **expected: int) -> bool:
+    return await service.statuses() == expected
 
 
 async def test_an_event_is_posted_with_every_header_and_recorded(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        (event,) = await world.announce([7])
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
+        (event,) = await service.announce([7])
         (request,) = await receiver.wait_for(1)
-        await eventually(lambda: is_settled(world, delivered=1))
-        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, None, Span())
-        keys = identity.keyring_of(world.context).key_set()["keys"]
+        await eventually(lambda: is_settled(service, delivered=1))
+        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, Span())
+        keys = identity.keyring_of(service.context).key_set()["keys"]
     assert (request.path, request.body) == ("/hook", event.body.encode())
     headers = request.headers
     assert headers["Content-Type"] == "application/json"
@@ -73,7 +73,7 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
     assert set(header) == {"alg", "kid", "aud", "iat", "jti"}
     assert (header["alg"], header["aud"], header["jti"]) == (
         "ES256",
-        str(world.caller.holder_id),
+        str(service.caller.holder_id),
         headers["webhook-id"],
     )
     assert 0 <= int(headers["webhook-timestamp"]) - header["iat"] <= 60
@@ -88,26 +88,30 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
 
 
 async def test_only_the_event_types_that_were_asked_for_are_posted(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url, "qrcode.approved")
-        await world.announce([1])
-        await world.announce([1], "qrcode.approved")
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url, "qrcode.approved")
+        await service.announce([1])
+        await service.announce([1], "qrcode.approved")
         await receiver.wait_for(1)
-        await eventually(lambda: is_settled(world, delivered=1))
+        await eventually(lambda: is_settled(service, delivered=1))
     assert [request.event["name"] for request in receiver.received] == ["qrcode.approved"]
 
 
 async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(500, b"no")) as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        (event,) = await world.announce([1])
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(answering(500, b"no")) as receiver,
+        running_worker(service),
+    ):
+        endpoint = await service.add_endpoint(receiver.url)
+        (event,) = await service.announce([1])
         for number in range(1, 16):
             await receiver.wait_for(number)
-            await eventually(lambda number=number: _has_attempts(world, number))
+            await eventually(lambda number=number: _has_attempts(service, number))
             if number <= len(RETRY_WAITS):
-                await move_clock(world, RETRY_WAITS[number - 1].total_seconds() * 1.21)
-        await eventually(lambda: is_settled(world, failed=1))
-        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "failed", Span())
+                await move_clock(service, RETRY_WAITS[number - 1].total_seconds() * 1.21)
+        await eventually(lambda: is_settled(service, failed=1))
+        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
     assert [request.headers["X-Webhook-Attempt"] for request in receiver.received] == [str(n) for n in range(1, 16)]
     assert {request.body for request in receiver.received} == {event.body.encode()}
     assert {request.headers["webhook-id"] for request in receiver.received} == {f"evt_{event.id}"}
@@ -115,57 +119,65 @@ async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(databas
     assert {attempt.error for attempt in page.items[0].attempts} == {"the receiver answered 500"}
 
 
-async def _has_attempts(world: World, count: int) -> bool:
-    rows = await world.fetch("select attempts_count from delivery")
+async def _has_attempts(service: WebhookService, count: int) -> bool:
+    rows = await service.fetch("select attempts_count from delivery")
     return all(row["attempts_count"] >= count for row in rows)
 
 
 async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(503)) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(answering(503)) as receiver,
+        running_worker(service),
+    ):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
-        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+        await eventually(lambda: _has_attempts(service, 1))
+        (row,) = await service.fetch("select due_at - modified_at as wait from delivery")
         assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
         receiver.behave = ASKING_FOR_TIME  # long enough for what the machine does meanwhile
-        await move_clock(world, 6)
+        await move_clock(service, 6)
         await receiver.wait_for(2)
-        await eventually(lambda: _has_attempts(world, 2))
-        await move_clock(world, 800)
+        await eventually(lambda: _has_attempts(service, 2))
+        await move_clock(service, 800)
         await asyncio.sleep(0.7)
         assert len(receiver.received) == 2
         receiver.behave = answering()
-        await move_clock(world, 100)
+        await move_clock(service, 100)
         await receiver.wait_for(3)
-        await eventually(lambda: is_settled(world, delivered=1))
+        await eventually(lambda: is_settled(service, delivered=1))
 
 
 async def test_retry_after_is_waited_for(database: postgres.Addresses) -> None:
     behave = answering(429, b"", Retry_After="900")
-    async with open_world(database) as world, open_receiver(behave) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with open_webhook_service(database) as service, open_receiver(behave) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
-        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+        await eventually(lambda: _has_attempts(service, 1))
+        (row,) = await service.fetch("select due_at - modified_at as wait from delivery")
     assert row["wait"] == timedelta(seconds=900)
 
 
 async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
-        (first,) = await world.announce([1])
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(ASKING_FOR_TIME) as receiver,
+        running_worker(service),
+    ):
+        await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        (first,) = await service.announce([1])
         await receiver.wait_for(1)
-        (second,) = await world.announce([1], "qrcode.approved")
-        (other,) = await world.announce([2])
+        (second,) = await service.announce([1], "qrcode.approved")
+        (other,) = await service.announce([2])
         await receiver.wait_for(2)
         await asyncio.sleep(0.7)
         assert [request.event["id"] for request in receiver.received] == [first.id, other.id]
         receiver.behave = answering()
-        await move_clock(world, 900)
+        await move_clock(service, 900)
         await receiver.wait_for(5)
-        await eventually(lambda: is_settled(world, delivered=3))
+        await eventually(lambda: is_settled(service, delivered=3))
     seen = [request.event["id"] for request in receiver.received]
     assert seen.index(second.id) > max(n for n, event_id in enumerate(seen) if event_id == first.id)
 
@@ -174,22 +186,22 @@ async def test_what_follows_a_delivery_that_is_given_up_is_sent(database: postgr
     async def refuse_pending(request: Received, _: Any, writer: asyncio.StreamWriter) -> None:
         writer.write(answer(500 if request.event["name"] == "qrcode.pending" else 200))
 
-    async with open_world(database) as world, open_receiver(refuse_pending) as receiver:
-        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
-        await world.announce([1])
-        await world.announce([1], "qrcode.approved")
-        await world.context.pool.execute("update delivery set failures_count = 14, attempts_count = 14")
-        async with running_worker(world):
-            await eventually(lambda: is_settled(world, failed=1, delivered=1))
+    async with open_webhook_service(database) as service, open_receiver(refuse_pending) as receiver:
+        await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+        await service.announce([1])
+        await service.announce([1], "qrcode.approved")
+        await service.context.pool.execute("update delivery set failures_count = 14, attempts_count = 14")
+        async with running_worker(service):
+            await eventually(lambda: is_settled(service, failed=1, delivered=1))
     assert [request.event["name"] for request in receiver.received] == ["qrcode.pending", "qrcode.approved"]
 
 
 async def test_followers_come_at_once_and_in_order(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        made = [event.id for _ in range(8) for event in await world.announce(list(range(1, 41)))]
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        made = [event.id for _ in range(8) for event in await service.announce(list(range(1, 41)))]
         await receiver.wait_for(len(made))
-        await eventually(lambda: is_settled(world, delivered=len(made)))
+        await eventually(lambda: is_settled(service, delivered=len(made)))
     seen: dict[int, list[int]] = defaultdict(list)
     for request in receiver.received:
         seen[request.event["payload"]["id"]].append(request.event["id"])
@@ -198,92 +210,100 @@ async def test_followers_come_at_once_and_in_order(database: postgres.Addresses)
 
 
 async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(410)) as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(answering(410)) as receiver,
+        running_worker(service),
+    ):
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
-        stopped = await webhook.read_endpoint(world.context, world.caller, endpoint.id)
+        await eventually(lambda: _has_attempts(service, 1))
+        stopped = await webhook.read_endpoint(service.context, service.caller, endpoint.id)
         assert (stopped.status, stopped.status_reason) == ("disabled", "the receiver answered 410 Gone")
-        await world.announce([2])
-        assert await world.statuses() == {"pending": 1}
+        await service.announce([2])
+        assert await service.statuses() == {"pending": 1}
         receiver.behave = answering()
         change = EndpointChange(status="active")
-        resumed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+        resumed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
         assert (resumed.status, resumed.status_reason) == ("active", None)
         await receiver.wait_for(2)
-        await eventually(lambda: is_settled(world, delivered=1))
+        await eventually(lambda: is_settled(service, delivered=1))
 
 
 async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1, 2, 3])
-        await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="inactive"))
-        async with running_worker(world):
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1, 2, 3])
+        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
+        async with running_worker(service):
             await asyncio.sleep(1)
             assert receiver.received == []
-            await webhook.change_endpoint(world.context, world.caller, endpoint.id, EndpointChange(status="active"))
+            await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
             await receiver.wait_for(3)
-            await eventually(lambda: is_settled(world, delivered=3))
+            await eventually(lambda: is_settled(service, delivered=3))
 
 
 async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(ASKING_FOR_TIME) as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(ASKING_FOR_TIME) as receiver,
+        running_worker(service),
+    ):
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
-        await move_clock(world, 5 * 86_400)
+        await eventually(lambda: _has_attempts(service, 1))
+        await move_clock(service, 5 * 86_400)
         await receiver.wait_for(2)
-        await eventually(lambda: _has_attempts(world, 2))
-        found = await webhook.read_endpoint(world.context, world.caller, endpoint.id)
+        await eventually(lambda: _has_attempts(service, 2))
+        found = await webhook.read_endpoint(service.context, service.caller, endpoint.id)
         assert (found.status, found.status_reason) == ("disabled", "no attempt has succeeded for 5 days")
-        assert await world.statuses() == {"pending": 1}
+        assert await service.statuses() == {"pending": 1}
 
 
 async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: postgres.Addresses) -> None:
     async with (
-        open_world(database) as world,
+        open_webhook_service(database) as service,
         open_receiver(ASKING_FOR_TIME) as old,
         open_receiver() as new,
-        running_worker(world),
+        running_worker(service),
     ):
-        endpoint = await world.add_endpoint(old.url)
-        await world.announce([1])
+        endpoint = await service.add_endpoint(old.url)
+        await service.announce([1])
         await old.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
+        await eventually(lambda: _has_attempts(service, 1))
         change = EndpointChange(url=new.url, secret="another secret for tests")
-        await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
-        await move_clock(world, 900)
+        await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+        await move_clock(service, 900)
         (request,) = await new.wait_for(1)
         assert len(old.received) == 1
         for secret in ("another secret for tests", SECRET):
             assert Webhook(secret.encode()).verify(request.body, request.headers)
         expected = hmac.new(b"another secret for tests", request.body, hashlib.sha256).hexdigest()
         assert request.headers["X-Webhook-Signature"] == expected
-        await move_clock(world, 86_400)
-        await world.announce([2])
+        await move_clock(service, 86_400)
+        await service.announce([2])
         await new.wait_for(2)
         assert " " not in new.received[1].headers["webhook-signature"]
 
 
 async def test_the_timestamp_is_the_machines_own_whatever_the_sandbox_clock_says(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await move_clock(world, 86_400 * 30)
-        await world.announce([1])
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await move_clock(service, 86_400 * 30)
+        await service.announce([1])
         (request,) = await receiver.wait_for(1)
         assert Webhook(SECRET.encode()).verify(request.body, request.headers)
 
 
 async def test_what_is_pending_for_a_deleted_endpoint_is_given_up(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1, 2])
-        await webhook.delete_endpoint(world.context, world.caller, endpoint.id)
-        async with running_worker(world):
-            await eventually(lambda: is_settled(world, failed=2))
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1, 2])
+        await webhook.delete_endpoint(service.context, service.caller, endpoint.id)
+        async with running_worker(service):
+            await eventually(lambda: is_settled(service, failed=2))
         assert receiver.received == []
 
 
@@ -295,18 +315,18 @@ async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addr
         writer.write(answer(503))
 
     async with (
-        open_world(database, exchange_s=120.0) as world,
+        open_webhook_service(database, exchange_s=120.0) as service,
         open_receiver(hang) as hanging,
         open_receiver() as good,
-        running_worker(world),
+        running_worker(service),
     ):
-        endpoint = await world.add_endpoint(hanging.url)
-        await world.announce(list(range(1, 400)))
+        endpoint = await service.add_endpoint(hanging.url)
+        await service.announce(list(range(1, 400)))
         await hanging.wait_for(10)
-        await world.add_endpoint(good.url)
-        await world.announce(list(range(1000, 1100)))
+        await service.add_endpoint(good.url)
+        await service.announce(list(range(1000, 1100)))
         await good.wait_for(100)
-        (row,) = await world.fetch(
+        (row,) = await service.fetch(
             "select max(attempts_count) as most from delivery where endpoint_id = $1", endpoint.id
         )
         assert row["most"] == 0, "nobody waited for one of the hanging ones"
@@ -326,57 +346,61 @@ async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: pos
         writer.write(answer())
 
     limits = QueueLimits(endpoint_max=8)
-    async with open_world(database) as world, open_receiver(count) as receiver, running_worker(world, limits):
-        await world.add_endpoint(receiver.url)
-        await world.announce(list(range(1, 201)))
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(count) as receiver,
+        running_worker(service, limits),
+    ):
+        await service.add_endpoint(receiver.url)
+        await service.announce(list(range(1, 201)))
         await receiver.wait_for(200)
-        await eventually(lambda: is_settled(world, delivered=200))
+        await eventually(lambda: is_settled(service, delivered=200))
     assert 1 < most <= 8
 
 
 async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: postgres.Addresses) -> None:
     limits = QueueLimits(kept_max=16)
-    async with open_world(database) as world, open_receiver() as receiver:
-        await world.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        await service.add_endpoint(receiver.url, "qrcode.pending", "qrcode.approved")
         for start in (1, 501, 1001):
-            await world.announce(list(range(start, start + 500)))
-            await world.announce(list(range(start, start + 500)), "qrcode.approved")
-        async with running_worker(world, limits):
-            await eventually(lambda: is_settled(world, delivered=3000), seconds=180)
+            await service.announce(list(range(start, start + 500)))
+            await service.announce(list(range(start, start + 500)), "qrcode.approved")
+        async with running_worker(service, limits):
+            await eventually(lambda: is_settled(service, delivered=3000), seconds=180)
     assert len(receiver.received) == 3000
 
 
 async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        await world.add_endpoint(receiver.url)
-        first, second = start_worker(world), start_worker(world)
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        await service.add_endpoint(receiver.url)
+        first, second = start_worker(service), start_worker(service)
         made: list[int] = []
         for turn in range(30):
-            made += [event.id for event in await world.announce(list(range(1, 101)))]
+            made += [event.id for event in await service.announce(list(range(1, 101)))]
             if turn == 12:
                 await first.kill()
             await asyncio.sleep(0.02)
-        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=180)
+        await eventually(lambda: is_settled(service, delivered=len(made)), seconds=180)
         await second.stop()
     _assert_in_order(receiver, made)
 
 
 async def test_a_second_worker_gets_its_half_under_load_and_the_order_stays(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        await world.add_endpoint(receiver.url)
-        first = start_worker(world)
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        await service.add_endpoint(receiver.url)
+        first = start_worker(service)
         made: list[int] = []
         second = None
         for turn in range(300):
-            made += [event.id for event in await world.announce(list(range(1, 101)))]
+            made += [event.id for event in await service.announce(list(range(1, 101)))]
             if turn == 5:
-                second = start_worker(world)
+                second = start_worker(service)
             if second is not None and len(second.leases.held) == 128:
                 break
             await asyncio.sleep(0.1)
         assert second is not None
         assert len(first.leases.held) == len(second.leases.held) == 128
-        await eventually(lambda: is_settled(world, delivered=len(made)), seconds=180)
+        await eventually(lambda: is_settled(service, delivered=len(made)), seconds=180)
         await asyncio.gather(first.stop(), second.stop())
     assert len(receiver.received) == len(made)
     _assert_in_order(receiver, made)
@@ -400,15 +424,15 @@ async def test_a_worker_that_lost_its_slots_records_nothing(database: postgres.A
         await (first if len(receiver.received) == 1 else second).wait()
         writer.write(answer())
 
-    async with open_world(database) as world, open_receiver(wait) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with open_webhook_service(database) as service, open_receiver(wait) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await world.context.pool.execute("update slot_lease set epoch = epoch + 1")
+        await service.context.pool.execute("update slot_lease set epoch = epoch + 1")
         first.set()
         await receiver.wait_for(2)
-        assert await world.statuses() == {"pending": 1}
-        assert await world.fetch("select from delivery_attempt") == []
+        assert await service.statuses() == {"pending": 1}
+        assert await service.fetch("select from delivery_attempt") == []
         second.set()
 
 
@@ -419,73 +443,81 @@ async def test_what_was_under_way_when_the_slots_were_lost_is_sent_again(databas
         await release.wait()
         writer.write(answer())
 
-    async with open_world(database) as world, open_receiver(wait) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with open_webhook_service(database) as service, open_receiver(wait) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await world.context.pool.execute("delete from worker")  # as another worker does that takes this one for dead
+        await service.context.pool.execute("delete from worker")  # as another worker does that takes this one for dead
         await receiver.wait_for(2)
         release.set()
-        await eventually(lambda: is_settled(world, delivered=1))
+        await eventually(lambda: is_settled(service, delivered=1))
 
 
 async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver(answering(500)) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        assert await delivery.wait_until_sent(world.context, world.context.clock.now(), 60)
-        end = world.context.clock.now() + timedelta(days=4)
-        while (due_at := await delivery_store.next_due_at(world.context.pool, end)) is not None:
-            await move_clock(world, (due_at - world.context.clock.now()).total_seconds())
-            await delivery.read_now(world.context)
-            assert await delivery.wait_until_sent(world.context, due_at, 60)
-        assert await world.statuses() == {"failed": 1}
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver(answering(500)) as receiver,
+        running_worker(service),
+    ):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        assert await delivery.wait_until_sent(service.context, service.context.clock.now(), 60)
+        end = service.context.clock.now() + timedelta(days=4)
+        while (due_at := await delivery_store.next_due_at(service.context.pool, end)) is not None:
+            await move_clock(service, (due_at - service.context.clock.now()).total_seconds())
+            await delivery.read_now(service.context)
+            assert await delivery.wait_until_sent(service.context, due_at, 60)
+        assert await service.statuses() == {"failed": 1}
     assert len(receiver.received) == 15
 
 
 async def test_health_sees_a_delivery_that_nobody_sends(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        await world.add_endpoint(receiver.url)
-        assert await delivery.read_oldest_due(world.context) is None
-        (event,) = await world.announce([1])
-        assert await delivery.read_oldest_due(world.context) == event.created_at
-        async with running_worker(world):
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        await service.add_endpoint(receiver.url)
+        assert await delivery.read_oldest_due(service.context) is None
+        (event,) = await service.announce([1])
+        assert await delivery.read_oldest_due(service.context) == event.created_at
+        async with running_worker(service):
             await receiver.wait_for(1)
-            await eventually(lambda: is_settled(world, delivered=1))
-            assert await delivery.read_oldest_due(world.context) is None
+            await eventually(lambda: is_settled(service, delivered=1))
+            assert await delivery.read_oldest_due(service.context) is None
 
 
 async def test_a_hanging_endpoint_does_not_make_health_complain(database: postgres.Addresses) -> None:
     async def hang(*_: Any) -> None:
         await asyncio.sleep(60)
 
-    async with open_world(database, exchange_s=3.0) as world, open_receiver(hang) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce(list(range(1, 200)))
+    async with (
+        open_webhook_service(database, exchange_s=3.0) as service,
+        open_receiver(hang) as receiver,
+        running_worker(service),
+    ):
+        await service.add_endpoint(receiver.url)
+        await service.announce(list(range(1, 200)))
         await receiver.wait_for(5)
         await asyncio.sleep(2.5)
-        assert await delivery.read_oldest_due(world.context) is None
+        assert await delivery.read_oldest_due(service.context) is None
 
 
 async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.context.pool.execute("update webhook_endpoint set secret = '\\x00'")
-        await world.announce([1])
-        await eventually(lambda: _has_attempts(world, 1))
-        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.context.pool.execute("update webhook_endpoint set secret = '\\x00'")
+        await service.announce([1])
+        await eventually(lambda: _has_attempts(service, 1))
+        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.items[0].attempts[0].error == "the endpoint's secret cannot be read here any more: set it again"
         assert receiver.received == []
 
 
 async def test_a_retry_after_that_no_clock_can_hold_is_a_failure_like_any_other(database: postgres.Addresses) -> None:
     behave = answering(503, b"", Retry_After="Mon, 01 Jan 2026 00:00:00 +99999999999999")
-    async with open_world(database) as world, open_receiver(behave) as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
+    async with open_webhook_service(database) as service, open_receiver(behave) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
         await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(world, 1))
-        (row,) = await world.fetch("select due_at - modified_at as wait from delivery")
+        await eventually(lambda: _has_attempts(service, 1))
+        (row,) = await service.fetch("select due_at - modified_at as wait from delivery")
     assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
 
 
@@ -499,15 +531,14 @@ class DefectiveReceivers:
 async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_on(
     database: postgres.Addresses,
 ) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        sound = world.context
-        world.context = structs.replace(sound, receivers=cast(Receivers, DefectiveReceivers()))
-        async with running_worker(world):
-            await eventually(lambda: _has_attempts(world, 1))
-            page = await webhook.list_deliveries(sound, world.caller, endpoint.id, "pending", Span())
-            (row,) = await world.fetch("select due_at - modified_at as wait, failures_count from delivery")
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        defective = structs.replace(service.context, receivers=cast(Receivers, DefectiveReceivers()))
+        async with running_worker(structs.replace(service, context=defective)):
+            await eventually(lambda: _has_attempts(service, 1))
+            page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
+            (row,) = await service.fetch("select due_at - modified_at as wait, failures_count from delivery")
     assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
     assert row["failures_count"] == 1
     assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
@@ -525,22 +556,22 @@ async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_b
         return structs.replace(conclusion, attempt=structs.replace(conclusion.attempt, response="\0"))
 
     monkeypatch.setattr(webhook_rules, "conclude", spoil)
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        endpoint = await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        await eventually(lambda: _has_attempts(world, 1))
-        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        endpoint = await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        await eventually(lambda: _has_attempts(service, 1))
+        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
     assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
 
 
 async def test_a_holder_cannot_pass_an_event_of_its_own_off_as_anothers(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver, running_worker(world):
-        await world.add_endpoint(receiver.url)
-        await world.announce([7])
+    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce([7])
         (request,) = await receiver.wait_for(1)
-        await eventually(lambda: is_settled(world, delivered=1))
-        keys = cast(dict[str, object], identity.keyring_of(world.context).key_set())
-    forger, victim = world.caller.holder_id, world.caller.holder_id + 1
+        await eventually(lambda: is_settled(service, delivered=1))
+        keys = cast(dict[str, object], identity.keyring_of(service.context).key_set())
+    forger, victim = service.caller.holder_id, service.caller.holder_id + 1
     assert verify_webhook_jws(request.body, request.headers, keys, forger).name == "qrcode.pending"
     with pytest.raises(InvalidWebhook, match="aud: is for another holder"):
         verify_webhook_jws(request.body, request.headers, keys, victim)
@@ -554,10 +585,10 @@ class BrokenLog(AttemptLog):
 
 
 async def test_a_log_that_cannot_be_written_costs_no_attempt_its_record(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        await world.add_endpoint(receiver.url)
-        await world.announce([1])
-        worker = start_worker(world, attempt_log=BrokenLog(world.context.clock, is_on=True))
-        await eventually(lambda: is_settled(world, delivered=1))
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        worker = start_worker(service, attempt_log=BrokenLog(service.context.clock, is_on=True))
+        await eventually(lambda: is_settled(service, delivered=1))
         await worker.stop()
     assert len(receiver.received) == 1

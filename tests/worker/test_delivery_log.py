@@ -18,7 +18,7 @@ from pixconnect.domain.webhook import Attempt, Conclusion, DueDelivery
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.worker.delivery_log import AttemptLog
 from support import postgres
-from support.webhooks import SECRET, Received, answering, open_receiver, open_world, start_worker
+from support.webhooks import SECRET, Received, answering, open_receiver, open_webhook_service, start_worker
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -133,19 +133,19 @@ async def test_what_only_the_owner_may_see_is_in_no_line(database: postgres.Addr
 
     stream = io.StringIO()
     async with (
-        open_world(database) as world,
+        open_webhook_service(database) as service,
         open_receiver(say_too_much) as first,
         open_receiver(answering(500, b"said-in-body")) as second,
     ):
-        log = AttemptLog(world.context.clock, is_on=True, stream=stream)
+        log = AttemptLog(service.context.clock, is_on=True, stream=stream)
         for url in (first.url, second.url):
-            await world.add_endpoint(f"{url}/in-the-path?token=in-the-query")
-        worker = start_worker(world, attempt_log=log)
-        await world.announce([1])
+            await service.add_endpoint(f"{url}/in-the-path?token=in-the-query")
+        worker = start_worker(service, attempt_log=log)
+        await service.announce([1])
         await first.wait_for(1)
         await second.wait_for(1)
         await worker.stop()
-        (row,) = await world.fetch("select body from event")
+        (row,) = await service.fetch("select body from event")
     text = stream.getvalue()
     assert len(text.splitlines()) == 2
     for kept in (SECRET, "in-the-path", "in-the-query", "said-in-body", "maria@", row["body"], "order-1"):

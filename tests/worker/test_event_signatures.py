@@ -13,6 +13,7 @@ from pixconnect.worker import event_signatures
 from pixconnect.worker.event_signatures import EventSignatures
 from support import identity
 from support.deliveries import make_delivery
+from support.service import STARTED_AT
 
 
 class CountingSigner:
@@ -44,9 +45,9 @@ def header_of(jws: str) -> dict[str, Any]:
 
 
 def test_an_event_is_signed_for_its_holder_with_its_name_and_the_second() -> None:
-    jws = EventSignatures(CountingSigner()).sign(make_delivery(holder_id=7, event_id=42), identity.START)
+    jws = EventSignatures(CountingSigner()).sign(make_delivery(holder_id=7, event_id=42), STARTED_AT)
     assert header_of(jws) == {
-        "alg": "ES256", "kid": "first", "aud": "7", "iat": int(identity.START.timestamp()), "jti": "evt_42",
+        "alg": "ES256", "kid": "first", "aud": "7", "iat": int(STARTED_AT.timestamp()), "jti": "evt_42",
     }  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def test_all_attempts_of_a_minute_carry_one_signature_and_none_an_old_one() -> N
     signer = CountingSigner()
     signatures = EventSignatures(signer)
     for after_s in range(600):
-        at = identity.START + timedelta(seconds=after_s, milliseconds=999)
+        at = STARTED_AT + timedelta(seconds=after_s, milliseconds=999)
         for endpoint_id in (1, 2, 3):
             issued_s = header_of(signatures.sign(make_delivery(endpoint_id=endpoint_id), at))["iat"]
             assert 0 <= at.timestamp() - issued_s <= 60
@@ -63,20 +64,20 @@ def test_all_attempts_of_a_minute_carry_one_signature_and_none_an_old_one() -> N
 
 def test_a_clock_that_is_set_back_makes_no_signature_of_the_future() -> None:
     signatures = EventSignatures(CountingSigner())
-    signatures.sign(make_delivery(), identity.START)
-    earlier = identity.START - timedelta(hours=1)
+    signatures.sign(make_delivery(), STARTED_AT)
+    earlier = STARTED_AT - timedelta(hours=1)
     assert header_of(signatures.sign(make_delivery(), earlier))["iat"] == int(earlier.timestamp())
 
 
 def test_a_signature_goes_with_its_key() -> None:
     signer = CountingSigner()
     signatures = EventSignatures(signer)
-    signatures.sign(make_delivery(), identity.START)
+    signatures.sign(make_delivery(), STARTED_AT)
     signer.keys.append(jose.PrivateKey(jose.make_key(), "second"))
-    assert header_of(signatures.sign(make_delivery(), identity.START))["kid"] == "second"
+    assert header_of(signatures.sign(make_delivery(), STARTED_AT))["kid"] == "second"
     signer.keys.clear()
     with pytest.raises(errors.ServiceUnavailable):
-        signatures.sign(make_delivery(), identity.START)
+        signatures.sign(make_delivery(), STARTED_AT)
 
 
 def test_no_more_signatures_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def test_no_more_signatures_are_kept_than_there_is_room_for(monkeypatch: pytest.
     signer = CountingSigner()
     signatures = EventSignatures(signer)
 
-    def sign(event_id: int, at: datetime = identity.START) -> None:
+    def sign(event_id: int, at: datetime = STARTED_AT) -> None:
         signatures.sign(make_delivery(event_id=event_id), at)
 
     for event_id in (1, 2, 3, 4, 4, 3, 2):

@@ -11,35 +11,35 @@ from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import webhook
 from pixconnect.worker import housekeeping
 from support import identity, postgres
-from support.webhooks import World, eventually, open_world
+from support.webhooks import WebhookService, eventually, open_webhook_service
 
 
 async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_added_up(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook, "_BATCH_MAX", 2)
-    async with open_world(database) as world:
-        endpoint = await world.add_endpoint("http://127.0.0.1:9/")
-        await world.announce(list(range(1, 10)))
-        await world.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
+    async with open_webhook_service(database) as service:
+        endpoint = await service.add_endpoint("http://127.0.0.1:9/")
+        await service.announce(list(range(1, 10)))
+        await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
         for change in (EndpointChange(status="inactive"), EndpointChange(status="active")):
-            resumed = await webhook.change_endpoint(world.context, world.caller, endpoint.id, change)
+            resumed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
 
         async def is_done() -> bool:
-            notes = await world.fetch("select from webhook_tally_change")
-            return not notes and await webhook_store.find_resumed(world.context.pool, 1) == []
+            notes = await service.fetch("select from webhook_tally_change")
+            return not notes and await webhook_store.find_resumed(service.context.pool, 1) == []
 
         assert not await is_done()
-        keyring = identity.keyring_of(world.context)
-        keeping = asyncio.create_task(housekeeping.run_housekeeping(world.context, keyring, 90))
+        keyring = identity.keyring_of(service.context)
+        keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
         await eventually(is_done)
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
-        assert await _waiting_since_before(world, resumed.modified_at) == 0
-        page = await webhook.list_deliveries(world.context, world.caller, endpoint.id, "pending", Span())
+        assert await _waiting_since_before(service, resumed.modified_at) == 0
+        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.total_count == 9
 
 
-async def _waiting_since_before(world: World, instant: object) -> int:
-    return len(await world.fetch("select from delivery where due_at < $1", instant))
+async def _waiting_since_before(service: WebhookService, instant: object) -> int:
+    return len(await service.fetch("select from delivery where due_at < $1", instant))

@@ -15,7 +15,15 @@ from pixconnect.worker import metrics
 from pixconnect.worker.rail_figures import RailFigures
 from support import postgres
 from support.service import open_holder, open_service, outside_party
-from support.webhooks import Received, World, answering, eventually, open_receiver, open_world, running_worker
+from support.webhooks import (
+    Received,
+    WebhookService,
+    answering,
+    eventually,
+    open_receiver,
+    open_webhook_service,
+    running_worker,
+)
 
 
 async def is_told(read: Any, name: str, value: Any) -> bool:
@@ -40,12 +48,12 @@ async def test_every_attempt_is_counted_as_what_it_was(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
         writer.close()
 
-    async with open_world(database) as world, running_worker(world) as worker:
-        read = metrics.make_read(world.context, worker.leases, worker.delivery, RailFigures())
+    async with open_webhook_service(database) as service, running_worker(service) as worker:
+        read = metrics.make_read(service.context, worker.leases, worker.delivery, RailFigures())
         async with open_receiver() as well, open_receiver(answering(503)) as badly, open_receiver(break_off) as half:
             for receiver in (well, badly, half):
-                await world.add_endpoint(receiver.url)
-            await world.announce([1, 2])
+                await service.add_endpoint(receiver.url)
+            await service.announce([1, 2])
             attempts = {"delivered": 2, "refused": 2, "broken": 2}
             await eventually(lambda: is_told(read, "pixconnect_delivery_attempts_total", attempts))
             await eventually(lambda: is_told(read, "pixconnect_deliveries_in_flight", 0))
@@ -62,8 +70,8 @@ async def test_every_attempt_is_counted_as_what_it_was(
 
 
 async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, open_receiver() as receiver:
-        read = _read_without_worker(world)
+    async with open_webhook_service(database) as service, open_receiver() as receiver:
+        read = _read_without_worker(service)
         assert values(await read()) == {
             "pixconnect_deliveries_due": 0,
             "pixconnect_delivery_oldest_due_age_seconds": 0.0,
@@ -77,8 +85,8 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             },
             "pixconnect_partitions_ahead": {"event": 1, "delivery": 1},
         }  # fmt: skip
-        await world.add_endpoint(receiver.url)
-        await world.announce([1, 2, 3])
+        await service.add_endpoint(receiver.url)
+        await service.announce([1, 2, 3])
         await asyncio.sleep(0.2)
         told = values(await read())
         assert told["pixconnect_deliveries_due"] == 3
@@ -86,12 +94,12 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
 
 
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:
-    async with open_world(database) as world, running_worker(world) as worker:
-        read = metrics.make_read(world.context, worker.leases, worker.delivery, RailFigures())
+    async with open_webhook_service(database) as service, running_worker(service) as worker:
+        read = metrics.make_read(service.context, worker.leases, worker.delivery, RailFigures())
         await eventually(lambda: is_told(read, "pixconnect_slots_held", 256))
-        before = await metrics._measure_waiting(world.context)
+        before = await metrics._measure_waiting(service.context)
         await worker.stop()
-        await world.context.pool.close()
+        await service.context.pool.close()
         told = values(await read())
         assert list(told) == [family.name for family in metrics.FAMILIES[len(values(before)) :]]
 
@@ -121,5 +129,5 @@ async def test_orders_are_counted_by_what_the_rail_has_said_of_them(database: po
     assert told["pixconnect_order_oldest_open_age_seconds"] == {"transfer": 40.0, "refund": 0.0}
 
 
-def _read_without_worker(world: World) -> Any:
-    return lambda: metrics._measure_waiting(world.context)
+def _read_without_worker(service: WebhookService) -> Any:
+    return lambda: metrics._measure_waiting(service.context)

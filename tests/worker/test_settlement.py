@@ -1,7 +1,7 @@
 """Orders keep moving, and what the rail reports is taken in, whatever fails meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -14,8 +14,7 @@ from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 from support.books import check_books
-from support.postgres import Addresses
-from support.service import STARTED_AT, Service, open_holder, open_service, outside_party
+from support.service import STARTED_AT, Service, outside_party
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -35,17 +34,6 @@ class AllSlots:
     async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
         if self.is_lost:
             raise LeaseLost("another worker has them")
-
-
-@pytest.fixture
-async def service(database: Addresses) -> AsyncIterator[Service]:
-    async with open_service(database) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def caller(service: Service) -> Caller:
-    return await open_holder(service, funds_cents=1_000_000)
 
 
 def a_mover(service: Service, leases: AllSlots) -> OrderMover:

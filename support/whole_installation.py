@@ -28,13 +28,13 @@ from pixconnect.domain.event import EVENT_NAMES
 from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases import access as access_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases.holder import NewHolder
 from pixconnect.usecases.operator import Operator
 from support import postgres
 from support.books import RULES
 from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
 from support.killed_process import CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
+from support.records import a_new_holder
 
 PATIENCE_S = 180.0
 ADVANCED_WHILE_WAITING_S = 15
@@ -101,7 +101,7 @@ class Listener:
         self._server.server_close()
 
 
-class WholeService:
+class WholeInstallation:
     """Drives one installation over HTTP, and looks at both sides' tables.
 
     Args:
@@ -339,7 +339,7 @@ class WholeService:
             pool=pool, clock=SystemClock(), entropy=entropy, policy=policy, secret_box=box, operator="tests"
         )
         try:
-            new = NewHolder(name="Maria Souza", tax_id="52998224725", branch="0001", account_number=account_number)
+            new = a_new_holder(account_number=account_number)
             holder = await holder_usecases.create_holder(operator, new)
             await holder_usecases.add_pix_key(operator, holder.id, "EMAIL", key)
             issued = await access_usecases.create_client(operator, holder.id, "tests", SCOPES)
@@ -366,14 +366,14 @@ def _drain(installation: Installation) -> None:
 
 
 @contextmanager
-def open_whole_service(**settings: str) -> Iterator[WholeService]:
+def open_whole_installation(**settings: str) -> Iterator[WholeInstallation]:
     """A ready installation with kill points; stopped and forgotten afterwards."""
     home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     home.chmod(0o711)  # so that, as root, the server's own user gets in
     command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
     given = {"api_processes_count": "1", "token_lifetime_s": "86400"} | settings
     with Installation(home, command, **given) as installation, asyncio.Runner() as runner:
-        service = WholeService(installation.wait_until_ready(), runner)
+        service = WholeInstallation(installation.wait_until_ready(), runner)
         try:
             yield service
         finally:

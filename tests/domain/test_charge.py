@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.domain.charge import ChargeStatus, expire_charge, pay_charge, refuse_payment, return_charge
+from pixconnect.domain.charge import ChargeStatus, expire_charge, find_reject_code, pay_charge, return_charge
 from support.records import NOW, a_charge
 
 LATER = NOW + timedelta(hours=1)
@@ -27,7 +27,7 @@ def test_a_charge_is_paid_once_in_full_and_in_time(
     status: ChargeStatus, amount_cents: int, seconds_left: int, code: str | None
 ) -> None:
     charge = a_charge(status=status)
-    assert refuse_payment(charge, amount_cents, charge.expires_at - timedelta(seconds=seconds_left)) == code
+    assert find_reject_code(charge, amount_cents, charge.expires_at - timedelta(seconds=seconds_left)) == code
 
 
 def test_a_transition_is_a_new_record_dated_now() -> None:

@@ -89,7 +89,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-def refuse_payment(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
+def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
     """Judge a payment that carries the charge's txid.
 
     Args:

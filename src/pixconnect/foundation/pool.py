@@ -20,7 +20,7 @@ from pixconnect.foundation.shares import FairPlaces
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only its stubs give the class a parameter
     _AnyConnection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 else:
     _AnyConnection = asyncpg.Connection

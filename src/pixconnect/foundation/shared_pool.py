@@ -7,17 +7,16 @@ address that asks without a token.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Hashable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
 from pixconnect.foundation.shares import FairPlaces, current_party
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from contextlib import AbstractAsyncContextManager
-    from types import TracebackType
-
+if TYPE_CHECKING:  # the pool's file imports this one, and only asyncpg's stubs give the class a parameter
     from pixconnect.foundation.pool import Connection
 
     _AnyPool = asyncpg.Pool[asyncpg.Record]

@@ -196,7 +196,7 @@ def _refuse(balance: Balance, credit: Credit, charge: Charge | None) -> str | No
         return None
     if charge.holder_id != credit.holder_id:
         return "BE17"
-    return charge_rules.refuse_payment(charge, credit.report.amount_cents, credit.report.reported_at)
+    return charge_rules.find_reject_code(charge, credit.report.amount_cents, credit.report.reported_at)
 
 
 def _open_transfer(writing: WriteGroup, credit: Credit, charge: Charge | None) -> Transfer:

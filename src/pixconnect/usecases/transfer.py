@@ -310,7 +310,7 @@ def _settle_by_book(
 def _refuse_by_book(writing: WriteGroup, payee_id: int, charge: Charge | None, amount_cents: int) -> str | None:
     if not writing.balances[payee_id].may_deposit:
         return "AC06"
-    return charge and charge_rules.refuse_payment(charge, amount_cents, writing.now)
+    return charge and charge_rules.find_reject_code(charge, amount_cents, writing.now)
 
 
 def _open_transfer(writing: WriteGroup, new: NewTransfer) -> Transfer:

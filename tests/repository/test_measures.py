@@ -1,0 +1,88 @@
+"""What keeps the source easy to read, as measures: each limit stands here, and is lowered when the source allows it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+DOCSTRING_LINES_PERCENT_MAX = 22.5
+FUNCTION_LINES_MAX = 80
+FILE_LINES_MAX = 876
+QUOTED_ANNOTATIONS_MAX = 14
+
+FILES = sorted(SOURCE.rglob("*.py"))
+_NOT_ANNOTATIONS = {"Literal", "Annotated"}
+"""What stands in their brackets in quotes is a value."""
+
+
+def test_docstrings_do_not_outgrow_the_code() -> None:
+    lines_count = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in FILES)
+    docstring_lines_count = sum(
+        statement.end_lineno - statement.lineno + 1
+        for file in FILES
+        for node in ast.walk(_parse(file))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in node.body
+        if isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+        and statement.end_lineno is not None
+    )
+    percent = 100 * docstring_lines_count / lines_count
+    assert percent <= DOCSTRING_LINES_PERCENT_MAX, f"{percent:.1f} % of all lines are docstrings"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_files_and_functions_can_be_read_at_once(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= FILE_LINES_MAX
+    for node in ast.walk(_parse(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, f"{node.name} has too many lines"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_an_import_for_types_alone_says_why_it_is_not_an_ordinary_one(file: Path) -> None:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("if TYPE_CHECKING:"):
+            assert re.search(r"  # \w", line), "say on the line why this is no ordinary import"
+
+
+def test_annotations_have_no_quotes() -> None:
+    found = [
+        f"{file.relative_to(SOURCE)}:{quoted.lineno}: {quoted.value!r}"
+        for file in FILES
+        for node in ast.walk(_parse(file))
+        for annotation in _annotations(node)
+        for quoted in _quoted(annotation)
+    ]
+    assert len(found) <= QUOTED_ANNOTATIONS_MAX, "\n".join(found)
+
+
+def _parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+        yield node.returns
+    if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+        yield node.annotation
+
+
+def _quoted(annotation: ast.expr) -> Iterator[ast.Constant]:
+    """The texts in an annotation that stand for a type."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        yield annotation
+    elif not (
+        isinstance(annotation, ast.Subscript)
+        and isinstance(annotation.value, ast.Name)
+        and annotation.value.id in _NOT_ANNOTATIONS
+    ):
+        for child in ast.iter_child_nodes(annotation):
+            if isinstance(child, ast.expr):
+                yield from _quoted(child)

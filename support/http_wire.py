@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
+from pixconnect.http.connection import Connection
 from pixconnect.http.limits import SLICE_MAX
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    from pixconnect.http.connection import Connection
 
 
 class Wire(asyncio.Transport):

@@ -1,14 +1,14 @@
 """Somebody who works beside a service of the tests, as operators do."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import Operator
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection, Pool
-    from pixconnect.usecases.context import Context
 
 OPERATOR = "tests"
 
@@ -16,11 +16,11 @@ OPERATOR = "tests"
 class _OperatorsPool:
     """The service's connections, lent as the operators' role."""
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator["Connection"]:
+    async def acquire(self) -> AsyncIterator[Connection]:
         async with self._pool.acquire() as connection:
             await connection.execute("set role pixconnect_operator")
             try:
@@ -29,7 +29,7 @@ class _OperatorsPool:
                 await connection.execute("set role pixconnect_service")
 
 
-def as_operator(context: "Context", operator: str = OPERATOR) -> Operator:
+def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
     """An operator on the database of a context, at its time."""
     return Operator(
         pool=cast(Any, _OperatorsPool(context.pool)),
@@ -41,7 +41,7 @@ def as_operator(context: "Context", operator: str = OPERATOR) -> Operator:
     )
 
 
-async def execute(context: "Context", statement: str) -> None:
+async def execute(context: Context, statement: str) -> None:
     """Run a statement that the service may not."""
     async with as_operator(context).pool.acquire() as connection:
         await connection.execute(statement)

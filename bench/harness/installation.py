@@ -1,5 +1,7 @@
 """A service of its own to measure: durable, in a home of its own, stopped at the end."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -14,7 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 from msgspec import Struct
@@ -23,10 +25,8 @@ from pixconnect.cli import operating
 from pixconnect.domain.access import SCOPES, IssuedClient
 from pixconnect.usecases import access as access_usecases
 from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases.operator import OperatorContext
 from support.records import a_new_holder
-
-if TYPE_CHECKING:
-    from pixconnect.usecases.operator import OperatorContext
 
 STARTUP_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
@@ -110,7 +110,7 @@ class Installation:
         environment = {**os.environ, "PIXCONNECT_HOME": str(self.home), "PIXCONNECT_LOG_LEVEL": "error"}
         return subprocess.Popen([sys.executable, "-m", "pixconnect", "work"], env=environment)
 
-    async def connect(self) -> "asyncpg.Connection[asyncpg.Record]":
+    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection as the tables' owner, without the limits that the service gives itself."""
         return await asyncpg.connect(
             self.running["owner_database_url"], server_settings={"search_path": "pixconnect", "enable_seqscan": "off"}
@@ -138,7 +138,7 @@ class Installation:
         return _open(urllib.request.Request(url, urllib.parse.urlencode(form).encode()))["access_token"]  # noqa: S310
 
 
-async def read_backlog(connection: "asyncpg.Connection[asyncpg.Record]") -> Backlog:
+async def read_backlog(connection: asyncpg.Connection[asyncpg.Record]) -> Backlog:
     """What is not finished at this moment."""
     row = await connection.fetchrow(
         """select (select count(*) from open_order) as orders_count,
@@ -148,7 +148,7 @@ async def read_backlog(connection: "asyncpg.Connection[asyncpg.Record]") -> Back
     return Backlog(orders_count=row["orders_count"], deliveries_count=row["deliveries_count"])
 
 
-async def _make_clients(context: "OperatorContext", count: int) -> list[IssuedClient]:
+async def _make_clients(context: OperatorContext, count: int) -> list[IssuedClient]:
     issued: list[IssuedClient] = []
     for number in range(count):
         holder = await holder_usecases.create_holder(context, a_new_holder(account_number=f"7{number:06}"))

@@ -1,21 +1,19 @@
 """Events as use cases write them, without the charges that would cause them: so that only their delivery is measured."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
 
+from bench.harness.installation import Installation
 from pixconnect.foundation.notifier import Notifier
-from pixconnect.foundation.pool import open_pool
+from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.store.changes import Changes
 from support.webhooks import make_event
-
-if TYPE_CHECKING:
-    from bench.harness.installation import Installation
-    from pixconnect.foundation.pool import Pool
 
 _TICK_S = 0.01
 
@@ -28,7 +26,7 @@ class Writer:
         resource_ids: What each is about, by id.
     """
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self.committed_at_s: dict[int, float] = {}
         self.resource_ids: dict[int, int] = {}
         self._pool = pool
@@ -65,7 +63,7 @@ class Writer:
 
 
 @asynccontextmanager
-async def writing(service: "Installation") -> AsyncIterator[Writer]:
+async def writing(service: Installation) -> AsyncIterator[Writer]:
     """Write into a service's database, with the rights that the service has."""
     pool = await open_pool(
         service.running["database_url"],

@@ -11,13 +11,14 @@
 The generator and the receiver are one process; its CPU by life stands beside the service's.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -28,9 +29,6 @@ from bench.load.http_client import HttpClient
 from bench.load.receivers import HttpReceiver, answer
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.config import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 CONFIRMED_PER_SECOND = 100
 _TOLD = ("qrcode.approved", "transfer.out.processing", "transfer.out.confirmed")
@@ -170,7 +168,7 @@ async def _confirm(service: Installation, seconds: float) -> Row:
 
 
 @asynccontextmanager
-async def _running(service: Installation) -> "AsyncIterator[Run]":
+async def _running(service: Installation) -> AsyncIterator[Run]:
     account = service.demonstration()
     client = HttpClient(service.base_url, account.token)
     run = Run(service, client)

@@ -11,23 +11,21 @@ a minute; here once in two seconds.
   was delivered meanwhile could be vacuumed. ``p99_ratio`` is to *many* without.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
 from bench.load.receivers import receiving
 from pixconnect.domain.webhook import Place
-from pixconnect.foundation.pool import open_pool
+from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.store import delivery as delivery_store
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Pool
 
 EVENTS_PER_SECOND = 500
 FEW_COUNT = 10
@@ -57,7 +55,7 @@ class Claims:
         pool: With the settings that the service gives its own connections.
     """
 
-    def __init__(self, pool: "Pool") -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def time(self, seconds: float) -> Row:

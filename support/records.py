@@ -1,18 +1,28 @@
 """Builders of records: valid as they are, one keyword changes one thing."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from pixconnect.domain import event as events
 from pixconnect.domain.charge import Charge
+from pixconnect.domain.event import ChargePayload, Event, EventName
 from pixconnect.domain.holder import Party
+from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.refund import Refund
+from pixconnect.domain.statement import Counterparty, Extent, Statement, StatementLine
 from pixconnect.domain.transfer import Transfer
+from pixconnect.domain.webhook import DueDelivery
 from pixconnect.usecases.context import Policy
 from pixconnect.usecases.holder import NewHolder
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"
+OUTSIDE_ISPB = "99999004"
+AT = datetime(2026, 7, 1, 15, 0, 0, 123456, UTC)
+E2E = "E99999004202607011500abcdefghijk"
+RETURN_ID = "D99999003202607011500abcdefghijk"
 CORRELATION_ID = UUID("0197c3a1-0000-4000-8000-000000000001")
 
 
@@ -117,3 +127,132 @@ def a_new_holder(**changes: Any) -> NewHolder:
         "account_number": "1",
     }
     return NewHolder(**(values | changes))
+
+
+def own_key(account_number: str = "1") -> str:
+    return f"holder-{account_number}@test.example"
+
+
+def outside_party(*, key: str | None = None, account_number: str = "1001") -> Party:
+    """Somebody at another institution."""
+    parsed = None if key is None else parse_pix_key(key)
+    return Party(
+        account_number=account_number,
+        account_type="CHECKING",
+        branch="0001",
+        ispb=OUTSIDE_ISPB,
+        name="Joana Prado",
+        tax_id="12345678909",
+        key=parsed and parsed.key,
+        key_type=parsed and parsed.key_type,
+    )
+
+
+def make_delivery(**changes: Any) -> DueDelivery:
+    """A first attempt."""
+    fields: dict[str, Any] = {
+        "id": 1,
+        "holder_id": 1,
+        "endpoint_id": 1,
+        "event_id": 1,
+        "resource": "charge",
+        "resource_id": 1,
+        "slot": 1,
+        "due_at": NOW,
+        "attempts_count": 0,
+        "failures_count": 0,
+        "body": "{}",
+    }
+    return DueDelivery(**(fields | changes))
+
+
+def make_line(**changes: Any) -> StatementLine:
+    """A transfer in of 12.34."""
+    fields: dict[str, Any] = {
+        "id": 11,
+        "created_at": AT,
+        "end_to_end_id": E2E,
+        "return_id": None,
+        "direction": "IN",
+        "amount_cents": 1234,
+        "running_balance_cents": 11234,
+        "counterparty": Counterparty(name="Joana Prado", tax_id="12345678909", ispb=OUTSIDE_ISPB),
+        "description": None,
+    }
+    return StatementLine(**fields | changes)
+
+
+def make_refund_line(**changes: Any) -> StatementLine:
+    """A refund out of 0.34, described."""
+    fields: dict[str, Any] = {
+        "id": 12,
+        "return_id": RETURN_ID,
+        "direction": "OUT",
+        "amount_cents": 34,
+        "running_balance_cents": 11200,
+        "description": "Wrong size",
+    }
+    return make_line(**fields | changes)
+
+
+def make_deposit_line(**changes: Any) -> StatementLine:
+    """A deposit of 1.00."""
+    fields: dict[str, Any] = {
+        "id": 13,
+        "end_to_end_id": None,
+        "counterparty": None,
+        "amount_cents": 100,
+        "running_balance_cents": 11300,
+    }
+    return make_line(**fields | changes)
+
+
+LINES = [make_line(), make_refund_line(), make_deposit_line()]
+
+
+def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> Statement:
+    """Of some lines that begin at a balance of 100.00, unless it is told otherwise."""
+    closing_cents = lines[-1].running_balance_cents if lines else 10000
+    fields: dict[str, Any] = {
+        "holder_id": 7,
+        "account": Party(
+            account_number="1001",
+            account_type="TRANSACTIONAL",
+            bank="Pix Connect Sandbox",
+            branch="0001",
+            ispb="99999003",
+            name="Maria Souza",
+            tax_id="52998224725",
+        ),
+        "initial_at": AT - timedelta(days=1),
+        "final_at": AT + timedelta(days=1),
+        "made_at": AT + timedelta(hours=1),
+        "extent": Extent(
+            first_number=4,
+            last_number=3 + len(lines),
+            opening_cents=10000,
+            closing_cents=closing_cents,
+            last_at=lines[-1].created_at if lines else None,
+        ),
+    }
+    return Statement(**fields | changes)
+
+
+def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName, now: Any) -> Event:
+    payload = ChargePayload(
+        id=resource_id,
+        transaction_identification="a" * 32,
+        external_id=f"order-{resource_id}",
+        status="PENDING",
+        create_timestamp="2026-11-20T12:00:00.000000Z",
+    )
+    return Event(
+        id=event_id,
+        holder_id=holder_id,
+        name=name,
+        resource="charge",
+        resource_id=resource_id,
+        slot=resource_id % 256,
+        body=events.encode_body(event_id, name, payload, now),
+        created_at=now,
+    )

@@ -21,7 +21,6 @@ from pixconnect.domain.charge import Charge, ChargeRequest
 from pixconnect.domain.clock import Clock, Reading
 from pixconnect.domain.holder import Party
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
-from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.rail import (
     Acknowledgement,
     CreditReport,
@@ -47,10 +46,9 @@ from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.signing_key import Keyring
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import ISPB, a_new_holder, a_policy
+from support.records import ISPB, OUTSIDE_ISPB, a_new_holder, a_policy, outside_party, own_key
 
 STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
-OUTSIDE_ISPB = "99999004"
 
 
 class FakeClock:
@@ -329,25 +327,6 @@ async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1
 
 async def no_fence(_connection: object, _slots: object) -> None:
     """As a worker that has every slot."""
-
-
-def own_key(account_number: str = "1") -> str:
-    return f"holder-{account_number}@test.example"
-
-
-def outside_party(*, key: str | None = None, account_number: str = "1001") -> Party:
-    """Somebody at another institution."""
-    parsed = None if key is None else parse_pix_key(key)
-    return Party(
-        account_number=account_number,
-        account_type="CHECKING",
-        branch="0001",
-        ispb=OUTSIDE_ISPB,
-        name="Joana Prado",
-        tax_id="12345678909",
-        key=parsed and parsed.key,
-        key_type=parsed and parsed.key_type,
-    )
 
 
 def credit_report(

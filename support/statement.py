@@ -2,27 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from pixconnect.domain.access import Caller
-from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import DirectoryEntry, ReturnReport, Settled
 from pixconnect.domain.refund import RefundRequest
-from pixconnect.domain.statement import Counterparty, Extent, Statement, StatementLine
+from pixconnect.domain.statement import Statement, StatementLine
 from pixconnect.domain.transfer import KeyTransferRequest
 from pixconnect.usecases import incoming, ledger, settlement
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import statement as statement_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from support.service import OUTSIDE_ISPB, Service, credit_report, outside_party
+from support.records import OUTSIDE_ISPB, outside_party
+from support.service import Service, credit_report
 
-AT = datetime(2026, 7, 1, 15, 0, 0, 123456, UTC)
 EVER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-E2E = "E99999004202607011500abcdefghijk"
-RETURN_ID = "D99999003202607011500abcdefghijk"
 
 
 Write = Callable[[Statement, AsyncIterable[Sequence[StatementLine]]], AsyncIterator[bytes]]
@@ -39,78 +35,6 @@ def write_whole(write: Write, statement: Statement, lines: Sequence[StatementLin
         return b"".join([part async for part in write(statement, read_parts())])
 
     return asyncio.run(gather())
-
-
-def make_line(**changes: Any) -> StatementLine:
-    """A transfer in of 12.34."""
-    fields: dict[str, Any] = {
-        "id": 11,
-        "created_at": AT,
-        "end_to_end_id": E2E,
-        "return_id": None,
-        "direction": "IN",
-        "amount_cents": 1234,
-        "running_balance_cents": 11234,
-        "counterparty": Counterparty(name="Joana Prado", tax_id="12345678909", ispb=OUTSIDE_ISPB),
-        "description": None,
-    }
-    return StatementLine(**fields | changes)
-
-
-def make_refund_line(**changes: Any) -> StatementLine:
-    """A refund out of 0.34, described."""
-    fields: dict[str, Any] = {
-        "id": 12,
-        "return_id": RETURN_ID,
-        "direction": "OUT",
-        "amount_cents": 34,
-        "running_balance_cents": 11200,
-        "description": "Wrong size",
-    }
-    return make_line(**fields | changes)
-
-
-def make_deposit_line(**changes: Any) -> StatementLine:
-    """A deposit of 1.00."""
-    fields: dict[str, Any] = {
-        "id": 13,
-        "end_to_end_id": None,
-        "counterparty": None,
-        "amount_cents": 100,
-        "running_balance_cents": 11300,
-    }
-    return make_line(**fields | changes)
-
-
-LINES = [make_line(), make_refund_line(), make_deposit_line()]
-
-
-def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> Statement:
-    """Of some lines that begin at a balance of 100.00, unless it is told otherwise."""
-    closing_cents = lines[-1].running_balance_cents if lines else 10000
-    fields: dict[str, Any] = {
-        "holder_id": 7,
-        "account": Party(
-            account_number="1001",
-            account_type="TRANSACTIONAL",
-            bank="Pix Connect Sandbox",
-            branch="0001",
-            ispb="99999003",
-            name="Maria Souza",
-            tax_id="52998224725",
-        ),
-        "initial_at": AT - timedelta(days=1),
-        "final_at": AT + timedelta(days=1),
-        "made_at": AT + timedelta(hours=1),
-        "extent": Extent(
-            first_number=4,
-            last_number=3 + len(lines),
-            opening_cents=10000,
-            closing_cents=closing_cents,
-            last_at=lines[-1].created_at if lines else None,
-        ),
-    }
-    return Statement(**fields | changes)
 
 
 class History(Struct, frozen=True, kw_only=True):

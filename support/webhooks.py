@@ -15,9 +15,8 @@ from pixconnect.adapters.name_lookup import LOOKUP_S, Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.domain import event as events
 from pixconnect.domain.access import Caller
-from pixconnect.domain.event import ChargePayload, Event, EventName
+from pixconnect.domain.event import Event, EventName
 from pixconnect.domain.webhook import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.changes import Changes
@@ -27,6 +26,7 @@ from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
 from support import identity, postgres
+from support.records import make_event
 from support.service import Service, open_service
 
 SECRET = "a secret for tests only"
@@ -180,26 +180,6 @@ class WebhookService(Service, frozen=True, kw_only=True):
         """How many deliveries there are of each status."""
         rows = await self.fetch("select status, count(*) from delivery group by status")
         return {row["status"]: row["count"] for row in rows}
-
-
-def make_event(event_id: int, holder_id: int, resource_id: int, name: EventName, now: Any) -> Event:
-    payload = ChargePayload(
-        id=resource_id,
-        transaction_identification="a" * 32,
-        external_id=f"order-{resource_id}",
-        status="PENDING",
-        create_timestamp="2026-11-20T12:00:00.000000Z",
-    )
-    return Event(
-        id=event_id,
-        holder_id=holder_id,
-        name=name,
-        resource="charge",
-        resource_id=resource_id,
-        slot=resource_id % 256,
-        body=events.encode_body(event_id, name, payload, now),
-        created_at=now,
-    )
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from bench.harness.installation import Installation
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.store.changes import Changes
-from support.webhooks import make_event
+from support.records import make_event
 
 _TICK_S = 0.01
 

@@ -25,17 +25,8 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit, receive_return
 from pixconnect.usecases.settlement import Ending, end_orders
 from support import postgres
-from support.service import (
-    OUTSIDE_ISPB,
-    CountedEntropy,
-    FakeClock,
-    Service,
-    credit_report,
-    open_holder,
-    open_service,
-    outside_party,
-    own_key,
-)
+from support.records import OUTSIDE_ISPB, outside_party, own_key
+from support.service import CountedEntropy, FakeClock, Service, credit_report, open_holder, open_service
 
 STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 AMOUNT_CENTS = 10_607

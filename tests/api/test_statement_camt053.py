@@ -13,16 +13,8 @@ from pycamt.parser import Camt053Parser
 
 from pixconnect.api import statement_camt053
 from pixconnect.domain.statement import Counterparty, Statement, StatementLine
-from support.statement import (
-    E2E,
-    LINES,
-    RETURN_ID,
-    make_deposit_line,
-    make_line,
-    make_refund_line,
-    make_statement,
-    write_whole,
-)
+from support.records import E2E, LINES, RETURN_ID, make_deposit_line, make_line, make_refund_line, make_statement
+from support.statement import write_whole
 
 NAMES = {"c": "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"}
 

@@ -11,7 +11,8 @@ from ofxtools.Parser import OFXTree
 
 from pixconnect.api import statement_ofx
 from pixconnect.domain.statement import Counterparty, Statement, StatementLine
-from support.statement import AT, E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement, write_whole
+from support.records import AT, E2E, LINES, RETURN_ID, make_line, make_refund_line, make_statement
+from support.statement import write_whole
 
 
 def read_back(statement: Statement, lines: list[StatementLine]) -> Any:

@@ -15,7 +15,8 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.report import take_reports
 from support.command_line import CommandLine
 from support.postgres import Addresses
-from support.service import ISPB, STARTED_AT, FakeClock, credit_report, no_fence, open_holder, open_service
+from support.records import ISPB
+from support.service import STARTED_AT, FakeClock, credit_report, no_fence, open_holder, open_service
 
 FORGOTTEN = f"E{ISPB}202607011500abcdefghijk"
 

@@ -3,7 +3,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from support.statement import AT, LINES, make_statement
+from support.records import AT, LINES, make_statement
 
 
 def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:

@@ -14,7 +14,7 @@ from pixconnect.domain import errors, webhook
 from pixconnect.domain.event import EVENT_NAMES
 from pixconnect.domain.receivers import Exchange
 from pixconnect.domain.webhook import Conclusion, Endpoint
-from support.deliveries import make_delivery
+from support.records import make_delivery
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 WAITS_S = [5, 30, 120, 300, 900, 1800, 3600, 7200, 14400, 28800, 28800, 43200, 43200, 86400]

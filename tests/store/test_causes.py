@@ -19,7 +19,8 @@ from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from support.books import check_books
 from support.postgres import Addresses
-from support.service import Service, credit_report, open_holder, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, credit_report, open_holder
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection

@@ -16,7 +16,8 @@ from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import incoming
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from support.service import Service, credit_report, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, credit_report
 
 
 async def test_a_change_that_finds_no_row_fails_the_group(service: Service, caller: Caller) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pixconnect.foundation.pool import open_pool
 from pixconnect.store import statement as statement_store
 from support.postgres import Addresses
-from support.statement import AT
+from support.records import AT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,7 +8,8 @@ from pixconnect.domain.listing import Span
 from pixconnect.store import tally as tally_store
 from pixconnect.usecases import charge as charge_usecases
 from support.books import check_books
-from support.service import Service, own_key
+from support.records import own_key
+from support.service import Service
 
 
 async def make(service: Service, caller: Caller, count: int) -> None:

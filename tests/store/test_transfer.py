@@ -11,7 +11,8 @@ from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import incoming
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from support.service import Service, credit_report, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, credit_report
 
 _COPIED = {
     "transfer": """id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id, correlation_id,

@@ -17,7 +17,8 @@ from pixconnect.domain.listing import Span
 from pixconnect.usecases import charge as charge_usecases
 from support.books import check_books
 from support.postgres import Addresses
-from support.service import Service, open_holder, open_service, own_key
+from support.records import own_key
+from support.service import Service, open_holder, open_service
 
 
 def a_request(**changes: Any) -> ChargeRequest:

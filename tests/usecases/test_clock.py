@@ -30,7 +30,8 @@ from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.settlement import ASK_AFTER_MAX
 from support.postgres import Addresses
-from support.service import Service, no_fence, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, no_fence
 
 
 class FakeControl:

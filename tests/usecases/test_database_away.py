@@ -10,7 +10,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.charge import ChargeRequest
 from pixconnect.usecases import charge as charge_usecases
 from support.postgres import Addresses
-from support.service import open_holder, open_service, own_key
+from support.records import own_key
+from support.service import open_holder, open_service
 
 
 @asynccontextmanager

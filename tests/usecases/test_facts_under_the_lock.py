@@ -22,7 +22,8 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import Service, credit_report, open_service, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, credit_report, open_service
 
 if TYPE_CHECKING:
     from pixconnect.domain.transfer import Transfer

@@ -25,7 +25,8 @@ from pixconnect.usecases.groups import GroupFigures
 from support import postgres
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
-from support.service import FakeClock, Service, open_holder, open_service, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import FakeClock, Service, open_holder, open_service
 from support.words import Word, open_words, outcomes_of
 
 
@@ -334,7 +335,8 @@ async def test_two_processes_fed_the_same_ids_in_opposite_orders_agree(database:
 _CHILD = """
 import asyncio, sys
 from support.postgres import Addresses
-from support.service import open_service, own_key, outside_party
+from support.service import open_service
+from support.records import own_key, outside_party
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.transfer import AccountTransferRequest

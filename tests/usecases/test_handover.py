@@ -36,7 +36,8 @@ from pixconnect.usecases.settlement import Fence, GivenUp, ask_again_after, end_
 from pixconnect.worker.leases import LeaseLost
 from support.books import check_books
 from support.postgres import Addresses
-from support.service import STARTED_AT, Service, credit_report, no_fence, open_service, outside_party
+from support.records import outside_party
+from support.service import STARTED_AT, Service, credit_report, no_fence, open_service
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection

@@ -16,7 +16,8 @@ from pixconnect.usecases.report import take_reports
 from pixconnect.usecases.unresolved import RailWaiting, read_waiting
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import ISPB, STARTED_AT, FakeClock, FakeRail, open_service
+from support.records import ISPB
+from support.service import STARTED_AT, FakeClock, FakeRail, open_service
 
 
 async def fine() -> None:

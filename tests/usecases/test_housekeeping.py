@@ -7,7 +7,8 @@ from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.listing import Span
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import housekeeping
-from support.service import Service, own_key
+from support.records import own_key
+from support.service import Service
 
 
 async def total(service: Service, caller: Caller) -> int:

@@ -18,7 +18,8 @@ from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import Service, credit_report, make_charge, open_holder, open_service, own_key, read_funds
+from support.records import own_key
+from support.service import Service, credit_report, make_charge, open_holder, open_service, read_funds
 
 
 async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:

@@ -14,7 +14,8 @@ from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import installation
 from pixconnect.usecases.installation import InstallationError, ServerWatch
 from support.postgres import Addresses
-from support.service import open_holder, open_service, own_key
+from support.records import own_key
+from support.service import open_holder, open_service
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool

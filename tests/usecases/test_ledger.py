@@ -22,7 +22,8 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
-from support.service import Service, credit_report, open_holder, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import Service, credit_report, open_holder
 
 
 async def test_a_deposit_raises_available_and_is_a_transaction(service: Service, caller: Caller) -> None:

@@ -9,7 +9,8 @@ from pixconnect.domain.rail import DirectoryEntry, Rejected, Settled
 from pixconnect.domain.transfer import AccountTransferRequest, KeyTransferRequest, TransferRequest
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.settlement import end_orders
-from support.service import ISPB, STARTED_AT, Service, open_holder, outside_party, own_key
+from support.records import ISPB, outside_party, own_key
+from support.service import STARTED_AT, Service, open_holder
 
 KNOWN_KEY = "loja@outside.example"
 

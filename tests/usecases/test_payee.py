@@ -17,7 +17,8 @@ from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator
-from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder
 
 OUTSIDE_KEY = "loja@outside.example"
 LOCATION = "pix.outside.example/qr/v2/abc"

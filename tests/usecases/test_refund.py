@@ -24,16 +24,8 @@ from pixconnect.usecases.settlement import Ending, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import (
-    STARTED_AT,
-    Service,
-    credit_report,
-    open_holder,
-    open_service,
-    outside_party,
-    own_key,
-    read_funds,
-)
+from support.records import outside_party, own_key
+from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC07", reason="closed")

@@ -34,17 +34,8 @@ from support import operators
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import a_transfer
-from support.service import (
-    ISPB,
-    OUTSIDE_ISPB,
-    STARTED_AT,
-    Service,
-    credit_report,
-    open_holder,
-    open_service,
-    outside_party,
-)
+from support.records import ISPB, OUTSIDE_ISPB, a_transfer, outside_party
+from support.service import STARTED_AT, Service, credit_report, open_holder, open_service
 
 if TYPE_CHECKING:
     from pixconnect.usecases.context import Context

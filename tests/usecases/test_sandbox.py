@@ -22,7 +22,8 @@ from pixconnect.usecases import sandbox as sandbox_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_return
 from pixconnect.usecases.settlement import end_orders
-from support.service import STARTED_AT, Service, outside_party, own_key
+from support.records import outside_party, own_key
+from support.service import STARTED_AT, Service
 
 
 class Returning:

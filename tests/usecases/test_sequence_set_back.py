@@ -17,7 +17,8 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.settlement import end_orders
 from support.books import check_books
 from support.postgres import Addresses
-from support.service import Service, credit_report, open_holder, open_service, own_key
+from support.records import own_key
+from support.service import Service, credit_report, open_holder, open_service
 
 
 class Twin(Struct, frozen=True):

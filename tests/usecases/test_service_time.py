@@ -21,8 +21,8 @@ from pixconnect.usecases.health import HealthWatch, check_clock
 from pixconnect.worker.leases import SlotLeases
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import a_new_holder
-from support.service import Service, open_holder, open_service, outside_party, own_key
+from support.records import a_new_holder, outside_party, own_key
+from support.service import Service, open_holder, open_service
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 

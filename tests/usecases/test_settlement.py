@@ -18,7 +18,8 @@ from pixconnect.usecases.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import OUTSIDE_ISPB, STARTED_AT, Service, open_holder, open_service, outside_party, read_funds
+from support.records import OUTSIDE_ISPB, outside_party
+from support.service import STARTED_AT, Service, open_holder, open_service, read_funds
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC03", reason="no such account")

@@ -9,7 +9,8 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.statement import StatementLine
 from pixconnect.usecases import ledger
 from pixconnect.usecases import statement as statement_usecases
-from support.service import OUTSIDE_ISPB, Service, open_holder
+from support.records import OUTSIDE_ISPB
+from support.service import Service, open_holder
 from support.statement import EVER, make_history, read_all, signed_cents
 
 

@@ -29,17 +29,8 @@ from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import (
-    ISPB,
-    FakeClock,
-    Service,
-    credit_report,
-    open_holder,
-    open_service,
-    outside_party,
-    own_key,
-    read_funds,
-)
+from support.records import ISPB, outside_party, own_key
+from support.service import FakeClock, Service, credit_report, open_holder, open_service, read_funds
 
 OUTSIDE_KEY = "joana@outside.example"
 

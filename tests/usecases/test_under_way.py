@@ -16,8 +16,8 @@ from pixconnect.usecases.settlement import end_orders
 from pixconnect.usecases.under_way import UnderWay
 from support.books import check_books
 from support.postgres import Addresses
-from support.records import a_refund, a_transfer
-from support.service import STARTED_AT, Service, no_fence, open_service, outside_party
+from support.records import a_refund, a_transfer, outside_party
+from support.service import STARTED_AT, Service, no_fence, open_service
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 SETTLED = Settled(settled_at=STARTED_AT)

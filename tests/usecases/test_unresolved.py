@@ -13,7 +13,8 @@ from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.unresolved import RailWaiting, list_unresolved, read_waiting
 from support.postgres import Addresses
-from support.service import Service, credit_report, no_fence, outside_party
+from support.records import outside_party
+from support.service import Service, credit_report, no_fence
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 

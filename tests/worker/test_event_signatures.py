@@ -12,7 +12,7 @@ from pixconnect.foundation import jose
 from pixconnect.worker import event_signatures
 from pixconnect.worker.event_signatures import EventSignatures
 from support import identity
-from support.deliveries import make_delivery
+from support.records import make_delivery
 from support.service import STARTED_AT
 
 

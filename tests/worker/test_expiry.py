@@ -10,7 +10,8 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.worker import expiry
 from pixconnect.worker.expiry import Expiry
 from support.postgres import Addresses
-from support.service import FakeClock, Service, credit_report, open_holder, open_service, own_key
+from support.records import own_key
+from support.service import FakeClock, Service, credit_report, open_holder, open_service
 
 
 class AllSlots:

@@ -14,7 +14,8 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.rail_figures import RailFigures
 from support import postgres
-from support.service import open_holder, open_service, outside_party
+from support.records import outside_party
+from support.service import open_holder, open_service
 from support.webhooks import (
     Received,
     WebhookService,

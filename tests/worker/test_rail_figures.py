@@ -22,7 +22,8 @@ from pixconnect.domain.rail import (
     Unknown,
 )
 from pixconnect.worker.rail_figures import ANSWERS, REPORTS, RailFigures, WatchedRail
-from support.service import FakeRail, outside_party
+from support.records import outside_party
+from support.service import FakeRail
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 

@@ -14,7 +14,8 @@ from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 from support.books import check_books
-from support.service import STARTED_AT, Service, outside_party
+from support.records import outside_party
+from support.service import STARTED_AT, Service
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection

@@ -55,7 +55,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
-    "work": ("write_endings", "receive_credits", "receive_returns", "_record_group"),
+    "work": ("write_endings", "receive_credits", "receive_returns", "record_group"),
 }
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
@@ -146,12 +146,12 @@ def _wrap(folder: Path, part: str, name: str, target: str) -> None:
 
 
 def _wrap_commits(folder: Path, part: str) -> None:
-    commit_class = importlib.import_module("pixconnect.usecases.group_commit").GroupCommit
-    write_once = commit_class._write_once
+    queue_class = importlib.import_module("pixconnect.writing.batch_queue").BatchQueue
+    write_once = queue_class._write_once
 
     async def wrapped(self: Any, *arguments: Any) -> Any:
         outcomes = await write_once(self, *arguments)
-        _reach(folder / f"{part} after COMMIT of {self._write.func.__name__}")
+        _reach(folder / f"{part} after COMMIT of {self.name}")
         return outcomes
 
-    commit_class._write_once = wrapped
+    queue_class._write_once = wrapped

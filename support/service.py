@@ -42,8 +42,8 @@ from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.signing_key import Keyring
+from pixconnect.writing.write_queues import WriteQueues
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB, OUTSIDE_ISPB, a_new_holder, a_policy, outside_party, own_key
@@ -268,7 +268,7 @@ async def open_service(
     pool = await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
     )
-    groups = GroupCommits(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=wake_workers)
+    writes = WriteQueues(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=wake_workers)
     rules, box = a_policy(**policy), AesSecretBox(secret_key or bytes(32), SystemEntropy())
     signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
     context = Context(
@@ -276,7 +276,7 @@ async def open_service(
         clock=clock,
         entropy=SystemEntropy(),
         ids=IdBlocks(pool),
-        groups=groups,
+        writes=writes,
         policy=rules,
         directory=HolderDirectory(pool, ISPB, rules.institution_name),
         rail=rail,
@@ -297,7 +297,7 @@ async def open_service(
             wakers=wakers,
         )
     finally:
-        await groups.close()
+        await writes.close()
         await pool.close()
 
 

@@ -1,19 +1,19 @@
-"""Words: requests that are written as one row each, to try group commit with."""
+"""Words: requests that are written as one row each, to try a queue with."""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pixconnect.domain import errors
-from pixconnect.usecases import stalled_lanes
-from pixconnect.usecases.group_commit import Group, GroupCommit
+from pixconnect.writing import stalled_holders
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch_queue import BatchQueue
+from pixconnect.writing.operation import WriteOperation
 from support.service import Service
-
-if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
 
 
 class Word(Struct, frozen=True, kw_only=True):
@@ -29,32 +29,35 @@ class Words:
 
     def __init__(self) -> None:
         self.admits = False
-        self.groups: list[list[str]] = []
+        self.on_commit: Callable[[], None] | None = None
+        self.batches: list[list[str]] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def write(self, connection: "Connection", group: Group[Word]) -> list[str | errors.PixConnectError]:
-        self.groups.append([word.text for word in group])
+    async def write(self, batch: Batch[Word]) -> list[str | errors.PixConnectError]:
+        if self.on_commit is not None:
+            batch.on_commit(self.on_commit)
+        self.batches.append([word.text for word in batch])
         await self.may_go_on.wait()
-        holder_ids = sorted({word.holder_id for word in group})
-        await connection.fetch(
+        holder_ids = sorted({word.holder_id for word in batch})
+        await batch.connection.fetch(
             "select holder_id from balance where holder_id = any($1) order by holder_id for no key update", holder_ids
         )
         if self.admits:
-            group.admit(lambda word: word.holder_id in holder_ids)
-            self.groups[-1] = [word.text for word in group]
-        if any(word.text == "defect" for word in group):
+            batch.admit(lambda word: word.holder_id in holder_ids)
+            self.batches[-1] = [word.text for word in batch]
+        if any(word.text == "defect" for word in batch):
             raise KeyError("a defect of ours")
-        await connection.executemany(
+        await batch.connection.executemany(
             "insert into tally_change select $1, 'charge', $2, now(), 1",
-            [(word.holder_id, word.text) for word in group],
+            [(word.holder_id, word.text) for word in batch],
         )
-        return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in group]
+        return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in batch]
 
-    async def first_group(self) -> None:
-        """Wait until a group is being written."""
+    async def first_batch(self) -> None:
+        """Wait until a batch is being written."""
         async with asyncio.timeout(60):
-            while not self.groups:  # noqa: ASYNC110  nothing tells
+            while not self.batches:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0.01)
 
     async def written(self, service: Service) -> list[str]:
@@ -64,22 +67,22 @@ class Words:
 
 
 @asynccontextmanager
-async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Words, GroupCommit[Word, str]]]:
+async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Words, BatchQueue[Word, str]]]:
     words = Words()
-    commit: GroupCommit[Word, str] = GroupCommit(
-        words.write,
+    queue: BatchQueue[Word, str] = BatchQueue(
+        WriteOperation("write_words", words.write, external_id_of=lambda word: word.external_id),
         pool=service.context.pool,
         clock=service.clock,
-        on_commit=lambda _: None,
-        lane_places=asyncio.Semaphore(stalled_lanes.LANES_AT_ONCE_MAX),
+        wake_workers=lambda: None,
+        stalled_places=asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX),
         **({"size_max": 256, "queue_length_max": 4096} | limits),
     )
     try:
-        yield words, commit
+        yield words, queue
     finally:
         words.may_go_on.set()
-        await commit.close()
+        await queue.close()
 
 
-async def outcomes_of(commit: GroupCommit[Word, str], words: Sequence[Word]) -> list[str | BaseException]:
-    return await asyncio.gather(*(commit.submit(word) for word in words), return_exceptions=True)
+async def outcomes_of(queue: BatchQueue[Word, str], words: Sequence[Word]) -> list[str | BaseException]:
+    return await asyncio.gather(*(queue.submit(word) for word in words), return_exceptions=True)

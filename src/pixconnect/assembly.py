@@ -59,7 +59,6 @@ from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.operator import Operator
 from pixconnect.usecases.signing_key import Keyring
@@ -68,6 +67,7 @@ from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
+from pixconnect.writing.write_queues import WriteQueues
 
 SERVICE_ROLE: Final = "pixconnect_service"
 OPERATOR_ROLE: Final = "pixconnect_operator"
@@ -156,20 +156,20 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         opened.push_async_callback(webhook_http.close)
         opened.push_async_callback(location_http.close)
         wake_workers = Notifier(connections).notify
-        groups = GroupCommits(
+        writes = WriteQueues(
             pool=connections,
             clock=clock,
             size_max=settings.group_size_max,
             queue_length_max=settings.queue_length_max,
             wake_workers=wake_workers,
         )
-        opened.push_async_callback(groups.close)
+        opened.push_async_callback(writes.close)
         context = Context(
             pool=connections,
             clock=clock,
             entropy=entropy,
             ids=ids,
-            groups=groups,
+            writes=writes,
             policy=policy,
             directory=HolderDirectory(connections, policy.ispb, policy.institution_name),
             rail=rail,

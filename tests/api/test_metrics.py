@@ -18,7 +18,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
         await api.get(path)
     await api.get("/v1/connect/charge/1", token=None)
     await api.call("PUT", "/v1/connect/charge/1")
-    context: Any = SimpleNamespace(groups=SimpleNamespace(read_figures=list))
+    context: Any = SimpleNamespace(writes=SimpleNamespace(read_figures=list))
     measured = await metrics.make_read(context, application.answers, application.durations_s)()
     assert [one.family for one in measured] == list(metrics.FAMILIES)
     assert measured[0].values == {

@@ -164,7 +164,7 @@ def test_nothing_that_decides_or_keeps_money_relies_on_assertions() -> None:
     """``python -O`` leaves them out; ``errors.ensure`` stays."""
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for room in ("domain", "usecases", "store")
+        for room in ("domain", "usecases", "writing", "store")
         for path in sorted((SOURCE / room).glob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Assert)

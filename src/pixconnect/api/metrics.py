@@ -39,7 +39,7 @@ def make_read(context: Context, answers: Mapping[tuple[str, int], int], duration
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),
-            *usecase_metrics.measure_groups(context.groups),
+            *usecase_metrics.measure_writes(context.writes),
         )
 
     return read

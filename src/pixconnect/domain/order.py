@@ -43,7 +43,7 @@ def name_of(ordered: Transfer | Refund) -> str:
     return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
-def open_order(ordered: Transfer | Refund, now: datetime, patience: timedelta) -> OpenOrder:
+def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta) -> OpenOrder:
     """A new order, due at once."""
     return OpenOrder(
         name=name_of(ordered),
@@ -52,5 +52,5 @@ def open_order(ordered: Transfer | Refund, now: datetime, patience: timedelta) -
         slot=ordered.slot,
         ordered_at=now,
         due_at=now,
-        give_up_at=now + patience,
+        give_up_at=now + handover_timeout,
     )

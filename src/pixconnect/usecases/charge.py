@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -19,10 +20,11 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
-from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.write_group import open_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import begin_work
 
 
 class NewCharge(Struct, kw_only=True):
@@ -37,6 +39,7 @@ class NewCharge(Struct, kw_only=True):
         txid: Its txid.
         key: Normalised.
         br_code: The text of its QR code.
+        lifetime: How long it can be paid.
         may_exist: Whether to look for it first: the client named it, or it was tried before.
     """
 
@@ -48,6 +51,7 @@ class NewCharge(Struct, kw_only=True):
     txid: str
     key: str
     br_code: str
+    lifetime: timedelta
     may_exist: bool
 
 
@@ -84,34 +88,34 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
         txid=txid,
         key=key,
         br_code=br_code.format_dynamic_br_code(context.policy.location_prefix + txid, account.party.name, account.city),
+        lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
         may_exist=request.external_id is not None,
     )
-    return await context.groups.submit(create_charges, context, new)
+    return await context.writes.submit(CREATE_CHARGES, new)
 
 
-async def create_charges(
-    context: Context, connection: Connection, group: Sequence[NewCharge]
-) -> list[Charge | errors.PixConnectError]:
-    """Write a group of charges; one outcome each, in order."""
-    wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
-    for new in group:
+async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
+    wanted = [(new.external_id, new.holder_id) for new in batch if new.may_exist]
+    for new in batch:
         new.may_exist = True  # whatever becomes of this try, the next one has to look
-    writing = await open_write_group(context, connection)
-    known = await charge_store.find_external(connection, wanted) if wanted else {}
+    work = await begin_work(batch)
+    known = await charge_store.find_external(batch.connection, wanted) if wanted else {}
     outcomes: list[Charge | errors.PixConnectError] = []
-    lifetime = timedelta(seconds=context.policy.charge_lifetime_s)
-    for new in group:
+    for new in batch:
         name = new.holder_id, new.external_id
         charge = known.get(name)
         if charge is not None:
             outcomes.append(_replay(charge, new.request))
             continue
-        charge = known[name] = _open_charge(new, writing.now, lifetime)
-        writing.changes.add_charge(charge)
-        writing.announce_charge(charge, "qrcode.pending")
+        charge = known[name] = _open_charge(new, work.now)
+        work.changes.add_charge(charge)
+        work.announce_charge(charge, "qrcode.pending")
         outcomes.append(charge)
-    await writing.write()
+    await work.write()
     return outcomes
+
+
+CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
 
 
 async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
@@ -227,17 +231,16 @@ async def expire_charges(context: Context, slots: Sequence[int], until: datetime
     """
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
-        async with context.pool.acquire() as connection, connection.transaction():
-            charges, _ = await charge_store.lock(connection, expired)
-            writing = await open_write_group(context, connection)
+        async with context.writes.transaction() as batch:
+            charges, _ = await charge_store.lock(batch.connection, expired)
+            work = await begin_work(batch)
             for charge in charges.values():
-                if (
-                    charge.status == "PENDING" and charge.expires_at <= writing.now
-                ):  # which counts, whatever `until` was
-                    after = expire_charge(charge, max(writing.now, charge.modified_at))
-                    writing.changes.move_charge(charge, after)
-                    writing.announce_charge(after, "qrcode.expired")
-            await writing.write()
+                # By the time that counts, whatever ``until`` was.
+                if charge.status == "PENDING" and charge.expires_at <= work.now:
+                    after = expire_charge(charge, max(work.now, charge.modified_at))
+                    work.changes.move_charge(charge, after)
+                    work.announce_charge(after, "qrcode.expired")
+            await work.write()
     return len(expired)
 
 
@@ -270,7 +273,7 @@ def _replay(charge: Charge, request: ChargeRequest) -> Charge | errors.PixConnec
     return errors.ExternalIdConflict("external_id: was already used for a charge with other contents")
 
 
-def _open_charge(new: NewCharge, now: datetime, lifetime: timedelta) -> Charge:
+def _open_charge(new: NewCharge, now: datetime) -> Charge:
     return Charge(
         id=new.charge_id,
         holder_id=new.holder_id,
@@ -285,7 +288,7 @@ def _open_charge(new: NewCharge, now: datetime, lifetime: timedelta) -> Charge:
         slot=new.charge_id % SLOTS_COUNT,
         created_at=now,
         modified_at=now,
-        expires_at=now + lifetime,
+        expires_at=now + new.lifetime,
     )
 
 

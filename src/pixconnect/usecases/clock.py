@@ -28,8 +28,8 @@ from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.charge import expire_charges
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.delivery import wait_until_sent
-from pixconnect.usecases.service_time import read_time
 from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
+from pixconnect.writing.service_time import read_time
 
 WALK_MAX_S: Final = 24.0
 """Real seconds that a walk may take."""

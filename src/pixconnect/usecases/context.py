@@ -18,9 +18,9 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.failed_reports import FailedReports
-from pixconnect.usecases.groups import GroupCommits
 from pixconnect.usecases.lookup_budget import LookupBudgets
 from pixconnect.usecases.under_way import UnderWay
+from pixconnect.writing.write_queues import WriteQueues
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Context(Struct, frozen=True, kw_only=True):
         clock: Time.
         entropy: Chance.
         ids: Blocks of ids.
-        groups: Where requests wait to be written together.
+        writes: Where requests wait to be written together.
         policy: The operator's rules.
         directory: Our own keys and accounts.
         rail: The network.
@@ -90,7 +90,7 @@ class Context(Struct, frozen=True, kw_only=True):
     clock: Clock
     entropy: Entropy
     ids: "IdBlocks"
-    groups: "GroupCommits"
+    writes: WriteQueues
     policy: Policy
     directory: "HolderDirectory"
     rail: Rail

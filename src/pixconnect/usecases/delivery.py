@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct
@@ -24,7 +24,9 @@ from pixconnect.store import delivery as delivery_store
 from pixconnect.store import lease as lease_store
 from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.service_time import read_time
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.service_time import read_time
 
 _WAIT_STEP_S = 0.02
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
@@ -47,11 +49,6 @@ class Recording(Struct, frozen=True, kw_only=True):
     def holder_id(self) -> int:
         """Whose delivery it is."""
         return self.conclusion.delivery.holder_id
-
-    @property
-    def external_id(self) -> None:
-        """There is nothing to repeat it under: the attempt is made again."""
-        return
 
 
 async def read_now(context: Context) -> datetime:
@@ -155,25 +152,30 @@ async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
         ServiceUnavailable: The database is away; nothing was written.
         OutcomeUnknown: It went away during the commit; recording again is safe.
     """
-    return await context.groups.submit(_record_group, context, Recording(conclusion=conclusion, epoch=epoch))
+    return await context.writes.submit(RECORD, Recording(conclusion=conclusion, epoch=epoch))
 
 
-async def _record_group(_context: Context, connection: Connection, recordings: Sequence[Recording]) -> Sequence[bool]:
-    """Write a group of recordings: fence, endpoints, deliveries, in this order of locks."""
+async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
+    """Fence, endpoints, deliveries, in this order of locks."""
     epochs: dict[int, int] = {}
     for recording in recordings:
         slot = recording.conclusion.delivery.slot
         epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
-    held = await lease_store.fence(connection, epochs)
+    held = await lease_store.fence(recordings.connection, epochs)
     answers = [
         recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
         for recording in recordings
     ]
     standing = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
     if standing:
-        await _learn(connection, standing)
-        await delivery_store.record(connection, sorted(standing, key=lambda conclusion: conclusion.delivery.id))
+        await _learn(recordings.connection, standing)
+        await delivery_store.record(
+            recordings.connection, sorted(standing, key=lambda conclusion: conclusion.delivery.id)
+        )
     return answers
+
+
+RECORD: Final = WriteOperation("record_group", _record)
 
 
 async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> None:

@@ -21,8 +21,8 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases import unresolved
-from pixconnect.usecases.service_time import read_time_to_write
 from pixconnect.usecases.unresolved import RailWaiting
+from pixconnect.writing.service_time import read_time_to_write
 
 CHECK_TIMEOUT_S = 1.5
 WEBHOOK_LAG_MAX_S = 60

@@ -17,7 +17,7 @@ from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.usecases.operator import OperatorContext
-from pixconnect.usecases.service_time import read_time_to_write
+from pixconnect.writing.service_time import read_time_to_write
 
 _TEXT_LENGTH_MAX = 255
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")

@@ -1,4 +1,4 @@
-"""Money that comes in: what the rail reports, judged and recorded in groups.
+"""Money that comes in: what the rail reports, judged and recorded in batches.
 
 A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
 first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
@@ -8,6 +8,7 @@ durable.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -30,8 +31,9 @@ from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import Group
-from pixconnect.usecases.write_group import WriteGroup, lock_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 UNKNOWN_ACCOUNT = "AC03"
 ACCOUNT_BLOCKED = "AC06"
@@ -51,14 +53,12 @@ class Credit(Struct, frozen=True, kw_only=True):
         report: What the rail says.
         transfer_id: Of the transfer that it becomes.
         correlation_id: Joins everything of this payment.
-        external_id: None: incoming transfers have no name of a client's.
     """
 
     holder_id: int
     report: CreditReport
     transfer_id: int
     correlation_id: UUID
-    external_id: str | None = None
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ async def receive_credit(context: Context, report: CreditReport) -> Acknowledgem
         transfer_id=await context.ids.transfer_id(),
         correlation_id=context.entropy.uuid4(),
     )
-    answered = await context.groups.submit(receive_credits, context, credit)
+    answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
     if answered.word is None:
@@ -117,14 +117,15 @@ async def receive_credit(context: Context, report: CreditReport) -> Acknowledgem
     return answered.word
 
 
-async def receive_credits(context: Context, connection: Connection, group: Group[Credit]) -> list[Answered]:
-    """Write a group of incoming payments; one answer each, in order."""
-    writing = await lock_write_group(context, connection, group)
-    known, refused = await transfer_store.find_received(connection, [credit.report.end_to_end_id for credit in group])
-    txids = [credit.report.txid for credit in group if credit.report.txid is not None]
-    charges = await writing.lock_charges_by_txid(txids)
+async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
+    work = await lock_balances(batch)
+    known, refused = await transfer_store.find_received(
+        batch.connection, [credit.report.end_to_end_id for credit in batch]
+    )
+    txids = [credit.report.txid for credit in batch if credit.report.txid is not None]
+    charges = await work.lock_charges_by_txid(txids)
     answers: list[Answered] = []
-    for credit in group:
+    for credit in batch:
         name, report_id = credit.report.end_to_end_id, credit.report.report_id
         transfer = known.get(name)
         if transfer is None and name in refused:
@@ -132,10 +133,13 @@ async def receive_credits(context: Context, connection: Connection, group: Group
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
-            transfer = known[name] = _receive(writing, credit, charges)
+            transfer = known[name] = _receive(work, credit, charges)
         answers.append(Answered(word=first_word(report_id, transfer), misfit=misfit))
-    await writing.write()
+    await work.write()
     return answers
+
+
+RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
 def first_word(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
@@ -166,25 +170,25 @@ def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
-def _receive(writing: WriteGroup, credit: Credit, charges: dict[str, Charge]) -> Transfer:
-    """Decide on one payment; a charge that it pays is paid for the rest of the group."""
+def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
+    """Decide on one payment; a charge that it pays is paid for the rest of the batch."""
     charge = charges.get(credit.report.txid or "")
-    transfer = _open_transfer(writing, credit, charge)
-    writing.announce_transfer(transfer)
-    code = _refuse(writing.balances[credit.holder_id], credit, charge)
+    transfer = _open_transfer(work, credit, charge)
+    work.announce_transfer(transfer)
+    code = _refuse(work.balances[credit.holder_id], credit, charge)
     if code is not None:
-        transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), writing.now)
-        writing.announce_transfer(transfer)
-        writing.changes.add_transfer(transfer)
+        transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
+        work.announce_transfer(transfer)
+        work.changes.add_transfer(transfer)
         return transfer
-    writing.post(credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id)
-    transfer = transfer_rules.settle_transfer(transfer, writing.now)
-    writing.announce_transfer(transfer)
-    writing.changes.add_transfer(transfer)
+    work.post(credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id)
+    transfer = transfer_rules.settle_transfer(transfer, work.now)
+    work.announce_transfer(transfer)
+    work.changes.add_transfer(transfer)
     if charge is not None:
-        paid = charges[charge.txid] = charge_rules.pay_charge(charge, writing.now)
-        writing.changes.move_charge(charge, paid)
-        writing.announce_charge(paid, "qrcode.approved")
+        paid = charges[charge.txid] = charge_rules.pay_charge(charge, work.now)
+        work.changes.move_charge(charge, paid)
+        work.announce_charge(paid, "qrcode.approved")
     return transfer
 
 
@@ -199,7 +203,7 @@ def _refuse(balance: Balance, credit: Credit, charge: Charge | None) -> str | No
     return charge_rules.find_reject_code(charge, credit.report.amount_cents, credit.report.reported_at)
 
 
-def _open_transfer(writing: WriteGroup, credit: Credit, charge: Charge | None) -> Transfer:
+def _open_transfer(work: UnitOfWork, credit: Credit, charge: Charge | None) -> Transfer:
     report = credit.report
     is_own_charge = charge is not None and charge.holder_id == credit.holder_id
     return Transfer(
@@ -225,8 +229,8 @@ def _open_transfer(writing: WriteGroup, credit: Credit, charge: Charge | None) -
         slot=(charge.id if charge is not None and is_own_charge else credit.transfer_id) % SLOTS_COUNT,
         handed_at=None,
         settled_at=None,
-        created_at=writing.now,
-        modified_at=writing.now,
+        created_at=work.now,
+        modified_at=work.now,
     )
 
 
@@ -237,13 +241,11 @@ class GivenBack(Struct, frozen=True, kw_only=True):
         holder_id: Who gets money back.
         report: What the rail says.
         refund_id: Of the refund that it becomes.
-        external_id: None: incoming refunds have no name of a client's.
     """
 
     holder_id: int
     report: ReturnReport
     refund_id: int
-    external_id: str | None = None
 
 
 async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
@@ -264,23 +266,22 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
     given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())
-    answered = await context.groups.submit(receive_returns, context, given_back)
+    answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
     return answered.word
 
 
-async def receive_returns(context: Context, connection: Connection, group: Group[GivenBack]) -> list[Answered]:
-    """Write a group of incoming returns; one answer each, in order."""
-    writing = await lock_write_group(context, connection, group)
+async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
+    work = await lock_balances(batch)
     originals = await transfer_store.lock(
-        connection, sorted({(item.report.original_end_to_end_id, item.holder_id) for item in group}), "OUT"
+        batch.connection, sorted({(item.report.original_end_to_end_id, item.holder_id) for item in batch}), "OUT"
     )
-    known = await refund_store.lock(connection, [(item.report.return_id, item.holder_id) for item in group], "IN")
-    named = await refund_store.find_named(connection, [item.report.return_id for item in group], "IN")
-    refused = await kept_store.find_refused(connection, [item.report.return_id for item in group])
+    known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
+    named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")
+    refused = await kept_store.find_refused(batch.connection, [item.report.return_id for item in batch])
     answers: list[Answered] = []
-    for given_back in group:
+    for given_back in batch:
         report = given_back.report
         original = originals[report.original_end_to_end_id, given_back.holder_id]
         refund = known.get((report.return_id, given_back.holder_id))
@@ -294,12 +295,15 @@ async def receive_returns(context: Context, connection: Connection, group: Group
             continue
         misfit = None if refund is None else _compare_return(report, refund)
         if refund is None:
-            refund, original = _take_back(writing, given_back, original)
+            refund, original = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
             originals[original.end_to_end_id, original.holder_id] = original
         answers.append(Answered(word=first_word(report.report_id, refund), misfit=misfit))
-    await writing.write()
+    await work.write()
     return answers
+
+
+RECEIVE_RETURNS: Final = WriteOperation("receive_returns", _receive_returns)
 
 
 def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
@@ -312,17 +316,17 @@ def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
     )
 
 
-def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
+def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
     """Decide on one return: the refund that it becomes, and the transfer after it."""
-    refund = _open_refund(writing, given_back, original)
-    writing.announce_refund(refund)
-    code = _refuse_return(writing.balances[original.holder_id], given_back.report, original)
+    refund = _open_refund(work, given_back, original)
+    work.announce_refund(refund)
+    code = _refuse_return(work.balances[original.holder_id], given_back.report, original)
     if code is not None:
-        refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), writing.now)
-        writing.announce_refund(refund)
-        writing.changes.add_refund(refund)
+        refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
+        work.announce_refund(refund)
+        work.changes.add_refund(refund)
         return refund, original
-    writing.post(
+    work.post(
         original.holder_id,
         "settlement",
         "available",
@@ -330,11 +334,11 @@ def _take_back(writing: WriteGroup, given_back: GivenBack, original: Transfer) -
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    refund = refund_rules.settle_refund(refund, writing.now)
-    writing.announce_refund(refund)
-    writing.changes.add_refund(refund)
-    after = transfer_rules.return_part(original, refund.amount_cents, writing.now)
-    writing.changes.move_transfer(original, after)
+    refund = refund_rules.settle_refund(refund, work.now)
+    work.announce_refund(refund)
+    work.changes.add_refund(refund)
+    after = transfer_rules.return_part(original, refund.amount_cents, work.now)
+    work.changes.move_transfer(original, after)
     return refund, after
 
 
@@ -347,7 +351,7 @@ def _refuse_return(balance: Balance, report: ReturnReport, original: Transfer) -
     return None if balance.may_deposit else ACCOUNT_BLOCKED
 
 
-def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer) -> Refund:
+def _open_refund(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> Refund:
     report = given_back.report
     return Refund(
         id=given_back.refund_id,
@@ -369,6 +373,6 @@ def _open_refund(writing: WriteGroup, given_back: GivenBack, original: Transfer)
         slot=original.slot,
         handed_at=None,
         settled_at=None,
-        created_at=writing.now,
-        modified_at=writing.now,
+        created_at=work.now,
+        modified_at=work.now,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,12 +11,12 @@ from pixconnect.domain import errors, money
 from pixconnect.domain.access import Caller
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.listing import Page, Span
-from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import Group
-from pixconnect.usecases.write_group import lock_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import lock_balances
 
 
 async def read_balance(context: Context, caller: Caller) -> Balance:
@@ -38,13 +39,11 @@ class NewDeposit(Struct, frozen=True, kw_only=True):
         holder_id: Whose account.
         amount_cents: Judged.
         entry_id: Of the ledger entry, made before the first try: a deposit has no other name by which it could be found.
-        external_id: None: no client repeats it.
     """
 
     holder_id: int
     amount_cents: int
     entry_id: int
-    external_id: str | None = None
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
@@ -72,29 +71,29 @@ async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposi
     money.check_amount(amount_cents)
     entry_id = await write_group_store.take_block(context.pool)
     new = NewDeposit(holder_id=holder_id, amount_cents=amount_cents, entry_id=entry_id)
-    return await context.groups.submit(deposit_all, context, new)
+    return await context.writes.submit(DEPOSIT_ALL, new)
 
 
-async def deposit_all(
-    context: Context, connection: Connection, group: Group[NewDeposit]
-) -> list[Deposit | errors.PixConnectError]:
-    """Write a group of deposits; one outcome each, in order."""
-    writing = await lock_write_group(context, connection, group)
-    known = await ledger_store.find_entries(connection, [(new.entry_id, new.holder_id) for new in group])
+async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixConnectError]:
+    work = await lock_balances(batch)
+    known = await ledger_store.find_entries(batch.connection, [(new.entry_id, new.holder_id) for new in batch])
     outcomes: list[Deposit | errors.PixConnectError] = []
     made: list[LedgerEntry] = []
-    for new in group:
+    for new in batch:
         name = new.entry_id, new.holder_id
         if name in known:
             created_at = known[name]
-        elif writing.balances[new.holder_id].may_deposit:
-            entry = writing.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
+        elif work.balances[new.holder_id].may_deposit:
+            entry = work.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
             made.append(entry)
             created_at = entry.created_at
         else:
             outcomes.append(errors.HolderBlocked("the holder may not deposit"))
             continue
         outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
-    await ledger_store.add_deposits(connection, made, writing.now)
-    await writing.write()
+    await ledger_store.add_deposits(batch.connection, made, work.now)
+    await work.write()
     return outcomes
+
+
+DEPOSIT_ALL: Final = WriteOperation("deposit_all", _deposit_all)

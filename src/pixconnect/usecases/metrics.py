@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pixconnect.foundation.metrics import Family, Histogram, Measured
-from pixconnect.usecases.groups import GroupCommits
+from pixconnect.writing.write_queues import WriteQueues
 
 GROUP_SIZE: Final = Family(
     name="pixconnect_group_size",
@@ -25,9 +25,9 @@ FAMILIES: Final = (GROUP_SIZE, GROUP_QUEUE)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-def measure_groups(groups: GroupCommits) -> Sequence[Measured]:
-    """How groups were, and what waits."""
-    found = groups.read_figures()
+def measure_writes(writes: WriteQueues) -> Sequence[Measured]:
+    """How batches were, and what waits."""
+    found = writes.read_figures()
     sizes: dict[tuple[str, ...], Histogram] = {}
     for figures in found:
         histogram = sizes[figures.name,] = Histogram(_SIZES)

@@ -16,7 +16,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import partition as partition_store
-from pixconnect.usecases.service_time import read_time_to_write
+from pixconnect.writing.service_time import read_time_to_write
 
 _GIVEN_UP_MAX: Final = 5_000
 """Deliveries given up in one transaction."""

@@ -27,7 +27,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
-from pixconnect.usecases.service_time import read_time
+from pixconnect.writing.service_time import read_time
 
 
 class Payee(Struct, frozen=True, kw_only=True):

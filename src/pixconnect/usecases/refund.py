@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -21,15 +22,15 @@ from pixconnect.domain.fingerprint import fingerprint, was_made_by
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.refund import Refund, RefundRequest, RefundStatus
 from pixconnect.domain.transfer import Transfer
-from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.settlement import return_paid_charge
 from pixconnect.usecases.transfer import check_funds
-from pixconnect.usecases.write_group import WriteGroup, lock_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
 class NewRefund(Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class NewRefund(Struct, frozen=True, kw_only=True):
         refund_id: Its id.
         received_id: Of the other side's refund, if it is settled by book.
         return_id: Its name on the network.
-        patience: How long it may wait to be handed over.
+        handover_timeout: How long it may wait to be handed over.
     """
 
     holder_id: int
@@ -57,7 +58,7 @@ class NewRefund(Struct, frozen=True, kw_only=True):
     refund_id: int
     received_id: int
     return_id: str
-    patience: timedelta
+    handover_timeout: timedelta
 
 
 async def start_refund(context: Context, caller: Caller, request: RefundRequest) -> Refund:
@@ -100,34 +101,34 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest)
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
-        patience=timedelta(seconds=context.policy.handover_timeout_s),
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
     )
-    return await context.groups.submit(start_refunds, context, new)
+    return await context.writes.submit(START_REFUNDS, new)
 
 
-async def start_refunds(
-    context: Context, connection: Connection, group: Group[NewRefund]
-) -> list[Refund | errors.PixConnectError]:
-    """Write a group of refunds; one outcome each, in order."""
-    writing = await lock_write_group(context, connection, group, _holders_of)
-    books = await _open_books(writing, group)
-    known = await refund_store.find_external(connection, [(new.external_id, new.holder_id) for new in group])
+async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of)
+    books = await _open_books(work, batch)
+    known = await refund_store.find_external(batch.connection, [(new.external_id, new.holder_id) for new in batch])
     outcomes: list[Refund | errors.PixConnectError] = []
-    for new in group:
+    for new in batch:
         name = new.holder_id, new.external_id
         refund = known.get(name)
         if refund is not None:
             outcomes.append(_replay(refund, new.request))
             continue
         try:
-            _judge(writing, new, books.transfers[new.original_id, new.holder_id])
+            _judge(work, new, books.transfers[new.original_id, new.holder_id])
         except errors.RuleBroken as refusal:
             outcomes.append(refusal)
             continue
-        refund = known[name] = _accept(writing, new, books)
+        refund = known[name] = _accept(work, new, books)
         outcomes.append(refund)
-    await writing.write()
+    await work.write()
     return outcomes
+
+
+START_REFUNDS: Final = WriteOperation("start_refunds", _start_refunds, external_id_of=lambda new: new.external_id)
 
 
 async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
@@ -174,25 +175,25 @@ async def list_refunds(context: Context, caller: Caller, status: RefundStatus | 
 
 
 class _Books:
-    """Everything that a group of refunds may change, locked, by id and holder."""
+    """Everything that a batch of refunds may change, locked, by id and holder."""
 
     def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
         self.transfers = transfers
         self.charges = charges
 
 
-async def _open_books(writing: WriteGroup, group: Sequence[NewRefund]) -> _Books:
-    names = [new.request.end_to_end_id for new in group]
-    charges = await writing.lock_charges(await transfer_store.find_charge_ids(writing.connection, names))
-    wanted = {(new.original_id, new.holder_id) for new in group}
-    wanted |= {(new.sent.id, new.sent.holder_id) for new in group if new.sent is not None}
-    transfers = await transfer_store.lock_by_id(writing.connection, sorted(wanted))
+async def _open_books(work: UnitOfWork, batch: Sequence[NewRefund]) -> _Books:
+    names = [new.request.end_to_end_id for new in batch]
+    charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
+    wanted = {(new.original_id, new.holder_id) for new in batch}
+    wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
+    transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
     return _Books(transfers, charges)
 
 
-def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:
+def _judge(work: UnitOfWork, new: NewRefund, original: Transfer) -> None:
     """Refuse what breaks a rule, in the documented order."""
-    balance = writing.balances[new.holder_id]
+    balance = work.balances[new.holder_id]
     if not balance.may_withdraw:
         raise errors.HolderBlocked("the holder may not withdraw")
     if original.settled_at is None:
@@ -200,19 +201,19 @@ def _judge(writing: WriteGroup, new: NewRefund, original: Transfer) -> None:
     left_cents = original.amount_cents - original.returned_cents - original.returning_cents
     if new.request.amount_cents > left_cents:
         raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
-    if writing.now > original.settled_at + refund_rules.WINDOW:
+    if work.now > original.settled_at + refund_rules.WINDOW:
         raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
     check_funds(balance, new.request.amount_cents)
 
 
-def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
+def _accept(work: UnitOfWork, new: NewRefund, books: _Books) -> Refund:
     """Reserve the money of one refund, or settle it by book."""
     original = books.transfers[new.original_id, new.holder_id]
-    refund = _open_refund(writing, new, original)
-    writing.announce_refund(refund)
+    refund = _open_refund(work, new, original)
+    work.announce_refund(refund)
     if new.sent is not None:
-        return _settle_by_book(writing, new, refund, original, books)
-    writing.post(
+        return _settle_by_book(work, new, refund, original, books)
+    work.post(
         refund.holder_id,
         "available",
         "reserved",
@@ -223,53 +224,49 @@ def _accept(writing: WriteGroup, new: NewRefund, books: _Books) -> Refund:
     returning = books.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
         original, refund.amount_cents
     )
-    writing.changes.add_refund(refund)
-    writing.changes.move_transfer(original, returning)
-    writing.order(refund, new.patience)
+    work.changes.add_refund(refund)
+    work.changes.move_transfer(original, returning)
+    work.order(refund, new.handover_timeout)
     return refund
 
 
-def _settle_by_book(writing: WriteGroup, new: NewRefund, refund: Refund, original: Transfer, books: _Books) -> Refund:
+def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, books: _Books) -> Refund:
     """Both sides of a refund between two holders of ours."""
     if new.sent is None:
         raise errors.InvariantBroken("a book transfer has two sides")
     sent = books.transfers[new.sent.id, new.sent.holder_id]
     received = _open_received(new, refund, sent)
-    writing.announce_refund(received)
-    if not writing.balances[sent.holder_id].may_deposit:
-        return _fail_by_book(writing, refund, received)
+    work.announce_refund(received)
+    if not work.balances[sent.holder_id].may_deposit:
+        return _fail_by_book(work, refund, received)
     amount_cents = refund.amount_cents
-    writing.post(
-        refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id
-    )
-    writing.post(sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id)
-    sides = [refund_rules.settle_refund(side, writing.now) for side in (refund, received)]
+    work.post(refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id)
+    work.post(sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id)
+    sides = [refund_rules.settle_refund(side, work.now) for side in (refund, received)]
     for side in sides:
-        writing.announce_refund(side)
-        writing.changes.add_refund(side)
+        work.announce_refund(side)
+        work.changes.add_refund(side)
     for transfer in (original, sent):
         after = books.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
-            transfer, amount_cents, writing.now
+            transfer, amount_cents, work.now
         )
-        writing.changes.move_transfer(transfer, after)
+        work.changes.move_transfer(transfer, after)
         if after.status == "RETURNED" and after.charge_id is not None:
-            return_paid_charge(writing, books.charges, (after.charge_id, after.holder_id))
+            return_paid_charge(work, books.charges, (after.charge_id, after.holder_id))
     return sides[0]
 
 
-def _fail_by_book(writing: WriteGroup, refund: Refund, received: Refund) -> Refund:
+def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     """Both sides of a refund to a holder who may not deposit: failed as the rail would have it."""
     code = "AC06"
-    sides = [
-        refund_rules.fail_refund(side, code, reject_code.explain(code), writing.now) for side in (refund, received)
-    ]
+    sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
     for side in sides:
-        writing.announce_refund(side)
-        writing.changes.add_refund(side)
+        work.announce_refund(side)
+        work.changes.add_refund(side)
     return sides[0]
 
 
-def _open_refund(writing: WriteGroup, new: NewRefund, original: Transfer) -> Refund:
+def _open_refund(work: UnitOfWork, new: NewRefund, original: Transfer) -> Refund:
     return Refund(
         id=new.refund_id,
         holder_id=new.holder_id,
@@ -290,8 +287,8 @@ def _open_refund(writing: WriteGroup, new: NewRefund, original: Transfer) -> Ref
         slot=original.slot,
         handed_at=None,
         settled_at=None,
-        created_at=writing.now,
-        modified_at=writing.now,
+        created_at=work.now,
+        modified_at=work.now,
     )
 
 

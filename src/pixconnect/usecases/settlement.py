@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -35,9 +35,10 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.under_way import read_ordered
-from pixconnect.usecases.write_group import WriteGroup, lock_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
 class GivenUp(Struct, frozen=True):
@@ -62,12 +63,10 @@ class Ended(Struct, frozen=True, kw_only=True):
     Attributes:
         ordered: The transfer or refund as it was accepted: while its order is open it does not change.
         ending: What became of it.
-        external_id: None: it is not a client that waits.
     """
 
     ordered: Transfer | Refund
     ending: Ending
-    external_id: str | None = None
 
     @property
     def holder_id(self) -> int:
@@ -110,7 +109,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
         elif not identifiers.is_of_another(name, context.policy.ispb):
             outcomes[place] = _UNKNOWN_ORDER
     ended = [Ended(ordered=ordered[endings[place][0]], ending=endings[place][1]) for place in under_way]
-    written = await context.groups.submit_all(write_endings, context, ended)
+    written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for place, was_open in zip(under_way, written, strict=True):
         context.under_way.forget(endings[place][0])
         if isinstance(was_open, errors.PixConnectError):
@@ -139,27 +138,30 @@ async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -
     return misfits
 
 
-async def write_endings(context: Context, connection: Connection, group: Group[Ended]) -> list[bool]:
-    """Write a group of endings; answers of each whether it was still open."""
-    writing = await lock_write_group(context, connection, group)
-    books = await _open_books(writing, group)
+async def _write_endings(batch: Batch[Ended]) -> list[bool]:
+    """Answers of each whether it was still open."""
+    work = await lock_balances(batch)
+    books = await _open_books(work, batch)
     outcomes: list[bool] = []
-    for ended in group:
+    for ended in batch:
         order = books.orders.get(name_of(ended.ordered))
         if order is not None and order.holder_id != ended.holder_id:
             order = None
         outcomes.append(order is not None)
-        if order is None or (isinstance(ended.ending, GivenUp) and not _may_give_up(order, writing.now)):
+        if order is None or (isinstance(ended.ending, GivenUp) and not _may_give_up(order, work.now)):
             continue  # it has ended before, or it was handed over after all
         del books.orders[order.name]
-        writing.changes.end_order(order)
+        work.changes.end_order(order)
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at)
         if isinstance(before, Transfer):
-            _end_transfer(writing, before, ended.ending)
+            _end_transfer(work, before, ended.ending)
         else:
-            _end_refund(writing, books, before, ended.ending)
-    await writing.write()
+            _end_refund(work, books, before, ended.ending)
+    await work.write()
     return outcomes
+
+
+WRITE_ENDINGS: Final = WriteOperation("write_endings", _write_endings)
 
 
 def _may_give_up(order: OpenOrder, now: datetime) -> bool:
@@ -168,7 +170,7 @@ def _may_give_up(order: OpenOrder, now: datetime) -> bool:
 
 
 class _Books:
-    """What a group of endings may change, locked: orders by name, transfers by name and holder, charges by id and holder."""
+    """What a batch of endings may change, locked: orders by name, transfers by name and holder, charges by id and holder."""
 
     def __init__(
         self,
@@ -181,67 +183,67 @@ class _Books:
         self.charges = charges
 
 
-async def _open_books(writing: WriteGroup, group: Sequence[Ended]) -> _Books:
-    connection = writing.connection
-    refunds = [ended.ordered for ended in group if isinstance(ended.ordered, Refund)]
+async def _open_books(work: UnitOfWork, batch: Sequence[Ended]) -> _Books:
+    connection = work.connection
+    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
     originals = {(refund.original_end_to_end_id, refund.holder_id) for refund in refunds}
     # Charges before transfers, as whoever receives a payment takes them.
     names = [name for name, _ in originals]
     paid = await transfer_store.find_charge_ids(connection, names) if names else []
-    charges = await writing.lock_charges(paid)
+    charges = await work.lock_charges(paid)
     return _Books(
-        orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in group]),
+        orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
         received=await transfer_store.lock(connection, sorted(originals), "IN") if originals else {},
         charges=charges,
     )
 
 
-def _end_transfer(writing: WriteGroup, before: Transfer, ending: Ending) -> None:
+def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
     match ending:
         case Settled():
-            writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.settle_transfer(before, writing.now)
+            work.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.settle_transfer(before, work.now)
         case Rejected(code=code, reason=reason):
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.fail_transfer(before, *_in_words(code, reason), writing.now)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.fail_transfer(before, *_in_words(code, reason), work.now)
         case NeverTaken():
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.fail_transfer(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, writing.now)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.fail_transfer(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, work.now)
         case GivenUp():
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.cancel_transfer(before, _GIVEN_UP_REASON, writing.now)
-    writing.changes.move_transfer(before, after)
-    writing.announce_transfer(after)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
+            after = transfer_rules.cancel_transfer(before, _GIVEN_UP_REASON, work.now)
+    work.changes.move_transfer(before, after)
+    work.announce_transfer(after)
 
 
-def _end_refund(writing: WriteGroup, books: _Books, before: Refund, ending: Ending) -> None:
+def _end_refund(work: UnitOfWork, books: _Books, before: Refund, ending: Ending) -> None:
     original = books.received[before.original_end_to_end_id, before.holder_id]
     money = {"transfer_id": original.id, "refund_id": before.id}
     match ending:
         case Settled():
-            writing.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
-            after = refund_rules.settle_refund(before, writing.now)
+            work.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
+            after = refund_rules.settle_refund(before, work.now)
             returned = transfer_rules.return_part(
-                original, before.amount_cents, writing.now, returning_cents=before.amount_cents
+                original, before.amount_cents, work.now, returning_cents=before.amount_cents
             )
         case Rejected(code=code, reason=reason):
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, *_in_words(code, reason), writing.now)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
+            after = refund_rules.fail_refund(before, *_in_words(code, reason), work.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
         case NeverTaken():
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, writing.now)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
+            after = refund_rules.fail_refund(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, work.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
         case GivenUp():
-            writing.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, "NOT_HANDED_OVER", _GIVEN_UP_REASON, writing.now)
+            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
+            after = refund_rules.fail_refund(before, "NOT_HANDED_OVER", _GIVEN_UP_REASON, work.now)
             returned = transfer_rules.keep_part(original, before.amount_cents)
     books.received[original.end_to_end_id, original.holder_id] = returned
-    writing.changes.move_refund(before, after)
-    writing.changes.move_transfer(original, returned)
-    writing.announce_refund(after)
+    work.changes.move_refund(before, after)
+    work.changes.move_transfer(original, returned)
+    work.announce_refund(after)
     if returned.status == "RETURNED" and returned.charge_id is not None:
-        return_paid_charge(writing, books.charges, (returned.charge_id, returned.holder_id))
+        return_paid_charge(work, books.charges, (returned.charge_id, returned.holder_id))
 
 
 def _in_words(code: str, reason: str) -> tuple[str, str]:
@@ -249,13 +251,11 @@ def _in_words(code: str, reason: str) -> tuple[str, str]:
     return kept_report.storable(code, 35), kept_report.storable(reason, 1000)
 
 
-def return_paid_charge(
-    writing: WriteGroup, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]
-) -> None:
+def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:
     """The whole amount of a charge, named by id and holder, has gone back."""
     before = charges[charge_name]
-    after = charges[charge_name] = charge_rules.return_charge(before, writing.now)
-    writing.changes.move_charge(before, after)
+    after = charges[charge_name] = charge_rules.return_charge(before, work.now)
+    work.changes.move_charge(before, after)
 
 
 ASK_AFTER = timedelta(seconds=2)

@@ -6,8 +6,8 @@ ours is settled by book, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -35,16 +35,16 @@ from pixconnect.domain.transfer import (
     TransferStatus,
     TransferView,
 )
-from pixconnect.foundation.pool import Connection
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
-from pixconnect.usecases.group_commit import Group
 from pixconnect.usecases.lookup_budget import Lookup
 from pixconnect.usecases.payee import Payee, find_payee
-from pixconnect.usecases.write_group import WriteGroup, lock_write_group
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
     KeyTransferRequest: "KEY",
@@ -69,7 +69,7 @@ class NewTransfer(Struct, kw_only=True):
         end_to_end_id: Its name on the network.
         correlation_id: Joins everything of this payment.
         payer: The holder's account, as a payee of ours sees it.
-        patience: How long it may wait to be handed over.
+        handover_timeout: How long it may wait to be handed over.
         may_exist: Whether to look for it first: the client named it, or it was tried before.
     """
 
@@ -81,7 +81,7 @@ class NewTransfer(Struct, kw_only=True):
     initiation_type: InitiationType
     payee: Payee
     payer: Party
-    patience: timedelta
+    handover_timeout: timedelta
     transfer_id: int
     received_id: int
     end_to_end_id: str
@@ -137,54 +137,54 @@ async def _start_transfer(context: Context, caller: Caller, request: TransferReq
         initiation_type=_INITIATION_TYPES[type(request)],
         payee=payee,
         payer=(await context.directory.read_account(caller.holder_id)).party,
-        patience=timedelta(seconds=context.policy.handover_timeout_s),
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         transfer_id=await context.ids.transfer_id(),
         received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
         end_to_end_id=end_to_end_id,
         correlation_id=context.entropy.uuid4(),
         may_exist=request.external_id is not None,
     )
-    return await context.groups.submit(start_transfers, context, new)
+    return await context.writes.submit(START_TRANSFERS, new)
 
 
-async def start_transfers(
-    context: Context, connection: Connection, group: Group[NewTransfer]
-) -> list[Transfer | errors.PixConnectError]:
-    """Write a group of transfers; one outcome each, in order."""
-    writing = await lock_write_group(context, connection, group, _holders_of)
-    known = await _find_known(connection, group)
-    wanted = {(charge.id, charge.holder_id) for new in group if (charge := new.payee.charge) is not None}
-    charges = await writing.lock_charges(sorted(wanted))
-    spending = _Spending(writing)
+async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of)
+    known = await _find_known(batch)
+    wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
+    charges = await work.lock_charges(sorted(wanted))
+    spending = _Spending(work)
     outcomes: list[Transfer | errors.PixConnectError] = []
-    for new in group:
+    for new in batch:
         name = new.holder_id, new.external_id
         transfer = known.get(name)
         if transfer is not None:
             outcomes.append(_replay(transfer, new.request))
             continue
         try:
-            await spending.check(writing.balances[new.holder_id], new.amount_cents)
+            await spending.check(work.balances[new.holder_id], new.amount_cents)
         except errors.RuleBroken as refusal:
             outcomes.append(refusal)
             continue
-        transfer = known[name] = _accept(writing, new, charges)
+        transfer = known[name] = _accept(work, new, charges)
         spending.count(transfer)
         outcomes.append(transfer)
-    await writing.write()
+    await work.write()
     return outcomes
+
+
+START_TRANSFERS: Final = WriteOperation("start_transfers", _start_transfers, external_id_of=lambda new: new.external_id)
 
 
 def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
 
 
-async def _find_known(connection: Connection, group: Sequence[NewTransfer]) -> dict[tuple[int, str], Transfer]:
+async def _find_known(batch: Batch[NewTransfer]) -> dict[tuple[int, str], Transfer]:
     """Those that were made before: named by their clients, or tried before."""
-    wanted = [(new.external_id, new.holder_id) for new in group if new.may_exist]
-    for new in group:
+    wanted = [(new.external_id, new.holder_id) for new in batch if new.may_exist]
+    for new in batch:
         new.may_exist = True  # whatever becomes of this try, the next one has to look
-    return await transfer_store.find_external(connection, wanted) if wanted else {}
+    return await transfer_store.find_external(batch.connection, wanted) if wanted else {}
 
 
 async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
@@ -224,11 +224,11 @@ async def list_transfers(context: Context, caller: Caller, status: TransferStatu
 
 
 class _Spending:
-    """What counts against a holder's limits, carried from request to request of a group."""
+    """What counts against a holder's limits, carried from request to request of a batch."""
 
-    def __init__(self, writing: WriteGroup) -> None:
-        self._writing = writing
-        self._night_began_at = limit.begin_of_night(writing.now)
+    def __init__(self, work: UnitOfWork) -> None:
+        self._work = work
+        self._night_began_at = limit.begin_of_night(work.now)
         self._spent: dict[int, Spent] = {}
 
     async def check(self, balance: Balance, amount_cents: int) -> None:
@@ -251,7 +251,7 @@ class _Spending:
 
     async def _read(self, holder_id: int) -> Spent:
         return await tally_store.read_spent(
-            self._writing.connection, holder_id, limit.begin_of_day(self._writing.now), self._night_began_at
+            self._work.connection, holder_id, limit.begin_of_day(self._work.now), self._night_began_at
         )
 
 
@@ -268,52 +268,52 @@ def check_funds(balance: Balance, amount_cents: int) -> None:
         raise errors.InsufficientFunds("amount: is more than the available funds")
 
 
-def _accept(writing: WriteGroup, new: NewTransfer, charges: dict[tuple[int, int], Charge]) -> Transfer:
+def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge]) -> Transfer:
     """Reserve the money of one transfer, or settle it by book."""
-    transfer = _open_transfer(writing, new)
-    writing.announce_transfer(transfer)
+    transfer = _open_transfer(work, new)
+    work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
-        return _settle_by_book(writing, new, new.payee.holder_id, transfer, charges)
-    writing.post(new.holder_id, "available", "reserved", new.amount_cents, transfer_id=transfer.id)
-    writing.changes.add_transfer(transfer)
-    writing.order(transfer, new.patience)
+        return _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
+    work.post(new.holder_id, "available", "reserved", new.amount_cents, transfer_id=transfer.id)
+    work.changes.add_transfer(transfer)
+    work.order(transfer, new.handover_timeout)
     return transfer
 
 
 def _settle_by_book(
-    writing: WriteGroup, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
+    work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
     """Both sides of a transfer between two holders of ours: settled, or failed as the rail would have it."""
     charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
-    received = _open_received(writing, new, payee_id, sent)
-    writing.announce_transfer(received)
-    code = _refuse_by_book(writing, payee_id, charge, new.amount_cents)
+    received = _open_received(work, new, payee_id, sent)
+    work.announce_transfer(received)
+    code = _refuse_by_book(work, payee_id, charge, new.amount_cents)
     if code is not None:
         reason = reject_code.explain(code)
-        sent = transfer_rules.fail_transfer(sent, code, reason, writing.now)
-        received = transfer_rules.fail_transfer(received, code, reason, writing.now)
+        sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
+        received = transfer_rules.fail_transfer(received, code, reason, work.now)
     else:
-        writing.post(sent.holder_id, "available", "settlement", new.amount_cents, transfer_id=sent.id)
-        writing.post(payee_id, "settlement", "available", new.amount_cents, transfer_id=received.id)
-        sent = transfer_rules.settle_transfer(sent, writing.now)
-        received = transfer_rules.settle_transfer(received, writing.now)
+        work.post(sent.holder_id, "available", "settlement", new.amount_cents, transfer_id=sent.id)
+        work.post(payee_id, "settlement", "available", new.amount_cents, transfer_id=received.id)
+        sent = transfer_rules.settle_transfer(sent, work.now)
+        received = transfer_rules.settle_transfer(received, work.now)
     for side in (sent, received):
-        writing.announce_transfer(side)
-        writing.changes.add_transfer(side)
+        work.announce_transfer(side)
+        work.changes.add_transfer(side)
     if charge is not None and code is None:
-        paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, writing.now)
-        writing.changes.move_charge(charge, paid)
-        writing.announce_charge(paid, "qrcode.approved")
+        paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, work.now)
+        work.changes.move_charge(charge, paid)
+        work.announce_charge(paid, "qrcode.approved")
     return sent
 
 
-def _refuse_by_book(writing: WriteGroup, payee_id: int, charge: Charge | None, amount_cents: int) -> str | None:
-    if not writing.balances[payee_id].may_deposit:
+def _refuse_by_book(work: UnitOfWork, payee_id: int, charge: Charge | None, amount_cents: int) -> str | None:
+    if not work.balances[payee_id].may_deposit:
         return "AC06"
-    return charge and charge_rules.find_reject_code(charge, amount_cents, writing.now)
+    return charge and charge_rules.find_reject_code(charge, amount_cents, work.now)
 
 
-def _open_transfer(writing: WriteGroup, new: NewTransfer) -> Transfer:
+def _open_transfer(work: UnitOfWork, new: NewTransfer) -> Transfer:
     return Transfer(
         id=new.transfer_id,
         holder_id=new.holder_id,
@@ -337,12 +337,12 @@ def _open_transfer(writing: WriteGroup, new: NewTransfer) -> Transfer:
         slot=new.transfer_id % SLOTS_COUNT,
         handed_at=None,
         settled_at=None,
-        created_at=writing.now,
-        modified_at=writing.now,
+        created_at=work.now,
+        modified_at=work.now,
     )
 
 
-def _open_received(writing: WriteGroup, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
+def _open_received(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
     charge = new.payee.charge
     return msgspec.structs.replace(
         sent,
@@ -367,7 +367,7 @@ async def _judge_without_payee(context: Context, caller: Caller, request: Transf
 
 
 async def _check_limits_now(context: Context, caller: Caller, amount_cents: int) -> None:
-    """Judge the limits outside a group, where another rule is broken that comes after them."""
+    """Judge the limits outside a batch, where another rule is broken that comes after them."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None or balance.limits == limit.Limits():
         return

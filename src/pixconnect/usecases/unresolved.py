@@ -14,8 +14,8 @@ from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import OperatorContext
-from pixconnect.usecases.service_time import read_time
 from pixconnect.usecases.under_way import read_ordered
+from pixconnect.writing.service_time import read_time
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)

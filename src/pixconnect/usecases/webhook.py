@@ -23,7 +23,7 @@ from pixconnect.store import delivery_list as delivery_list_store
 from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.lone_write import write_alone, writing
-from pixconnect.usecases.service_time import read_time_to_write
+from pixconnect.writing.service_time import read_time_to_write
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""

@@ -30,7 +30,7 @@ from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import lease as lease_store
-from pixconnect.usecases.service_time import check_skew, is_clock_right
+from pixconnect.writing.service_time import check_skew, is_clock_right
 
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 

@@ -161,7 +161,7 @@ def make_read(context: Context, leases: SlotLeases, deliveries: DeliveryWorker, 
             _by_result(REPORTS, rail.reports),
             _by_result(ACKNOWLEDGEMENTS, rail.acknowledgements),
             measure(SLOTS, len(leases.held)),
-            *usecase_metrics.measure_groups(context.groups),
+            *usecase_metrics.measure_writes(context.writes),
         )
 
     return read

@@ -1,4 +1,4 @@
-"""Group commit under everything that can go wrong with it, on a real database."""
+"""A write queue under everything that can go wrong with it, on a real database."""
 
 import asyncio
 import os
@@ -18,10 +18,10 @@ from pixconnect.domain.listing import Span
 from pixconnect.domain.transfer import AccountTransferRequest, TransferView
 from pixconnect.foundation import pool as connection_pool
 from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import group_commit
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.groups import GroupFigures
+from pixconnect.writing import batch_queue
+from pixconnect.writing.write_queues import QueueFigures
 from support import postgres
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
@@ -32,40 +32,40 @@ from support.words import Word, open_words, outcomes_of
 
 async def test_what_waits_together_is_written_together_and_a_refusal_is_one_requests_own(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service) as (words, commit):
-        outcomes = await outcomes_of(commit, [Word(text="refused" if n % 3 == 0 else "good") for n in range(200)])
+    async with open_words(service) as (words, queue):
+        outcomes = await outcomes_of(queue, [Word(text="refused" if n % 3 == 0 else "good") for n in range(200)])
     assert [isinstance(outcome, errors.InsufficientFunds) for outcome in outcomes] == [n % 3 == 0 for n in range(200)]
-    assert len(words.groups) == 1
+    assert len(words.batches) == 1
 
 
 async def test_what_comes_while_a_group_waits_for_its_locks_goes_with_it(service: Service) -> None:
     for number in ("1", "2"):
         await open_holder(service, account_number=number)
-    async with open_words(service, size_max=4) as (words, commit):
+    async with open_words(service, size_max=4) as (words, queue):
         words.admits = True
         words.may_go_on.clear()
-        first = asyncio.create_task(commit.submit(Word(text="a")))
-        await words.first_group()
+        first = asyncio.create_task(queue.submit(Word(text="a")))
+        await words.first_batch()
         late = [Word(text="b"), Word(text="other", holder_id=2), Word(text="c"), Word(text="d"), Word(text="too many")]
-        waiting = [asyncio.create_task(commit.submit(word)) for word in late]
-        gone = asyncio.create_task(commit.submit(Word(text="gone")))
+        waiting = [asyncio.create_task(queue.submit(word)) for word in late]
+        gone = asyncio.create_task(queue.submit(Word(text="gone")))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
         words.may_go_on.set()
         assert await asyncio.gather(first, *waiting) == ["a", "b", "other", "c", "d", "too many"]
-        assert words.groups == [["a", "b", "c", "d"], ["other", "too many"]]
-        assert commit.commits_by_size == {4: 1, 2: 1}
+        assert words.batches == [["a", "b", "c", "d"], ["other", "too many"]]
+        assert queue.commits_by_size == {4: 1, 2: 1}
 
 
 async def test_a_poisoned_latecomer_stands_alone_in_the_end(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service) as (words, commit):
+    async with open_words(service) as (words, queue):
         words.admits = True
         words.may_go_on.clear()
-        first = asyncio.create_task(commit.submit(Word(text="a")))
-        await words.first_group()
-        late = asyncio.create_task(outcomes_of(commit, [Word(text="b"), Word(text="defect"), Word(text="c")]))
+        first = asyncio.create_task(queue.submit(Word(text="a")))
+        await words.first_batch()
+        late = asyncio.create_task(outcomes_of(queue, [Word(text="b"), Word(text="defect"), Word(text="c")]))
         await asyncio.sleep(0)
         words.may_go_on.set()
         assert await first == "a"
@@ -82,10 +82,10 @@ async def test_transfers_that_come_while_the_balance_is_taken_share_one_commit(
     def start() -> "asyncio.Task[TransferView]":
         return asyncio.create_task(transfer_usecases.start_transfer(service.context, caller, request))
 
-    async def figures(queue_length: int) -> GroupFigures:
+    async def figures(queue_length: int) -> QueueFigures:
         async with asyncio.timeout(60):
             while True:
-                for each in service.context.groups.read_figures():
+                for each in service.context.writes.read_figures():
                     if each.name == "start_transfers" and each.queue_length == queue_length:
                         return each
                 await asyncio.sleep(0.01)
@@ -106,14 +106,14 @@ async def test_a_poisoned_request_stands_alone_in_the_end_and_the_others_are_wri
     service: Service, poison: str
 ) -> None:
     await open_holder(service)
-    async with open_words(service) as (words, commit):
+    async with open_words(service) as (words, queue):
         texts = [f"w{n:02}" for n in range(40)]
         texts[17] = poison
-        outcomes = await outcomes_of(commit, [Word(text=text) for text in texts])
+        outcomes = await outcomes_of(queue, [Word(text=text) for text in texts])
         assert isinstance(outcomes[17], errors.InternalError)
         assert [outcome for outcome in outcomes if isinstance(outcome, str)] == [t for t in texts if t != poison]
         assert await words.written(service) == sorted(text for text in texts if text != poison)
-    assert len(words.groups) < 16
+    assert len(words.batches) < 16
 
 
 async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
@@ -124,24 +124,24 @@ async def test_a_locked_holder_stalls_nobody_else_for_long_and_recovers(
     async with open_service(database) as service:
         for number in ("1", "2", "3"):
             await open_holder(service, account_number=number)
-        async with open_words(service) as (_, commit), service.context.pool.acquire() as somebody:
+        async with open_words(service) as (_, queue), service.context.pool.acquire() as somebody:
             async with somebody.transaction():
                 await somebody.execute("select from balance where holder_id = 2 for update")
-                first = [asyncio.create_task(commit.submit(Word(holder_id=holder_id))) for holder_id in (1, 2, 3)]
+                first = [asyncio.create_task(queue.submit(Word(holder_id=holder_id))) for holder_id in (1, 2, 3)]
                 await asyncio.wait([first[0], first[2]])
                 assert (first[0].result(), first[2].result()) == ("good", "good")
                 assert not first[1].done()
-                # From now on the stalled holder has a lane, and the others do not wait at all.
-                stalled = asyncio.create_task(commit.submit(Word(holder_id=2)))
+                # From now on the stalled holder has a queue of its own, and the others do not wait at all.
+                stalled = asyncio.create_task(queue.submit(Word(holder_id=2)))
                 for _ in range(5):
                     async with asyncio.timeout(3.5):
-                        assert await commit.submit(Word(holder_id=1)) == "good"
+                        assert await queue.submit(Word(holder_id=1)) == "good"
                 with pytest.raises(errors.ServiceUnavailable, match="locked"):
                     await first[1]
-                # What came for it meanwhile waits in the lane.
+                # What came for it meanwhile waits in that queue.
                 assert not stalled.done()
             async with asyncio.timeout(60):
-                assert await commit.submit(Word(holder_id=2)) == "good"
+                assert await queue.submit(Word(holder_id=2)) == "good"
                 assert await stalled == "good"
 
 
@@ -152,24 +152,24 @@ async def test_one_stalled_holder_alone_is_told_that_nothing_was_done(
     monkeypatch.setattr(connection_pool, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 120_000)
     async with open_service(database) as service:
         await open_holder(service)
-        async with open_words(service) as (words, commit), service.context.pool.acquire() as somebody:
+        async with open_words(service) as (words, queue), service.context.pool.acquire() as somebody:
             async with somebody.transaction():
                 await somebody.execute("select from balance for update")
                 with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-                    await commit.submit(Word())
-                lane = asyncio.create_task(commit.submit(Word(text="lane")))
+                    await queue.submit(Word())
+                beside = asyncio.create_task(queue.submit(Word(text="beside")))
                 await asyncio.sleep(0.05)
-            assert await lane == "lane"
-            assert await words.written(service) == ["lane"]
+            assert await beside == "beside"
+            assert await words.written(service) == ["beside"]
 
 
 async def test_a_client_that_goes_before_its_group_starts_is_dropped_and_after_that_committed(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service) as (words, commit):
+    async with open_words(service) as (words, queue):
         words.may_go_on.clear()
-        started = asyncio.create_task(commit.submit(Word(text="started")))
-        await words.first_group()
-        waiting = [asyncio.create_task(commit.submit(Word(text=text))) for text in ("gone", "stays")]
+        started = asyncio.create_task(queue.submit(Word(text="started")))
+        await words.first_batch()
+        waiting = [asyncio.create_task(queue.submit(Word(text=text))) for text in ("gone", "stays")]
         await asyncio.sleep(0)
         started.cancel()
         waiting[0].cancel()
@@ -177,33 +177,33 @@ async def test_a_client_that_goes_before_its_group_starts_is_dropped_and_after_t
         words.may_go_on.set()
         assert await waiting[1] == "stays"
         assert await words.written(service) == ["started", "stays"]
-    assert words.groups == [["started"], ["stays"]]
+    assert words.batches == [["started"], ["stays"]]
 
 
 async def test_a_full_queue_is_answered_at_once_and_groups_are_bounded(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service, size_max=3, queue_length_max=5) as (words, commit):
+    async with open_words(service, size_max=3, queue_length_max=5) as (words, queue):
         words.may_go_on.clear()
-        first = asyncio.create_task(commit.submit(Word()))
-        await words.first_group()
-        rest = [asyncio.create_task(commit.submit(Word())) for _ in range(6)]
+        first = asyncio.create_task(queue.submit(Word()))
+        await words.first_batch()
+        rest = [asyncio.create_task(queue.submit(Word())) for _ in range(6)]
         await asyncio.wait([rest[5]])
         with pytest.raises(errors.ServiceUnavailable, match="queue is full"):
             rest[5].result()
         words.may_go_on.set()
         assert await asyncio.gather(first, *rest[:5]) == ["good"] * 6
-    assert [len(group) for group in words.groups] == [1, 3, 2]
+    assert [len(group) for group in words.batches] == [1, 3, 2]
 
 
 async def test_what_waits_is_written_before_the_end_and_nothing_is_taken_after(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service) as (_, commit):
-        waiting = asyncio.create_task(commit.submit(Word()))
+    async with open_words(service) as (_, queue):
+        waiting = asyncio.create_task(queue.submit(Word()))
         await asyncio.sleep(0)
-        await commit.close()
+        await queue.close()
         assert await waiting == "good"
         with pytest.raises(errors.ServiceUnavailable):
-            await commit.submit(Word())
+            await queue.submit(Word())
 
 
 # A connection cut during COMMIT, whichever way it ends.
@@ -271,8 +271,8 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
     async with open_cut_service(database) as (service, caller, wire):
         await service.context.ids.transfer_id()
         with monkeypatch.context() as impatient:
-            impatient.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.6)
-            impatient.setattr(group_commit, "UNREACHABLE_PATIENCE_S", 0.2)
+            impatient.setattr(batch_queue, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.6)
+            impatient.setattr(batch_queue, "UNREACHABLE_TIMEOUT_S", 0.2)
             wire.cuts, wire.is_away_after_cut = ["after"], True
             request = a_transfer(None)
             with pytest.raises(errors.OutcomeUnknown) as caught:
@@ -281,7 +281,7 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
             # What was never sent may well be told so.
             new = ledger_usecases.NewDeposit(holder_id=caller.holder_id, amount_cents=1, entry_id=1)
             with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-                await service.context.groups.submit(ledger_usecases.deposit_all, service.context, new)
+                await service.context.writes.submit(ledger_usecases.DEPOSIT_ALL, new)
         wire.is_away = False
         (row,) = await service.context.pool.fetch("select external_id from transfer")
         assert f'external_id "{row["external_id"]}"' in caught.value.message
@@ -294,7 +294,7 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
 async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_commit, "UNKNOWN_OUTCOME_PATIENCE_S", 0.3)
+    monkeypatch.setattr(batch_queue, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
     monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
     monkeypatch.setattr(Wire, "LATE_S", 300.0)
     async with open_cut_service(database) as (service, caller, wire):

@@ -1,4 +1,4 @@
-"""Group commit among several holders, and when what it calls is broken."""
+"""A write queue among several holders, and when what it calls is broken."""
 
 import asyncio
 from typing import Any
@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 
 from pixconnect.domain import errors
-from pixconnect.usecases.group_commit import GroupCommit
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch_queue import BatchQueue
 from support.service import Service, open_holder
 from support.words import Word, Words, open_words, outcomes_of
 
 
-async def write_meanwhile(words: Words, commit: GroupCommit[Word, str], later: list[Word]) -> list[str | BaseException]:
+async def write_meanwhile(words: Words, queue: BatchQueue[Word, str], later: list[Word]) -> list[str | BaseException]:
     """Outcomes of what waits while a first group is being written."""
     words.may_go_on.clear()
-    first = asyncio.create_task(commit.submit(Word(text="first")))
-    await words.first_group()
-    waiting = [asyncio.create_task(commit.submit(word)) for word in later]
+    first = asyncio.create_task(queue.submit(Word(text="first")))
+    await words.first_batch()
+    waiting = [asyncio.create_task(queue.submit(word)) for word in later]
     await asyncio.sleep(0)
     words.may_go_on.set()
     assert await first == "first"
@@ -25,15 +26,15 @@ async def write_meanwhile(words: Words, commit: GroupCommit[Word, str], later: l
 
 async def test_a_group_is_filled_from_all_holders_in_turn(service: Service) -> None:
     later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]
-    async with open_words(service, size_max=4) as (words, commit):
-        await write_meanwhile(words, commit, later)
-    assert words.groups == [["first"], ["hot0", "calm", "hot1", "hot2"], ["hot3", "hot4", "hot5", "hot6"], ["hot7"]]
+    async with open_words(service, size_max=4) as (words, queue):
+        await write_meanwhile(words, queue, later)
+    assert words.batches == [["first"], ["hot0", "calm", "hot1", "hot2"], ["hot3", "hot4", "hot5", "hot6"], ["hot7"]]
 
 
 async def test_a_queue_that_one_holder_has_filled_takes_another_in(service: Service) -> None:
     later = [Word(text="hot") for _ in range(8)] + [Word(text="calm", holder_id=2)] * 2
-    async with open_words(service, queue_length_max=6) as (words, commit):
-        outcomes = await write_meanwhile(words, commit, later)
+    async with open_words(service, queue_length_max=6) as (words, queue):
+        outcomes = await write_meanwhile(words, queue, later)
     refused = [isinstance(outcome, errors.ServiceUnavailable) for outcome in outcomes]
     # Two were too many, and two more, the newest, made room for the other holder.
     assert refused == [False] * 4 + [True] * 4 + [False] * 2
@@ -41,42 +42,42 @@ async def test_a_queue_that_one_holder_has_filled_takes_another_in(service: Serv
 
 async def test_while_others_wait_a_holder_has_half_of_the_queue(service: Service) -> None:
     later = [Word(text="calm", holder_id=2)] + [Word(text="hot") for _ in range(5)]
-    async with open_words(service, queue_length_max=6) as (words, commit):
-        outcomes = await write_meanwhile(words, commit, later)
+    async with open_words(service, queue_length_max=6) as (words, queue):
+        outcomes = await write_meanwhile(words, queue, later)
     assert [isinstance(outcome, errors.ServiceUnavailable) for outcome in outcomes] == [False] * 4 + [True] * 2
 
 
 async def test_what_is_written_without_an_outcome_for_each_is_not_committed_and_ends_nothing(service: Service) -> None:
     await open_holder(service)
-    async with open_words(service) as (words, commit):
+    async with open_words(service) as (words, queue):
         write = words.write
 
-        async def forget_one(connection: object, group: list[Word]) -> list[object]:
-            return (await write(connection, group))[1:]  # type: ignore[arg-type]
+        async def forget_one(batch: Batch[Word]) -> list[str | errors.PixConnectError]:
+            return (await write(batch))[1:]
 
-        commit._write = forget_one  # type: ignore[assignment]
+        queue._operation.write = forget_one
         async with asyncio.timeout(60):
-            (outcome,) = await outcomes_of(commit, [Word(text="unsaid")])
+            (outcome,) = await outcomes_of(queue, [Word(text="unsaid")])
         assert isinstance(outcome, errors.InternalError)
-        commit._write = write
+        queue._operation.write = write
         async with asyncio.timeout(60):
-            assert await commit.submit(Word(text="after")) == "after"
+            assert await queue.submit(Word(text="after")) == "after"
         assert await words.written(service) == ["after"]
 
 
 async def test_a_commit_that_nobody_could_be_told_of_is_one(service: Service) -> None:
-    def fail(_connection: object) -> None:
+    def fail() -> None:
         raise KeyError("a defect of ours")
 
     await open_holder(service)
-    async with open_words(service) as (words, commit):
-        commit._on_commit = fail
+    async with open_words(service) as (words, queue):
+        words.on_commit = fail
         async with asyncio.timeout(60):
-            assert await commit.submit(Word()) == "good"
-        assert words.groups == [["good"]]
+            assert await queue.submit(Word()) == "good"
+        assert words.batches == [["good"]]
 
 
-async def test_a_defect_of_group_commit_itself_is_its_groups_alone(
+async def test_a_defect_of_the_queue_itself_is_its_batchs_alone(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_holder(service)
@@ -84,18 +85,18 @@ async def test_a_defect_of_group_commit_itself_is_its_groups_alone(
     def fail(*_: object) -> None:
         raise KeyError("a defect of ours")
 
-    async with open_words(service) as (_, commit):
+    async with open_words(service) as (_, queue):
         with monkeypatch.context() as broken:
-            broken.setattr(commit, "_answer", fail)
+            broken.setattr(queue, "_answer", fail)
             async with asyncio.timeout(60):
-                (outcome,) = await outcomes_of(commit, [Word(text="unlucky", external_id="n1")])
+                (outcome,) = await outcomes_of(queue, [Word(text="unlucky", external_id="n1")])
         assert isinstance(outcome, errors.OutcomeUnknown)
         assert "n1" in outcome.message
         async with asyncio.timeout(60):
-            assert await commit.submit(Word(text="after")) == "after"
+            assert await queue.submit(Word(text="after")) == "after"
 
 
-async def test_a_defect_in_a_lane_gives_the_holder_back_to_everybody_elses_groups(
+async def test_a_defect_beside_the_queue_gives_the_holder_back_to_everybody_elses_batches(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await open_holder(service)
@@ -105,17 +106,17 @@ async def test_a_defect_in_a_lane_gives_the_holder_back_to_everybody_elses_group
             waiting.resolve(errors.ServiceUnavailable("nothing was done"))
         raise KeyError("a defect of ours")
 
-    async with open_words(service) as (_, commit):
-        lanes = commit._lanes
+    async with open_words(service) as (_, queue):
+        stalled = queue._stalled
         with monkeypatch.context() as broken:
-            broken.setattr(lanes, "_answer", fail)
-            lanes.open(1)
+            broken.setattr(stalled, "_answer", fail)
+            stalled.open(1)
             async with asyncio.timeout(60):
                 stuck, behind = await asyncio.gather(
-                    commit.submit(Word(text="stuck")),
-                    commit.submit(Word(text="behind")),
+                    queue.submit(Word(text="stuck")),
+                    queue.submit(Word(text="behind")),
                     return_exceptions=True,
                 )
             assert {type(stuck), type(behind)} == {errors.ServiceUnavailable}
         async with asyncio.timeout(60):
-            assert await commit.submit(Word(text="after")) == "after"
+            assert await queue.submit(Word(text="after")) == "after"

@@ -1,6 +1,6 @@
-"""A group's transaction while its requests are decided one after the other.
+"""A batch while its requests are decided one after the other: what they lock, what they change, and the ids for it.
 
-What one request of the group does is seen by the next: balances, and whatever else a use case carries along, are kept here and
+What one request of the batch does is seen by the next: balances, and whatever else a use case carries along, are kept here and
 changed in memory, and everything is written once at the end.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from pixconnect.domain import errors
 from pixconnect.domain import ledger as ledger_rules
@@ -17,48 +18,43 @@ from pixconnect.domain.ledger import Account, Balance, LedgerEntry
 from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
-from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
 from pixconnect.store.changes import Changes
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.group_commit import Group, Request
-from pixconnect.usecases.groups import GroupCommits
-from pixconnect.usecases.service_time import take_time
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import OfHolder, Request
+from pixconnect.writing.service_time import take_time
 
 
-class WriteGroup:
-    """Time, ids and balances of one group, and what it will write.
+class UnitOfWork:
+    """Time, ids and balances of one batch, and what it will write.
 
     Args:
-        groups: Will wake workers once this group is durable.
-        connection: With the group's transaction open.
-        now: Service time, the same for the whole group.
-        first_id: Of the group's block.
+        now: Service time, the same for the whole batch.
+        first_id: Of the batch's block.
         balances: By holder, locked.
     """
 
     def __init__(
         self,
-        groups: GroupCommits,
-        connection: Connection,
+        batch: Batch[Any],
         now: datetime,
         first_id: int,
         balances: Mapping[int, Balance],
     ) -> None:
-        self.connection = connection
+        self.connection = batch.connection
         self.now = now
         self.balances = dict(balances)
         self.changes = Changes()
-        self._groups = groups
-        self._has_work = False
+        self._batch = batch
+        self._has_orders = False
         self._take_block(first_id)
 
     async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
-        """Lock charges by id and holder. The group's ids are taken anew with them.
+        """Lock charges by id and holder. The batch's ids are taken anew with them.
 
-        A charge is not guarded by the balance: it may have been made, with its event, after this group began.
+        A charge is not guarded by the balance: it may have been made, with its event, after this batch began.
         """
         if not wanted:
             return {}
@@ -88,7 +84,7 @@ class WriteGroup:
         """Move money between two accounts of a holder.
 
         Returns:
-            The entry; its instant is when the money moved. Its id is of the group's block, unless one was made before.
+            The entry; its instant is when the money moved. Its id is of the batch's block, unless one was made before.
         """
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
@@ -116,21 +112,16 @@ class WriteGroup:
         """Tell the state that a refund has just reached."""
         self.changes.add_event(announce_refund(refund, self._take_event_id()))
 
-    def order(self, ordered: Transfer | Refund, patience: timedelta) -> None:
-        """Leave a transfer or refund to the workers, who hear of it when it is durable.
-
-        Args:
-            ordered: To go over the rail.
-            patience: How long it may wait to be handed over.
-        """
-        self.changes.add_order(open_order(ordered, self.now, patience))
-        self._has_work = True
+    def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
+        """Leave a transfer or refund to the workers, who hear of it when it is durable."""
+        self.changes.add_order(open_order(ordered, self.now, handover_timeout))
+        self._has_orders = True
 
     async def write(self) -> None:
         """Write everything that was decided."""
         has_deliveries = await self.changes.write(self.connection)
-        if has_deliveries or self._has_work:
-            self._groups.wake_after_commit(self.connection)
+        if has_deliveries or self._has_orders:
+            self._batch.on_commit(self._batch.wake_workers)
 
     def _take_block(self, first_id: int) -> None:
         """Give out the ids of this block from now on; nothing has been given out yet."""
@@ -139,53 +130,48 @@ class WriteGroup:
         self._last_id = first_id + write_group_store.BLOCK_SIZE - 1
 
     def _take_entry_id(self) -> int:
-        errors.ensure(self._next_entry_id <= self._last_id, "the group has no entry ids left")
+        errors.ensure(self._next_entry_id <= self._last_id, "the batch has no entry ids left")
         self._next_entry_id += 1
         return self._next_entry_id - 1
 
     def _take_event_id(self) -> int:
-        errors.ensure(self._next_event_id <= self._last_id, "the group has no event ids left")
+        errors.ensure(self._next_event_id <= self._last_id, "the batch has no event ids left")
         self._next_event_id += 1
         return self._next_event_id - 1
 
 
-async def open_write_group(context: Context, connection: Connection) -> WriteGroup:
-    """Begin a group that moves no money: read the clock and take ids.
-
-    Args:
-        context: Of this process; its clock takes over what the database's says.
-        connection: With the group's transaction open, and everything locked that the group changes.
+async def begin_work(batch: Batch[Any]) -> UnitOfWork:
+    """Begin what moves no money, once everything is locked that it changes: read the clock and take ids.
 
     Raises:
         ServiceUnavailable: The process's own clock is too far from the database's.
     """
-    asked_at = context.clock.real_now()
-    read, first_id = await write_group_store.open_group(connection)
-    return WriteGroup(context.groups, connection, take_time(context.clock, asked_at, read), first_id, {})
+    asked_at = batch.clock.real_now()
+    read, first_id = await write_group_store.open_group(batch.connection)
+    return UnitOfWork(batch, take_time(batch.clock, asked_at, read), first_id, {})
 
 
-async def lock_write_group(
-    context: Context,
-    connection: Connection,
-    group: Group[Request],
-    holders_of: Callable[[Request], Iterable[int]] = lambda request: (request.holder_id,),
-) -> WriteGroup:
-    """Begin a group that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
+def _own_holder(request: OfHolder) -> tuple[int, ...]:
+    return (request.holder_id,)
+
+
+async def lock_balances(
+    batch: Batch[Request], holders_of: Callable[[Request], Iterable[int]] = _own_holder
+) -> UnitOfWork:
+    """Begin what moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
 
     Args:
-        context: Of this process; its clock takes over what the database's says.
-        connection: With the group's transaction open.
-        group: Grows by what else concerns only the balances that are now locked.
+        batch: Grows by what else concerns only the balances that are now locked.
         holders_of: Whose balances a request may change.
 
     Raises:
         ServiceUnavailable: The process's own clock is too far from the database's.
     """
-    wanted = {holder_id for request in group for holder_id in holders_of(request)}
-    asked_at = context.clock.real_now()
-    balances, read, first_id = await ledger_store.lock_balances(connection, sorted(wanted))
-    now = take_time(context.clock, asked_at, read)
-    if context.clock.revision == read.revision:
-        # Otherwise it was moved meanwhile, and who comes now may know: that request is dated by the next group.
-        group.admit(lambda request: wanted.issuperset(holders_of(request)))
-    return WriteGroup(context.groups, connection, now, first_id, balances)
+    wanted = {holder_id for request in batch for holder_id in holders_of(request)}
+    asked_at = batch.clock.real_now()
+    balances, read, first_id = await ledger_store.lock_balances(batch.connection, sorted(wanted))
+    now = take_time(batch.clock, asked_at, read)
+    if batch.clock.revision == read.revision:
+        # Otherwise it was moved meanwhile, and who comes now may know: that request is dated by the next batch.
+        batch.admit(lambda request: wanted.issuperset(holders_of(request)))
+    return UnitOfWork(batch, now, first_id, balances)

@@ -1,0 +1,396 @@
+"""Requests of one kind wait in a queue, and those that wait together are written together.
+
+::
+
+    submit ─┐
+    submit ─┼─► queue ──► batch ──► BEGIN, operation.write(batch), COMMIT ──► each request its own answer
+    submit ─┘    └─ admit ─┘        (what arrived while the last batch was committing, of each holder in turn; no timer)
+
+One account is one balance row: a commit per request would make that row, and the disk, the limit. Batches of several processes
+take turns at it, and what arrives while a batch waits for its turn still goes with it: once its rows are locked it admits
+whatever else concerns them. A refusal is an outcome of one request and never touches its batch. One request alone is a batch
+of one: there is no second path.
+
+What can go wrong, and who is touched by it:
+
+- Data that PostgreSQL refuses, or a defect of ours: the batch is halved until the poisoned request stands alone; the others
+  are written.
+- A holder's row locked by somebody else: the batch is parted by holder, each part is tried briefly, and a stalled holder gets
+  a queue of its own, beside everybody else's batches, until it moves again.
+- The connection is lost before COMMIT was sent: nothing was done, the batch is tried again.
+- The connection is lost during COMMIT: nobody knows. All ids were made before the first try, so the batch runs again with
+  the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell. A request of
+  which this is not known is never told that nothing was done.
+- The client goes away: before its batch starts it is dropped, after that it is committed all the same.
+- A holder sends more than can be written: batches are filled from all holders in turn, a holder that is alone has the whole
+  queue, and while others wait half of it. A queue that is full is full for whoever has filled it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Final, Generic
+
+import asyncpg
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shares import FairQueue
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import Answer, Outcomes, Request, WriteOperation
+from pixconnect.writing.stalled_holders import StalledHolders
+
+UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
+"""How long we try to find out what a lost COMMIT did."""
+UNREACHABLE_TIMEOUT_S: Final = 3.0
+"""How long a batch waits for a database that is away."""
+BRIEF_LOCK_TIMEOUT_MS: Final = 100
+"""How long the parts of a stalled batch wait for a lock, before those that wait get queues of their own."""
+PARTS_AT_ONCE_MAX: Final = 4
+RETRIES_MAX: Final = 5
+"""How often a batch that met another process's rows or locks starts over."""
+
+_RETRIED = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InvalidCachedStatementError,
+)
+_STALLED = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
+
+_log = structlog.get_logger(__name__)
+
+
+class _Waiter(Generic[Request, Answer]):
+    """One request and whoever waits for its answer."""
+
+    __slots__ = ("answer", "lost_at_s", "operation", "request")
+
+    def __init__(
+        self, operation: WriteOperation[Request, Answer], request: Request, answer: asyncio.Future[Answer]
+    ) -> None:
+        self.operation = operation
+        self.request = request
+        self.answer = answer
+        self.lost_at_s: float | None = None
+        """When a COMMIT with this request in it was lost; from then on it may have taken effect."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.answer.done()
+
+    def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
+        """Tell the answer, unless whoever waited has gone."""
+        if self.is_over:
+            return
+        if not isinstance(outcome, errors.PixConnectError):
+            self.answer.set_result(outcome)
+        elif self.lost_at_s is not None and isinstance(outcome, errors.ServiceUnavailable | errors.InternalError):
+            # These two say that nothing was done, which nobody knows of this one.
+            self.resolve_unknown()
+        else:
+            self.answer.set_exception(outcome)
+
+    def resolve_unknown(self) -> None:
+        """Say that nobody knows what happened, and how to repeat the request."""
+        if not self.is_over:
+            self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
+
+
+class BatchQueue(Generic[Request, Answer]):
+    """Writes the requests of one operation in batches.
+
+    Args:
+        clock: For timeouts; its monotonic time cannot be moved by the sandbox.
+        size_max: Requests in a batch at most.
+        queue_length_max: Requests waiting at most, of all holders together.
+        stalled_places: Shared by all that write over the same pool.
+    """
+
+    def __init__(
+        self,
+        operation: WriteOperation[Request, Answer],
+        *,
+        pool: Pool,
+        clock: Clock,
+        size_max: int,
+        queue_length_max: int,
+        wake_workers: Callable[[], None],
+        stalled_places: asyncio.Semaphore,
+    ) -> None:
+        self._operation = operation
+        self._wake_workers = wake_workers
+        self._pool = pool
+        self._clock = clock
+        self._size_max = size_max
+        self._queue: FairQueue[_Waiter[Request, Answer]] = FairQueue(queue_length_max, _refuse_for_room)
+        self._stalled: StalledHolders[_Waiter[Request, Answer]] = StalledHolders(
+            self._answer_surely, _refuse, clock=clock, size_max=size_max, places=stalled_places
+        )
+        self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
+        self._wake = asyncio.Event()
+        self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.commits_by_size: Counter[int] = Counter()
+
+    @property
+    def name(self) -> str:
+        """Of its operation."""
+        return self._operation.name
+
+    @property
+    def queue_length(self) -> int:
+        """Requests that wait for their batch."""
+        return len(self._queue)
+
+    async def submit(self, request: Request) -> Answer:
+        """Have one request written in the next batch.
+
+        Returns:
+            Its answer, once it is durable.
+
+        Raises:
+            Refusal: Whatever the operation refused it with.
+            ServiceUnavailable: The queue is full for this holder, or the database is away; nothing was done.
+            OutcomeUnknown: The database went away during the commit and did not come back in time.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, answer)):
+            raise _queue_full()
+        if self._task is None:
+            # In a context of its own: what it does is everybody's, and not of whoever asked first.
+            self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
+        self._wake.set()
+        return await answer
+
+    async def close(self) -> None:
+        """Write what waits, and take no more."""
+        self._is_closing = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        await self._stalled.close()
+
+    async def _run(self) -> None:
+        while True:
+            waiters = self._take_next()
+            if waiters:
+                await self._answer_surely(waiters, self._part_stalled)
+            elif self._is_closing:
+                return
+            else:
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _take_next(self) -> list[_Waiter[Request, Answer]]:
+        """What waits now, of each holder in turn, without those who have gone and those of stalled holders."""
+        waiters: list[_Waiter[Request, Answer]] = []
+        while len(self._queue) and len(waiters) < self._size_max:
+            for waiter in self._queue.take(self._size_max - len(waiters)):
+                if waiter.is_over:
+                    continue
+                own_queue = self._stalled.find(waiter.request.holder_id)
+                if own_queue is None:
+                    waiters.append(waiter)
+                elif len(own_queue) < self._size_max:
+                    own_queue.append(waiter)
+                else:
+                    waiter.resolve(_stalled())
+        return waiters
+
+    async def _answer_surely(
+        self,
+        waiters: list[_Waiter[Request, Answer]],
+        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+    ) -> None:
+        """As ``_answer``; a defect of this very file is its batch's alone, and everybody else's requests are still written."""
+        try:
+            await self._answer(waiters, on_stall)
+        except Exception:  # noqa: BLE001  a queue that ends leaves everybody waiting for ever
+            _log.exception("batch failed", operation=self._operation.name)
+            for waiter in waiters:
+                waiter.resolve_unknown()
+
+    async def _answer(
+        self,
+        waiters: list[_Waiter[Request, Answer]],
+        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+        *,
+        is_brief: bool = False,
+    ) -> None:
+        """Write a batch and give everybody in it an answer; raises nothing. ``on_stall`` takes those that met a lock."""
+        try:
+            outcomes = await self._write_durably(waiters, is_brief=is_brief)
+        except _STALLED:
+            await on_stall(waiters)
+        except errors.PixConnectError as error:
+            for waiter in waiters:
+                waiter.resolve(error)
+        except Exception as error:  # noqa: BLE001  whatever it is, those who wait must hear of it
+            await self._answer_poisoned(waiters, on_stall, error)
+        else:
+            for waiter, outcome in zip(waiters, outcomes, strict=True):
+                waiter.resolve(outcome)
+
+    async def _write_durably(self, waiters: list[_Waiter[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
+        """Retry until the outcome is known or time is up; ``waiters`` grows by who is admitted."""
+        started_s = self._clock.monotonic_s()
+        retries_count = 0
+        while True:
+            attempt = _Attempt(is_brief=is_brief)
+            try:
+                return await self._write_once(waiters, attempt)
+            except _RETRIED:
+                retries_count += 1
+                if retries_count > RETRIES_MAX:
+                    raise
+            except _STALLED:
+                # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
+                if not self._may_find_out(waiters):
+                    raise
+            except DATABASE_AWAY as error:
+                now_s = self._clock.monotonic_s()
+                if attempt.is_committing:
+                    for waiter in waiters:
+                        waiter.lost_at_s = waiter.lost_at_s or now_s
+                if not self._may_find_out(waiters) and now_s - started_s > UNREACHABLE_TIMEOUT_S:
+                    raise errors.ServiceUnavailable("the database cannot be reached; nothing was done") from error
+                await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
+
+    def _may_find_out(self, waiters: list[_Waiter[Request, Answer]]) -> bool:
+        """Whether a COMMIT with these was lost so lately that it is worth asking on."""
+        lost_at_s = min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
+        return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
+
+    async def _write_once(self, waiters: list[_Waiter[Request, Answer]], attempt: _Attempt) -> Outcomes[Answer]:
+        async with self._pool.acquire(timeout=UNREACHABLE_TIMEOUT_S) as connection:
+            requests = [waiter.request for waiter in waiters]
+            batch = Batch(
+                requests, connection, self._clock, self._wake_workers, partial(self._find_latecomers, waiters)
+            )
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                if attempt.is_brief:
+                    await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
+                outcomes = await self._operation.write(batch)
+                _check_outcomes(outcomes, batch)
+            except DATABASE_AWAY:
+                raise
+            except BaseException:
+                await transaction.rollback()
+                raise
+            attempt.is_committing = True
+            await transaction.commit()
+            self.commits_by_size[len(batch)] += 1
+            batch.tell_committed()
+            return outcomes
+
+    def _find_latecomers(
+        self, waiters: list[_Waiter[Request, Answer]], fits: Callable[[Request], bool]
+    ) -> Iterator[Request]:
+        """What waits now and fits, of each holder in turn, moved into the batch; the others keep their order."""
+
+        def may_join(waiter: _Waiter[Request, Answer]) -> bool:
+            if waiter.is_over:
+                return True  # out of the queue with it
+            return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
+
+        for waiter in self._queue.take(self._size_max - len(waiters), may_join):
+            if not waiter.is_over:
+                waiters.append(waiter)
+                yield waiter.request
+
+    async def _part_stalled(self, waiters: list[_Waiter[Request, Answer]]) -> None:
+        """Part a stalled batch by holder; of one holder alone, refuse it, and try what comes next of it beside."""
+        parts: dict[int, list[_Waiter[Request, Answer]]] = {}
+        for waiter in waiters:
+            parts.setdefault(waiter.request.holder_id, []).append(waiter)
+        if len(parts) > 1:
+            await asyncio.gather(*(self._try_part(part) for part in parts.values()))
+            return
+        _refuse(waiters)
+        for holder_id in parts:
+            self._stalled.open(holder_id)
+
+    async def _try_part(self, part: list[_Waiter[Request, Answer]]) -> None:
+        async with self._part_places:
+            await self._answer(part, self._wait_beside, is_brief=True)
+
+    async def _wait_beside(self, part: list[_Waiter[Request, Answer]]) -> None:
+        own_queue = self._stalled.open(part[0].request.holder_id)
+        if own_queue is None:
+            _refuse(part)
+        else:
+            own_queue.extend(part)
+
+    async def _answer_poisoned(
+        self,
+        waiters: list[_Waiter[Request, Answer]],
+        on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
+        error: Exception,
+    ) -> None:
+        """Halve the batch; what fails alone is our defect, and only its own sender hears of it."""
+        if len(waiters) > 1:
+            middle = len(waiters) // 2
+            await self._answer(waiters[:middle], on_stall)
+            await self._answer(waiters[middle:], on_stall)
+            return
+        for waiter in waiters:
+            _log.error("request failed", exc_info=error)
+            failure = errors.InternalError("internal error")
+            failure.__cause__ = error
+            waiter.resolve(failure)
+
+
+class _OutcomesMissingError(Exception):
+    """Whoever wrote a batch has not said what became of each request: it must not be committed."""
+
+
+class _Attempt:
+    """How long one try may wait, and how far it came."""
+
+    __slots__ = ("is_brief", "is_committing")
+
+    def __init__(self, *, is_brief: bool) -> None:
+        self.is_brief = is_brief
+        self.is_committing = False
+
+
+def _check_outcomes(outcomes: Sequence[object], requests: Sequence[object]) -> None:
+    if len(outcomes) != len(requests):
+        raise _OutcomesMissingError(f"{len(outcomes)} outcomes of {len(requests)} requests")
+
+
+def _refuse(waiters: Sequence[_Waiter[Request, Answer]]) -> None:
+    for waiter in waiters:
+        waiter.resolve(_stalled())
+
+
+def _refuse_for_room(waiter: _Waiter[Request, Answer]) -> None:
+    waiter.resolve(_queue_full())
+
+
+def _queue_full() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the write queue is full: try again shortly; nothing was done")
+
+
+def _stalled() -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("the account is locked by another operation; nothing was done")
+
+
+def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
+    lost = "the database was lost during the commit and what happened is unknown"
+    if external_id is None:
+        return errors.OutcomeUnknown(lost)
+    return errors.OutcomeUnknown(
+        f'{lost}: repeat the request with external_id "{external_id}", which cannot take effect twice'
+    )

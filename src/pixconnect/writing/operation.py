@@ -1,0 +1,52 @@
+"""What can be written in a batch, by name: a use case declares its operation beside the function that decides.
+
+::
+
+    START_TRANSFERS = WriteOperation("start_transfers", _start_transfers)
+    ...
+    transfer = await context.writes.submit(START_TRANSFERS, new)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from pixconnect.domain import errors
+from pixconnect.writing.batch import Batch
+
+
+class OfHolder(Protocol):
+    """A request that can wait in a queue: queues are shared fairly among holders."""
+
+    @property
+    def holder_id(self) -> int:
+        """Whose balance or charges it concerns."""
+        ...
+
+
+Request = TypeVar("Request", bound=OfHolder)
+Answer = TypeVar("Answer")
+Outcomes = Sequence[Answer | errors.PixConnectError]
+
+
+class WriteOperation(Generic[Request, Answer]):
+    """One way of writing.
+
+    Args:
+        name: As metrics call it.
+        write: Writes a batch in its transaction: one outcome a request, in order, those included that it has admitted. It may
+            be called again with the same requests, and must then find what it wrote.
+        external_id_of: What a client repeats a request under, where it is a client that asks.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Batch[Request]], Awaitable[Outcomes[Answer]]],
+        *,
+        external_id_of: Callable[[Request], str | None] = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.write = write
+        self.external_id_of = external_id_of

@@ -1,0 +1,113 @@
+"""Holders whose row somebody else holds: each has a queue of its own beside everybody else's batches, until it moves again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from pixconnect.domain.clock import Clock
+
+STALLED_MAX: Final = 64
+"""Stalled holders that are tried beside the others; more are refused."""
+TRIED_AT_ONCE_MAX: Final = 4
+"""Connections that stalled holders may keep waiting, in one process."""
+KEPT_S: Final = 10.0
+"""How long the queue of a holder that still stalls waits for more requests."""
+
+_LOOK_AFTER_S: Final = 0.05
+
+_log = structlog.get_logger(__name__)
+
+
+class Waiter(Protocol):
+    """One request and whoever waits for its answer."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+
+WaiterT = TypeVar("WaiterT", bound=Waiter)
+OnStall = Callable[[list[WaiterT]], Awaitable[None]]
+"""What is done with those that met a lock."""
+
+
+class StalledHolders(Generic[WaiterT]):
+    """The queues of those holders, for one operation.
+
+    Args:
+        answer: Writes a batch and answers everybody in it, or hands them to what it is given for those that stall.
+        refuse: Answers those that stalled once more.
+        clock: For timeouts.
+        size_max: Requests in a batch at most.
+        places: Shared by all that write over the same pool.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[list[WaiterT], OnStall[WaiterT]], Awaitable[None]],
+        refuse: Callable[[list[WaiterT]], None],
+        *,
+        clock: Clock,
+        size_max: int,
+        places: asyncio.Semaphore,
+    ) -> None:
+        self._answer = answer
+        self._refuse = refuse
+        self._clock = clock
+        self._size_max = size_max
+        self._places = places
+        self._queues: dict[int, deque[WaiterT]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    def find(self, holder_id: int) -> deque[WaiterT] | None:
+        """The queue of a holder that stalls; what is put into it is tried there."""
+        return self._queues.get(holder_id) if self._queues else None
+
+    def open(self, holder_id: int) -> deque[WaiterT] | None:
+        """The queue of a holder that stalls from now on; ``None`` where there are too many."""
+        queue = self._queues.get(holder_id)
+        if queue is None and len(self._queues) < STALLED_MAX:
+            queue = self._queues[holder_id] = deque()
+            task = asyncio.create_task(self._run(holder_id, queue), name="stalled holder")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return queue
+
+    async def close(self) -> None:
+        """Try what waits, and end."""
+        self._is_closing = True
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _run(self, holder_id: int, queue: deque[WaiterT]) -> None:
+        """Until the holder moves again and nothing of it waits; or nothing more has come for a while."""
+        stalled_at_s = self._clock.monotonic_s()
+
+        async def refuse(waiters: list[WaiterT]) -> None:
+            nonlocal stalled_at_s
+            stalled_at_s = self._clock.monotonic_s()
+            self._refuse(waiters)
+
+        try:
+            while queue or (self._clock.monotonic_s() - stalled_at_s < KEPT_S and not self._is_closing):
+                popped = [queue.popleft() for _ in range(min(len(queue), self._size_max))]
+                waiters = [waiter for waiter in popped if not waiter.is_over]
+                if not waiters:
+                    await asyncio.sleep(_LOOK_AFTER_S)
+                    continue
+                async with self._places:
+                    stalled_at_s = float("-inf")
+                    await self._answer(waiters, refuse)
+        except Exception:  # noqa: BLE001  there is nobody else to hear of it
+            _log.exception("stalled holder failed")
+        finally:
+            # Whatever happened, the holder's next requests go with everybody else's, and nobody waits here for ever.
+            del self._queues[holder_id]
+            self._refuse(list(queue))

@@ -1,0 +1,101 @@
+"""The write queues of one process: each operation has its own, made when it is first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
+from pixconnect.foundation.pool import Pool
+from pixconnect.writing import stalled_holders
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch_queue import BatchQueue
+from pixconnect.writing.operation import Answer, Request, WriteOperation
+
+
+class QueueFigures(Struct, frozen=True, kw_only=True):
+    """One operation, as metrics tell it."""
+
+    name: str
+    commits_by_size: Mapping[int, int]
+    """How many batches of each size were committed."""
+    queue_length: int
+    """Requests that wait for their batch."""
+
+
+class WriteQueues:
+    """Where requests wait to be written together.
+
+    Args:
+        size_max: Requests in a batch at most.
+        queue_length_max: Requests waiting for one operation at most.
+        wake_workers: Says, without waiting, that there is something to do.
+    """
+
+    def __init__(
+        self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._size_max = size_max
+        self._queue_length_max = queue_length_max
+        self._wake_workers = wake_workers
+        self._stalled_places = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
+        self._by_operation: dict[object, BatchQueue[Any, Any]] = {}
+
+    async def submit(self, operation: WriteOperation[Request, Answer], request: Request) -> Answer:
+        """Have one request written in the next batch of its operation; errors as in ``BatchQueue.submit``."""
+        return await self._queue_of(operation).submit(request)
+
+    async def submit_all(
+        self, operation: WriteOperation[Request, Answer], requests: Sequence[Request]
+    ) -> list[Answer | errors.PixConnectError]:
+        """Have requests that are known together written together; one outcome each, in order."""
+        queue = self._queue_of(operation)
+        return await asyncio.gather(*(_outcome_of(queue.submit(request)) for request in requests))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Batch[Any]]:
+        """A batch of nobody's requests, durable when this ends: for what falls due and nobody waits for."""
+        async with self._pool.acquire() as connection:
+            batch = Batch[Any]((), connection, self._clock, self._wake_workers)
+            async with connection.transaction():
+                yield batch
+            batch.tell_committed()
+
+    def read_figures(self) -> list[QueueFigures]:
+        """How each operation has been used by now."""
+        return [
+            QueueFigures(name=queue.name, commits_by_size=queue.commits_by_size, queue_length=queue.queue_length)
+            for queue in self._by_operation.values()
+        ]
+
+    async def close(self) -> None:
+        """Write what waits, and take no more."""
+        await asyncio.gather(*(queue.close() for queue in self._by_operation.values()))
+
+    def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
+        queue: BatchQueue[Request, Answer] | None = self._by_operation.get(operation)
+        if queue is None:
+            queue = self._by_operation[operation] = BatchQueue(
+                operation,
+                pool=self._pool,
+                clock=self._clock,
+                size_max=self._size_max,
+                queue_length_max=self._queue_length_max,
+                wake_workers=self._wake_workers,
+                stalled_places=self._stalled_places,
+            )
+        return queue
+
+
+async def _outcome_of(answer: Awaitable[Answer]) -> Answer | errors.PixConnectError:
+    try:
+        return await answer
+    except errors.PixConnectError as error:
+        return error

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pixconnect.domain import errors
-from pixconnect.domain.limit import Limits, Spent, begin_of_day, begin_of_night, check_limits
+from pixconnect.domain.limit import Limits, Spending, Spent, begin_of_day, begin_of_night, check_limits
 
 
 def utc(text: str) -> datetime:
@@ -53,3 +53,15 @@ def test_a_limit_may_be_reached_and_not_exceeded(
         return
     with pytest.raises(errors.LimitExceeded, match=f"{which}$"):
         check_limits(limits, spent, 100, is_night=is_night)
+
+
+def test_what_one_transfer_of_a_batch_spends_counts_against_the_next_of_its_holder() -> None:
+    spending, limits = Spending(utc("2026-07-01T15:00:00")), Limits(day_cents=150)
+    spending.start(1, Spent(day_cents=50))
+    spending.check(1, limits, 100)
+    spending.count(1, 60)
+    spending.count(2, 1000)
+    spending.check(1, limits, 40)
+    with pytest.raises(errors.LimitExceeded, match="a day"):
+        spending.check(1, limits, 41)
+    spending.check(2, Limits(), 10**12)

@@ -8,16 +8,18 @@
 A charge is paid at most once, in full, before it expires; the moment that counts is the one at which the rail reports.
 """
 
-from datetime import datetime
+from __future__ import annotations
+
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import errors
+from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
-from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.event import SLOTS_COUNT, Event, EventName
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
@@ -51,6 +53,25 @@ class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     key: str
     external_id: str | None = None
     payer: Payer | None = None
+
+
+class NewCharge(Struct, kw_only=True):
+    """A charge that may be made, with every id made before the first try."""
+
+    holder_id: int
+    external_id: str
+    """The client's, or ours."""
+    fingerprint: bytes
+    request: ChargeRequest
+    """Judged."""
+    charge_id: int
+    txid: str
+    key: str
+    """Normalised."""
+    br_code: str
+    lifetime: timedelta
+    may_exist: bool
+    """Whether to look for it first: the client named it, or it was tried before."""
 
 
 class Charge(Struct, frozen=True, kw_only=True):
@@ -89,6 +110,26 @@ class Charge(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
+def open_charge(new: NewCharge, now: datetime) -> Charge:
+    """A new charge, to be paid from now on."""
+    return Charge(
+        id=new.charge_id,
+        holder_id=new.holder_id,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        txid=new.txid,
+        amount_cents=new.request.amount_cents,
+        key=new.key,
+        payer=new.request.payer,
+        br_code=new.br_code,
+        status="PENDING",
+        slot=new.charge_id % SLOTS_COUNT,
+        created_at=now,
+        modified_at=now,
+        expires_at=now + new.lifetime,
+    )
+
+
 def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
     """Judge a payment that carries the charge's txid.
 
@@ -98,12 +139,12 @@ def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -
         reported_at: When the rail reports it, service time.
 
     Returns:
-        The scheme's reason to refuse it (BE17: it cannot be paid, AM09: another amount), or ``None`` if it pays the charge.
+        The scheme's reason to refuse it, or ``None`` if it pays the charge.
     """
     if charge.status != "PENDING" or reported_at >= charge.expires_at:
-        return "BE17"
+        return reject_code.QR_CODE_REFUSED
     if amount_cents != charge.amount_cents:
-        return "AM09"
+        return reject_code.OTHER_AMOUNT
     return None
 
 

@@ -59,6 +59,28 @@ class Balance(Struct, frozen=True, kw_only=True):
         return self.available_cents + self.reserved_cents
 
 
+def check_funds(balance: Balance, amount_cents: int) -> None:
+    """Refuse what a holder may not or cannot take out.
+
+    Raises:
+        HolderBlocked: The operator's flag.
+        InsufficientFunds: Less is available.
+    """
+    check_may_withdraw(balance)
+    if balance.available_cents < amount_cents:
+        raise errors.InsufficientFunds("amount: is more than the available funds")
+
+
+def check_may_withdraw(balance: Balance) -> None:
+    """Refuse by the operator's flag alone.
+
+    Raises:
+        HolderBlocked: It is not set.
+    """
+    if not balance.may_withdraw:
+        raise errors.HolderBlocked("the holder may not withdraw")
+
+
 class LedgerEntry(Struct, frozen=True, kw_only=True):
     """One amount from one account to another.
 

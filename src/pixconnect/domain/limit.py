@@ -4,6 +4,8 @@ A day is a civil day in Sao Paulo, a night the hours from 20:00 to 06:00 there (
 or was cancelled does not count; what was returned does.
 """
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -30,6 +32,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     transfer_cents: int | None = None
     day_cents: int | None = None
     night_cents: int | None = None
+
+    @property
+    def are_of_sums(self) -> bool:
+        """Whether what was spent must be known to judge by them."""
+        return self.day_cents is not None or self.night_cents is not None
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -70,3 +77,35 @@ def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: b
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.day_cents} cents a day")
     if is_night and limits.night_cents is not None and spent.night_cents + amount_cents > limits.night_cents:
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.night_cents} cents a night")
+
+
+class Spending:
+    """What counts against limits, carried from transfer to transfer of a batch.
+
+    Args:
+        now: Service time.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self.day_began_at = begin_of_day(now)
+        self.night_began_at = begin_of_night(now)
+        self._spent: dict[int, Spent] = {}
+
+    def start(self, holder_id: int, spent: Spent) -> None:
+        """What was spent before the batch, where a holder's sums are limited."""
+        self._spent[holder_id] = spent
+
+    def check(self, holder_id: int, limits: Limits, amount_cents: int) -> None:
+        """Refuse a transfer that would exceed a limit; errors as in ``check_limits``."""
+        spent = self._spent.get(holder_id, Spent())
+        check_limits(limits, spent, amount_cents, is_night=self.night_began_at is not None)
+
+    def count(self, holder_id: int, amount_cents: int) -> None:
+        """One more transfer counts."""
+        spent = self._spent.get(holder_id)
+        if spent is not None:  # otherwise no sum is limited
+            self._spent[holder_id] = Spent(
+                day_cents=spent.day_cents + amount_cents,
+                # By day nobody looks at the night's sum.
+                night_cents=spent.night_cents + amount_cents,
+            )

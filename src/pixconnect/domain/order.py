@@ -4,12 +4,29 @@ It lives beside its transfer or refund from acceptance to the end, and holds onl
 agreed does not move while it is under way.
 """
 
+from __future__ import annotations
+
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from pixconnect.domain import kept_report, reject_code
+from pixconnect.domain import refund as refund_rules
+from pixconnect.domain import transfer as transfer_rules
+from pixconnect.domain.rail import NeverTaken, Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
+
+
+class GivenUp(Struct, frozen=True):
+    """The order was never handed to the rail in the time it had."""
+
+
+Ending = Settled | Rejected | NeverTaken | GivenUp
+"""What becomes of an order in the end."""
+
+_GIVEN_UP_REASON = "It could not be handed to the rail in time."
+_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
@@ -54,3 +71,39 @@ def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: time
         due_at=now,
         give_up_at=now + handover_timeout,
     )
+
+
+def may_give_up(order: OpenOrder, now: datetime) -> bool:
+    """Whether it was never handed over and its time is over, by the clock that counts; the worker's own may be ahead."""
+    return order.handed_at is None and order.give_up_at <= now
+
+
+def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
+    """The transfer as its order has left it: only what settled has moved money."""
+    match ending:
+        case Settled():
+            return transfer_rules.settle_transfer(transfer, now)
+        case Rejected(code=code, reason=reason):
+            return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
+        case NeverTaken():
+            return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp():
+            return transfer_rules.cancel_transfer(transfer, _GIVEN_UP_REASON, now)
+
+
+def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
+    """The refund as its order has left it: only what settled has moved money."""
+    match ending:
+        case Settled():
+            return refund_rules.settle_refund(refund, now)
+        case Rejected(code=code, reason=reason):
+            return refund_rules.fail_refund(refund, *_storable(code, reason), now)
+        case NeverTaken():
+            return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp():
+            return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, _GIVEN_UP_REASON, now)
+
+
+def _storable(code: str, reason: str) -> tuple[str, str]:
+    """The rail's reason, as far as it can be written: a rejection counts whatever its words are."""
+    return kept_report.storable(code, 35), kept_report.storable(reason, 1000)

@@ -18,10 +18,13 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import errors
+from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.domain.rail import ReturnReport
+from pixconnect.domain.transfer import Transfer
 
 RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
 RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
@@ -50,6 +53,28 @@ class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     external_id: str | None = None
     reason: RefundReason = "MD06"
     description: str | None = None
+
+
+class NewRefund(Struct, kw_only=True):
+    """A refund that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    external_id: str
+    """The client's, or ours."""
+    fingerprint: bytes
+    request: RefundRequest
+    """Its amount is judged."""
+    original_id: int
+    """The received transfer, found before any lock."""
+    sent: Transfer | None
+    """The other side of it, if it was settled by book."""
+    refund_id: int
+    received_id: int
+    """Of the other side's refund, if it is settled by book."""
+    return_id: str
+    handover_timeout: timedelta
+    may_exist: bool
+    """Whether to look for it first: the client named it, or it was tried before."""
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -111,6 +136,110 @@ def read_reason(text: str) -> RefundReason:
     The money has come back whatever they call it: a report that could not be recorded would come again for ever.
     """
     return _REASONS.get(text, "MD06")
+
+
+def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: datetime) -> None:
+    """Refuse what breaks a rule, in the documented order.
+
+    Args:
+        amount_cents: To be returned.
+        original: Received and settled.
+        balance: Of who returns.
+        now: Service time.
+
+    Raises:
+        HolderBlocked: The holder may not withdraw.
+        RefundExceedsOriginal: With those under way it would be more than the original.
+        RefundWindowClosed: Too long after the settlement.
+        InsufficientFunds: Less is available.
+    """
+    check_may_withdraw(balance)
+    if original.settled_at is None:
+        raise errors.InvariantBroken("judged before, and never undone")
+    left_cents = original.amount_cents - original.returned_cents - original.returning_cents
+    if amount_cents > left_cents:
+        raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
+    if now > original.settled_at + WINDOW:
+        raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
+    check_funds(balance, amount_cents)
+
+
+def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
+    """A new outgoing refund, whose money is about to be reserved or to go to another holder of ours."""
+    return Refund(
+        id=new.refund_id,
+        holder_id=new.holder_id,
+        transfer_id=original.id,
+        flow="OUT",
+        is_book=original.is_book,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        return_id=new.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        correlation_id=original.correlation_id,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        reason=new.request.reason,
+        description=new.request.description,
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
+    """The payer's side of a new refund between two holders of ours."""
+    return msgspec.structs.replace(
+        refund,
+        id=new.received_id,
+        holder_id=sent.holder_id,
+        transfer_id=sent.id,
+        flow="IN",
+        external_id=None,
+        fingerprint=None,
+        slot=sent.slot,
+    )
+
+
+def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: int, now: datetime) -> Refund:
+    """A return of a transfer of ours that the rail reports, not yet judged."""
+    return Refund(
+        id=refund_id,
+        holder_id=original.holder_id,
+        transfer_id=original.id,
+        flow="IN",
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        return_id=report.return_id,
+        original_end_to_end_id=original.end_to_end_id,
+        correlation_id=original.correlation_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        reason=read_reason(report.reason),
+        description=report.description and report.description[:DESCRIPTION_LENGTH_MAX],
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance) -> str | None:
+    """The scheme's reason to refuse a reported return, or ``None``."""
+    left_cents = original.amount_cents - original.returned_cents
+    if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
+        return reject_code.ABOVE_ORIGINAL
+    if report.reported_at > original.settled_at + WINDOW:
+        return reject_code.WINDOW_CLOSED
+    return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
 
 
 def settle_refund(refund: Refund, now: datetime) -> Refund:

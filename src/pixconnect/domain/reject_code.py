@@ -11,6 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
+ABOVE_ORIGINAL: Final = "AM09"
+ACCOUNT_BLOCKED: Final = "AC06"
+ACCOUNT_UNKNOWN: Final = "AC03"
+OTHER_AMOUNT: Final = "AM09"
+QR_CODE_REFUSED: Final = "BE17"
+RECEIVER_FAILED: Final = "AB09"
+WINDOW_CLOSED: Final = "DT05"
+WRONG_CONTENTS: Final = "CH16"
+
 REASONS: Final[dict[str, str]] = {
     "AB03": "The payment did not settle in time.",
     "AB09": "The receiver's institution had an error.",
@@ -63,6 +72,11 @@ RAISED_BY_NETWORK: Final[frozenset[str]] = frozenset(
     {"AG12", "AG13", "AGNT", "AM01", "AM04", "AM18", "DS02", "DS27", "RC09", "RC10"}
 )
 """What the network itself sees in an order, before the receiver's institution is asked."""
+
+
+# Ours, for what the network never judged: an order that never reached it.
+NEVER_TAKEN: Final = "NEVER_TAKEN"
+NOT_HANDED_OVER: Final = "NOT_HANDED_OVER"
 
 
 def explain(code: str) -> str:

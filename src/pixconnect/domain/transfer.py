@@ -14,19 +14,22 @@ An outgoing transfer reserves its money when accepted. While the rail has not en
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import errors
+from pixconnect.domain import charge as charge_rules
+from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
+from pixconnect.domain.charge import Charge
 from pixconnect.domain.clock import format_instant
-from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.holder import KeyType, Party
-from pixconnect.domain.rail import InitiationType
+from pixconnect.domain.ledger import Balance
+from pixconnect.domain.rail import CreditReport, InitiationType
 
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
@@ -68,6 +71,45 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
+
+_INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
+    KeyTransferRequest: "KEY",
+    AccountTransferRequest: "MANUAL",
+    QrCodeTransferRequest: "QRCODE",
+}
+
+
+class Payee(Struct, frozen=True, kw_only=True):
+    """Who is to be paid, and for what."""
+
+    party: Party
+    holder_id: int | None
+    """If it is one of ours; then the transfer is settled by book."""
+    txid: str | None = None
+    charge: Charge | None = None
+    """Of ours, if that is what is being paid."""
+
+
+class NewTransfer(Struct, kw_only=True):
+    """A transfer that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    external_id: str
+    """The client's, or ours."""
+    fingerprint: bytes
+    request: TransferRequest
+    """Its amount is judged, and whom it names was found."""
+    payee: Payee
+    payer: Party
+    """The holder's account, as a payee of ours sees it."""
+    handover_timeout: timedelta
+    transfer_id: int
+    received_id: int
+    """Of the other side's transfer, if it is settled by book."""
+    end_to_end_id: str
+    correlation_id: UUID
+    may_exist: bool
+    """Whether to look for it first: the client named it, or it was tried before."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -126,6 +168,111 @@ class Transfer(Struct, frozen=True, kw_only=True):
     modified_at: datetime
 
 
+def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
+    """A new outgoing transfer, whose money is about to be reserved or to go to another holder of ours."""
+    return Transfer(
+        id=new.transfer_id,
+        holder_id=new.holder_id,
+        direction="OUT",
+        initiation_type=_INITIATION_TYPES[type(new.request)],
+        is_book=new.payee.holder_id is not None,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        end_to_end_id=new.end_to_end_id,
+        correlation_id=new.correlation_id,
+        txid=new.payee.txid,
+        charge_id=None,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        own_key=None,
+        counterparty=new.payee.party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=new.transfer_id % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int) -> Transfer:
+    """The payee's side of a new transfer between two holders of ours."""
+    charge = new.payee.charge
+    return msgspec.structs.replace(
+        sent,
+        id=new.received_id,
+        holder_id=payee_id,
+        direction="IN",
+        external_id=None,
+        fingerprint=None,
+        charge_id=None if charge is None else charge.id,
+        own_key=new.payee.party.key,
+        counterparty=new.payer,
+        # A charge, the transfer that pays it and its refunds share a slot.
+        slot=(new.received_id if charge is None else charge.id) % SLOTS_COUNT,
+    )
+
+
+def open_incoming_transfer(
+    report: CreditReport,
+    charge: Charge | None,
+    *,
+    transfer_id: int,
+    holder_id: int,
+    correlation_id: UUID,
+    now: datetime,
+) -> Transfer:
+    """A payment that the rail reports, not yet judged; the charge is the one whose txid it carries, whoever's it is."""
+    own_charge_id = charge.id if charge is not None and charge.holder_id == holder_id else None
+    return Transfer(
+        id=transfer_id,
+        holder_id=holder_id,
+        direction="IN",
+        initiation_type=report.initiation_type,
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        end_to_end_id=report.end_to_end_id,
+        correlation_id=correlation_id,
+        txid=report.txid,
+        charge_id=own_charge_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        own_key=report.credit_party.key,
+        counterparty=report.debit_party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=(transfer_id if own_charge_id is None else own_charge_id) % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None, at: datetime) -> str | None:
+    """The scheme's reason to refuse an incoming transfer, or ``None``.
+
+    Args:
+        received: As it was opened.
+        balance: Of the holder who is paid.
+        charge: The one whose txid it carries, whoever's it is.
+        at: The instant that counts for the charge's deadline.
+    """
+    if not balance.may_deposit:
+        return reject_code.ACCOUNT_BLOCKED
+    if charge is None:
+        return None
+    if charge.holder_id != received.holder_id:
+        return reject_code.QR_CODE_REFUSED
+    return charge_rules.find_reject_code(charge, received.amount_cents, at)
+
+
 def is_spent(transfer: Transfer) -> bool:
     """Whether it counts against its holder's limits: what failed or was cancelled does not, what was returned does."""
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
@@ -150,7 +297,7 @@ def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
     return msgspec.structs.replace(
         transfer,
         status="CANCELLED",
-        outcome_code="NOT_HANDED_OVER",
+        outcome_code=reject_code.NOT_HANDED_OVER,
         outcome_reason=reason,
         modified_at=now,
     )

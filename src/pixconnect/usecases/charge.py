@@ -15,44 +15,18 @@ from msgspec import Struct
 
 from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest, ChargeStatus, expire_charge
+from pixconnect.domain.charge import Charge, ChargeRequest, ChargeStatus, NewCharge, expire_charge, open_charge
 from pixconnect.domain.clock import format_instant
-from pixconnect.domain.event import SLOTS_COUNT
-from pixconnect.domain.fingerprint import fingerprint, was_made_by
+from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import charge as charge_store
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
-
-class NewCharge(Struct, kw_only=True):
-    """A charge that may be created, with every id made before the first try.
-
-    Attributes:
-        holder_id: Who is to be paid.
-        external_id: The client's, or ours.
-        fingerprint: Of the request.
-        request: What was asked for; judged.
-        charge_id: Its id.
-        txid: Its txid.
-        key: Normalised.
-        br_code: The text of its QR code.
-        lifetime: How long it can be paid.
-        may_exist: Whether to look for it first: the client named it, or it was tried before.
-    """
-
-    holder_id: int
-    external_id: str
-    fingerprint: bytes
-    request: ChargeRequest
-    charge_id: int
-    txid: str
-    key: str
-    br_code: str
-    lifetime: timedelta
-    may_exist: bool
+_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
 async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
@@ -72,11 +46,8 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
     """
     try:
         key = await _judge(context, caller, request)
-    except errors.RuleBroken:
-        replayed = await _find_replay(context, caller, request)
-        if replayed is None:
-            raise
-        return replayed
+    except errors.RuleBroken as refusal:
+        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
@@ -95,22 +66,16 @@ async def create_charge(context: Context, caller: Caller, request: ChargeRequest
 
 
 async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
-    wanted = [(new.external_id, new.holder_id) for new in batch if new.may_exist]
-    for new in batch:
-        new.may_exist = True  # whatever becomes of this try, the next one has to look
     work = await begin_work(batch)
-    known = await charge_store.find_external(batch.connection, wanted) if wanted else {}
-    outcomes: list[Charge | errors.PixConnectError] = []
-    for new in batch:
-        name = new.holder_id, new.external_id
-        charge = known.get(name)
-        if charge is not None:
-            outcomes.append(_replay(charge, new.request))
-            continue
-        charge = known[name] = _open_charge(new, work.now)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+
+    def create(new: NewCharge) -> Charge:
+        charge = open_charge(new, work.now)
         work.changes.add_charge(charge)
         work.announce_charge(charge, "qrcode.pending")
-        outcomes.append(charge)
+        return charge
+
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, create)
     await work.write()
     return outcomes
 
@@ -253,43 +218,6 @@ async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> st
     if request.payer is not None:
         tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
     return key
-
-
-async def _find_replay(context: Context, caller: Caller, request: ChargeRequest) -> Charge | None:
-    if request.external_id is None:
-        return None
-    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
-    if charge is None:
-        return None
-    outcome = _replay(charge, request)
-    if isinstance(outcome, errors.PixConnectError):
-        raise outcome
-    return outcome
-
-
-def _replay(charge: Charge, request: ChargeRequest) -> Charge | errors.PixConnectError:
-    if was_made_by(charge.fingerprint, request):
-        return charge
-    return errors.ExternalIdConflict("external_id: was already used for a charge with other contents")
-
-
-def _open_charge(new: NewCharge, now: datetime) -> Charge:
-    return Charge(
-        id=new.charge_id,
-        holder_id=new.holder_id,
-        external_id=new.external_id,
-        fingerprint=new.fingerprint,
-        txid=new.txid,
-        amount_cents=new.request.amount_cents,
-        key=new.key,
-        payer=new.request.payer,
-        br_code=new.br_code,
-        status="PENDING",
-        slot=new.charge_id % SLOTS_COUNT,
-        created_at=now,
-        modified_at=now,
-        expires_at=now + new.lifetime,
-    )
 
 
 def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:

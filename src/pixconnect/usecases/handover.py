@@ -14,7 +14,7 @@ import structlog
 from pixconnect.domain import errors, identifiers, kept_report
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.order import OpenOrder
+from pixconnect.domain.order import Ending, GivenUp, OpenOrder, may_give_up
 from pixconnect.domain.rail import (
     NeverTaken,
     NotTaken,
@@ -32,7 +32,7 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.settlement import ASK_AFTER, Ending, Fence, GivenUp, ask_again_after, end_orders
+from pixconnect.usecases.settlement import ASK_AFTER, Fence, ask_again_after, end_orders
 from pixconnect.usecases.under_way import read_ordered
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +61,7 @@ async def move_due(
         When each was due, in order: ``count_max`` of them say that there may be more.
     """
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
-    too_late = [order for order in due if order.handed_at is None and order.give_up_at <= until]
+    too_late = [order for order in due if may_give_up(order, until)]
     waiting = [order for order in due if order.handed_at is None and order.give_up_at > until]
     silent = [order for order in due if order.handed_at is not None]
     if too_late:

@@ -18,10 +18,8 @@ from pixconnect.domain import errors, identifiers, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
-from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.ledger import Balance
 from pixconnect.domain.rail import Acknowledgement, CreditReport, ReturnReport
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
@@ -34,11 +32,6 @@ from pixconnect.usecases.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
-
-UNKNOWN_ACCOUNT = "AC03"
-ACCOUNT_BLOCKED = "AC06"
-ABOVE_ORIGINAL = "AM09"
-WINDOW_CLOSED = "DT05"
 
 _UNKNOWN_ORIGINAL = Misfit(
     reason="unknown_order", explanation="returns an order of ours by its id, and there is none of this id here"
@@ -102,7 +95,7 @@ async def receive_credit(context: Context, report: CreditReport) -> Acknowledgem
             misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
             await kept_usecases.keep(context.pool, report, misfit)
             return first_word(report.report_id, recorded)
-        return Acknowledgement(report_id=report.report_id, refusal_code=UNKNOWN_ACCOUNT)
+        return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ACCOUNT_UNKNOWN)
     credit = Credit(
         holder_id=holder_id,
         report=report,
@@ -173,9 +166,17 @@ def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
 def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
     """Decide on one payment; a charge that it pays is paid for the rest of the batch."""
     charge = charges.get(credit.report.txid or "")
-    transfer = _open_transfer(work, credit, charge)
+    transfer = transfer_rules.open_incoming_transfer(
+        credit.report,
+        charge,
+        transfer_id=credit.transfer_id,
+        holder_id=credit.holder_id,
+        correlation_id=credit.correlation_id,
+        now=work.now,
+    )
     work.announce_transfer(transfer)
-    code = _refuse(work.balances[credit.holder_id], credit, charge)
+    balance = work.balances[credit.holder_id]
+    code = transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
     if code is not None:
         transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
         work.announce_transfer(transfer)
@@ -190,48 +191,6 @@ def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Tr
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
     return transfer
-
-
-def _refuse(balance: Balance, credit: Credit, charge: Charge | None) -> str | None:
-    """The scheme's reason to refuse a payment, or ``None``."""
-    if not balance.may_deposit:
-        return ACCOUNT_BLOCKED
-    if charge is None:
-        return None
-    if charge.holder_id != credit.holder_id:
-        return "BE17"
-    return charge_rules.find_reject_code(charge, credit.report.amount_cents, credit.report.reported_at)
-
-
-def _open_transfer(work: UnitOfWork, credit: Credit, charge: Charge | None) -> Transfer:
-    report = credit.report
-    is_own_charge = charge is not None and charge.holder_id == credit.holder_id
-    return Transfer(
-        id=credit.transfer_id,
-        holder_id=credit.holder_id,
-        direction="IN",
-        initiation_type=report.initiation_type,
-        is_book=False,
-        external_id=None,
-        fingerprint=None,
-        end_to_end_id=report.end_to_end_id,
-        correlation_id=credit.correlation_id,
-        txid=report.txid,
-        charge_id=charge.id if charge is not None and is_own_charge else None,
-        amount_cents=report.amount_cents,
-        status="PROCESSING",
-        own_key=report.credit_party.key,
-        counterparty=report.debit_party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
-        slot=(charge.id if charge is not None and is_own_charge else credit.transfer_id) % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
-        created_at=work.now,
-        modified_at=work.now,
-    )
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
@@ -263,8 +222,8 @@ async def receive_return(context: Context, report: ReturnReport) -> Acknowledgem
             await kept_usecases.keep(context.pool, report, misfit)
             return first_word(report.report_id, recorded)
         if not identifiers.is_of_another(name, context.policy.ispb):
-            await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, ABOVE_ORIGINAL)
-        return Acknowledgement(report_id=report.report_id, refusal_code=ABOVE_ORIGINAL)
+            await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
+        return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
     given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())
     answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
     if answered.misfit is not None:
@@ -318,9 +277,9 @@ def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
 
 def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
     """Decide on one return: the refund that it becomes, and the transfer after it."""
-    refund = _open_refund(work, given_back, original)
+    refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
     work.announce_refund(refund)
-    code = _refuse_return(work.balances[original.holder_id], given_back.report, original)
+    code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
     if code is not None:
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)
@@ -340,39 +299,3 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)
     work.changes.move_transfer(original, after)
     return refund, after
-
-
-def _refuse_return(balance: Balance, report: ReturnReport, original: Transfer) -> str | None:
-    left_cents = original.amount_cents - original.returned_cents
-    if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
-        return ABOVE_ORIGINAL
-    if report.reported_at > original.settled_at + refund_rules.WINDOW:
-        return WINDOW_CLOSED
-    return None if balance.may_deposit else ACCOUNT_BLOCKED
-
-
-def _open_refund(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> Refund:
-    report = given_back.report
-    return Refund(
-        id=given_back.refund_id,
-        holder_id=original.holder_id,
-        transfer_id=original.id,
-        flow="IN",
-        is_book=False,
-        external_id=None,
-        fingerprint=None,
-        return_id=report.return_id,
-        original_end_to_end_id=original.end_to_end_id,
-        correlation_id=original.correlation_id,
-        amount_cents=report.amount_cents,
-        status="PROCESSING",
-        reason=refund_rules.read_reason(report.reason),
-        description=report.description and report.description[: refund_rules.DESCRIPTION_LENGTH_MAX],
-        outcome_code=None,
-        outcome_reason=None,
-        slot=original.slot,
-        handed_at=None,
-        settled_at=None,
-        created_at=work.now,
-        modified_at=work.now,
-    )

@@ -6,13 +6,10 @@ judge before it answers that the service is unavailable.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from pixconnect.domain import account as account_rules
 from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.br_code import BrCode
-from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.pix_key import PixKey
@@ -20,6 +17,7 @@ from pixconnect.domain.rail import RailUnavailable
 from pixconnect.domain.transfer import (
     AccountTransferRequest,
     KeyTransferRequest,
+    Payee,
     QrCodeTransferRequest,
     TransferRequest,
 )
@@ -28,22 +26,6 @@ from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
 from pixconnect.writing.service_time import read_time
-
-
-class Payee(Struct, frozen=True, kw_only=True):
-    """Who is to be paid, and for what.
-
-    Attributes:
-        party: The account.
-        holder_id: If it is one of ours; then the transfer is settled by book.
-        txid: Of the QR code, if it had one.
-        charge: Of ours, if that is what is being paid.
-    """
-
-    party: Party
-    holder_id: int | None
-    txid: str | None = None
-    charge: Charge | None = None
 
 
 async def find_payee(

@@ -10,55 +10,27 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-from msgspec import Struct
-
 from pixconnect.domain import errors, identifiers, money, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
-from pixconnect.domain.fingerprint import fingerprint, was_made_by
+from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.ledger import check_may_withdraw
 from pixconnect.domain.listing import Page, Span
-from pixconnect.domain.refund import Refund, RefundRequest, RefundStatus
+from pixconnect.domain.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.usecases.settlement import return_paid_charge
-from pixconnect.usecases.transfer import check_funds
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
-
-class NewRefund(Struct, frozen=True, kw_only=True):
-    """A refund that may be accepted, with every id made before the first try.
-
-    Attributes:
-        holder_id: Who returns.
-        external_id: The client's, or ours.
-        fingerprint: Of the request.
-        request: What was asked for; its amount is judged.
-        original_id: The received transfer, found before any lock.
-        sent: The other side of it, if it was settled by book.
-        refund_id: Its id.
-        received_id: Of the other side's refund, if it is settled by book.
-        return_id: Its name on the network.
-        handover_timeout: How long it may wait to be handed over.
-    """
-
-    holder_id: int
-    external_id: str
-    fingerprint: bytes
-    request: RefundRequest
-    original_id: int
-    sent: Transfer | None
-    refund_id: int
-    received_id: int
-    return_id: str
-    handover_timeout: timedelta
+_IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
 async def start_refund(context: Context, caller: Caller, request: RefundRequest) -> Refund:
@@ -86,11 +58,8 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest)
             raise errors.OriginalNotRefundable(
                 "end_to_end_id: is not a Pix that this holder received and that has settled"
             )
-    except errors.RuleBroken:
-        replayed = await _find_replay(context, caller, request)
-        if replayed is None:
-            raise
-        return replayed
+    except errors.RuleBroken as refusal:
+        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     new = NewRefund(
         holder_id=caller.holder_id,
         external_id=request.external_id or str(context.entropy.uuid7()),
@@ -102,28 +71,16 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest)
         received_id=await context.ids.refund_id() if original.is_book else 0,
         return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
+        may_exist=request.external_id is not None,
     )
     return await context.writes.submit(START_REFUNDS, new)
 
 
 async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
     work = await lock_balances(batch, _holders_of)
-    books = await _open_books(work, batch)
-    known = await refund_store.find_external(batch.connection, [(new.external_id, new.holder_id) for new in batch])
-    outcomes: list[Refund | errors.PixConnectError] = []
-    for new in batch:
-        name = new.holder_id, new.external_id
-        refund = known.get(name)
-        if refund is not None:
-            outcomes.append(_replay(refund, new.request))
-            continue
-        try:
-            _judge(work, new, books.transfers[new.original_id, new.holder_id])
-        except errors.RuleBroken as refusal:
-            outcomes.append(refusal)
-            continue
-        refund = known[name] = _accept(work, new, books)
-        outcomes.append(refund)
+    locked = await _lock_rows(work, batch)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, locked))
     await work.write()
     return outcomes
 
@@ -174,7 +131,7 @@ async def list_refunds(context: Context, caller: Caller, status: RefundStatus | 
     return await refund_store.read_page(context.pool, caller.holder_id, status, span)
 
 
-class _Books:
+class _LockedRows:
     """Everything that a batch of refunds may change, locked, by id and holder."""
 
     def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
@@ -182,37 +139,23 @@ class _Books:
         self.charges = charges
 
 
-async def _open_books(work: UnitOfWork, batch: Sequence[NewRefund]) -> _Books:
+async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
     names = [new.request.end_to_end_id for new in batch]
     charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
     wanted = {(new.original_id, new.holder_id) for new in batch}
     wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
     transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
-    return _Books(transfers, charges)
+    return _LockedRows(transfers, charges)
 
 
-def _judge(work: UnitOfWork, new: NewRefund, original: Transfer) -> None:
-    """Refuse what breaks a rule, in the documented order."""
-    balance = work.balances[new.holder_id]
-    if not balance.may_withdraw:
-        raise errors.HolderBlocked("the holder may not withdraw")
-    if original.settled_at is None:
-        raise errors.InvariantBroken("judged before, and never undone")
-    left_cents = original.amount_cents - original.returned_cents - original.returning_cents
-    if new.request.amount_cents > left_cents:
-        raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
-    if work.now > original.settled_at + refund_rules.WINDOW:
-        raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
-    check_funds(balance, new.request.amount_cents)
-
-
-def _accept(work: UnitOfWork, new: NewRefund, books: _Books) -> Refund:
+def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     """Reserve the money of one refund, or settle it by book."""
-    original = books.transfers[new.original_id, new.holder_id]
-    refund = _open_refund(work, new, original)
+    original = locked.transfers[new.original_id, new.holder_id]
+    refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
+    refund = refund_rules.open_refund(new, original, work.now)
     work.announce_refund(refund)
     if new.sent is not None:
-        return _settle_by_book(work, new, refund, original, books)
+        return _settle_by_book(work, new, refund, original, locked)
     work.post(
         refund.holder_id,
         "available",
@@ -221,7 +164,7 @@ def _accept(work: UnitOfWork, new: NewRefund, books: _Books) -> Refund:
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    returning = books.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
+    returning = locked.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
         original, refund.amount_cents
     )
     work.changes.add_refund(refund)
@@ -230,12 +173,14 @@ def _accept(work: UnitOfWork, new: NewRefund, books: _Books) -> Refund:
     return refund
 
 
-def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, books: _Books) -> Refund:
+def _settle_by_book(
+    work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, locked: _LockedRows
+) -> Refund:
     """Both sides of a refund between two holders of ours."""
     if new.sent is None:
         raise errors.InvariantBroken("a book transfer has two sides")
-    sent = books.transfers[new.sent.id, new.sent.holder_id]
-    received = _open_received(new, refund, sent)
+    sent = locked.transfers[new.sent.id, new.sent.holder_id]
+    received = refund_rules.open_other_side(new, refund, sent)
     work.announce_refund(received)
     if not work.balances[sent.holder_id].may_deposit:
         return _fail_by_book(work, refund, received)
@@ -247,18 +192,18 @@ def _settle_by_book(work: UnitOfWork, new: NewRefund, refund: Refund, original: 
         work.announce_refund(side)
         work.changes.add_refund(side)
     for transfer in (original, sent):
-        after = books.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
+        after = locked.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
             transfer, amount_cents, work.now
         )
         work.changes.move_transfer(transfer, after)
         if after.status == "RETURNED" and after.charge_id is not None:
-            return_paid_charge(work, books.charges, (after.charge_id, after.holder_id))
+            return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
     return sides[0]
 
 
 def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     """Both sides of a refund to a holder who may not deposit: failed as the rail would have it."""
-    code = "AC06"
+    code = reject_code.ACCOUNT_BLOCKED
     sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
     for side in sides:
         work.announce_refund(side)
@@ -266,67 +211,10 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     return sides[0]
 
 
-def _open_refund(work: UnitOfWork, new: NewRefund, original: Transfer) -> Refund:
-    return Refund(
-        id=new.refund_id,
-        holder_id=new.holder_id,
-        transfer_id=original.id,
-        flow="OUT",
-        is_book=original.is_book,
-        external_id=new.external_id,
-        fingerprint=new.fingerprint,
-        return_id=new.return_id,
-        original_end_to_end_id=original.end_to_end_id,
-        correlation_id=original.correlation_id,
-        amount_cents=new.request.amount_cents,
-        status="PROCESSING",
-        reason=new.request.reason,
-        description=new.request.description,
-        outcome_code=None,
-        outcome_reason=None,
-        slot=original.slot,
-        handed_at=None,
-        settled_at=None,
-        created_at=work.now,
-        modified_at=work.now,
-    )
-
-
-def _open_received(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
-    return msgspec.structs.replace(
-        refund,
-        id=new.received_id,
-        holder_id=sent.holder_id,
-        transfer_id=sent.id,
-        flow="IN",
-        external_id=None,
-        fingerprint=None,
-        slot=sent.slot,
-    )
-
-
 async def _check_may_withdraw(context: Context, caller: Caller) -> None:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
-    if balance is not None and not balance.may_withdraw:
-        raise errors.HolderBlocked("the holder may not withdraw")
-
-
-async def _find_replay(context: Context, caller: Caller, request: RefundRequest) -> Refund | None:
-    if request.external_id is None:
-        return None
-    refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
-    if refund is None:
-        return None
-    outcome = _replay(refund, request)
-    if isinstance(outcome, errors.PixConnectError):
-        raise outcome
-    return outcome
-
-
-def _replay(refund: Refund, request: RefundRequest) -> Refund | errors.PixConnectError:
-    if refund.fingerprint is not None and was_made_by(refund.fingerprint, request):
-        return refund
-    return errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+    if balance is not None:
+        check_may_withdraw(balance)
 
 
 def _found(refund: Refund | None, parameter: str) -> Refund:

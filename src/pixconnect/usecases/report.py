@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 import asyncpg
 import structlog
 
-from pixconnect.domain import errors, kept_report
+from pixconnect.domain import errors, kept_report, reject_code
 from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.rail import (
     Acknowledgement,
@@ -44,9 +43,6 @@ from pixconnect.usecases.settlement import Ending, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport
-
-WRONG_CONTENTS: Final = "CH16"
-OUR_ERROR: Final = "AB09"
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
 """What PostgreSQL says of the values that it is given, and of nothing else."""
@@ -134,14 +130,14 @@ async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgeme
     try:
         fault = _find_fault(report)
         if fault is not None:
-            return [await _refuse(context, report, _unreadable(fault), WRONG_CONTENTS)]
+            return [await _refuse(context, report, _unreadable(fault), reject_code.WRONG_CONTENTS)]
         try:
             word = await _receive(context, report)
         except Exception as error:
             judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
                 raise
-            return [await _refuse(context, report, judged, OUR_ERROR)]
+            return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
     except Exception as error:  # noqa: BLE001  as above: it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []

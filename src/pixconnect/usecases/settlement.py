@@ -15,20 +15,20 @@ if the rail has never seen it. A rejection is final only of the original order: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
-from pixconnect.domain import errors, identifiers, kept_report
-from pixconnect.domain import refund as refund_rules
+from pixconnect.domain import errors, identifiers
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.order import OpenOrder, name_of
-from pixconnect.domain.rail import NeverTaken, Rejected, Settled
+from pixconnect.domain.ledger import Account
+from pixconnect.domain.order import Ending, GivenUp, OpenOrder, end_refund, end_transfer, may_give_up, name_of
+from pixconnect.domain.rail import Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection
@@ -39,18 +39,6 @@ from pixconnect.usecases.under_way import read_ordered
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
-
-
-class GivenUp(Struct, frozen=True):
-    """The order was never handed to the rail in the time it had."""
-
-
-Ending = Settled | Rejected | NeverTaken | GivenUp
-
-_GIVEN_UP_REASON = "It could not be handed to the rail in time."
-NEVER_TAKEN = "NEVER_TAKEN"
-_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
-
 
 _UNKNOWN_ORDER = Misfit(
     reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"
@@ -141,22 +129,22 @@ async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -
 async def _write_endings(batch: Batch[Ended]) -> list[bool]:
     """Answers of each whether it was still open."""
     work = await lock_balances(batch)
-    books = await _open_books(work, batch)
+    locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
     for ended in batch:
-        order = books.orders.get(name_of(ended.ordered))
+        order = locked.orders.get(name_of(ended.ordered))
         if order is not None and order.holder_id != ended.holder_id:
             order = None
         outcomes.append(order is not None)
-        if order is None or (isinstance(ended.ending, GivenUp) and not _may_give_up(order, work.now)):
+        if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now)):
             continue  # it has ended before, or it was handed over after all
-        del books.orders[order.name]
+        del locked.orders[order.name]
         work.changes.end_order(order)
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at)
         if isinstance(before, Transfer):
             _end_transfer(work, before, ended.ending)
         else:
-            _end_refund(work, books, before, ended.ending)
+            _end_refund(work, locked, before, ended.ending)
     await work.write()
     return outcomes
 
@@ -164,12 +152,7 @@ async def _write_endings(batch: Batch[Ended]) -> list[bool]:
 WRITE_ENDINGS: Final = WriteOperation("write_endings", _write_endings)
 
 
-def _may_give_up(order: OpenOrder, now: datetime) -> bool:
-    """Whether it was never handed over and its time is over, by the clock that counts; the worker's own may be ahead."""
-    return order.handed_at is None and order.give_up_at <= now
-
-
-class _Books:
+class _LockedRows:
     """What a batch of endings may change, locked: orders by name, transfers by name and holder, charges by id and holder."""
 
     def __init__(
@@ -183,7 +166,7 @@ class _Books:
         self.charges = charges
 
 
-async def _open_books(work: UnitOfWork, batch: Sequence[Ended]) -> _Books:
+async def _lock_rows(work: UnitOfWork, batch: Sequence[Ended]) -> _LockedRows:
     connection = work.connection
     refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
     originals = {(refund.original_end_to_end_id, refund.holder_id) for refund in refunds}
@@ -191,7 +174,7 @@ async def _open_books(work: UnitOfWork, batch: Sequence[Ended]) -> _Books:
     names = [name for name, _ in originals]
     paid = await transfer_store.find_charge_ids(connection, names) if names else []
     charges = await work.lock_charges(paid)
-    return _Books(
+    return _LockedRows(
         orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
         received=await transfer_store.lock(connection, sorted(originals), "IN") if originals else {},
         charges=charges,
@@ -199,56 +182,33 @@ async def _open_books(work: UnitOfWork, batch: Sequence[Ended]) -> _Books:
 
 
 def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
-    match ending:
-        case Settled():
-            work.post(before.holder_id, "reserved", "settlement", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.settle_transfer(before, work.now)
-        case Rejected(code=code, reason=reason):
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.fail_transfer(before, *_in_words(code, reason), work.now)
-        case NeverTaken():
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.fail_transfer(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, work.now)
-        case GivenUp():
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, transfer_id=before.id)
-            after = transfer_rules.cancel_transfer(before, _GIVEN_UP_REASON, work.now)
+    into = _freed_into(ending)
+    work.post(before.holder_id, "reserved", into, before.amount_cents, transfer_id=before.id)
+    after = end_transfer(before, ending, work.now)
     work.changes.move_transfer(before, after)
     work.announce_transfer(after)
 
 
-def _end_refund(work: UnitOfWork, books: _Books, before: Refund, ending: Ending) -> None:
-    original = books.received[before.original_end_to_end_id, before.holder_id]
-    money = {"transfer_id": original.id, "refund_id": before.id}
-    match ending:
-        case Settled():
-            work.post(before.holder_id, "reserved", "settlement", before.amount_cents, **money)
-            after = refund_rules.settle_refund(before, work.now)
-            returned = transfer_rules.return_part(
-                original, before.amount_cents, work.now, returning_cents=before.amount_cents
-            )
-        case Rejected(code=code, reason=reason):
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, *_in_words(code, reason), work.now)
-            returned = transfer_rules.keep_part(original, before.amount_cents)
-        case NeverTaken():
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, NEVER_TAKEN, _NEVER_TAKEN_REASON, work.now)
-            returned = transfer_rules.keep_part(original, before.amount_cents)
-        case GivenUp():
-            work.post(before.holder_id, "reserved", "available", before.amount_cents, **money)
-            after = refund_rules.fail_refund(before, "NOT_HANDED_OVER", _GIVEN_UP_REASON, work.now)
-            returned = transfer_rules.keep_part(original, before.amount_cents)
-    books.received[original.end_to_end_id, original.holder_id] = returned
+def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: Ending) -> None:
+    original, amount_cents = locked.received[before.original_end_to_end_id, before.holder_id], before.amount_cents
+    into = _freed_into(ending)
+    work.post(before.holder_id, "reserved", into, amount_cents, transfer_id=original.id, refund_id=before.id)
+    after = end_refund(before, ending, work.now)
+    if isinstance(ending, Settled):
+        returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
+    else:
+        returned = transfer_rules.keep_part(original, amount_cents)
+    locked.received[original.end_to_end_id, original.holder_id] = returned
     work.changes.move_refund(before, after)
     work.changes.move_transfer(original, returned)
     work.announce_refund(after)
     if returned.status == "RETURNED" and returned.charge_id is not None:
-        return_paid_charge(work, books.charges, (returned.charge_id, returned.holder_id))
+        return_paid_charge(work, locked.charges, (returned.charge_id, returned.holder_id))
 
 
-def _in_words(code: str, reason: str) -> tuple[str, str]:
-    """The rail's reason, as far as it can be written: a rejection counts whatever its words are."""
-    return kept_report.storable(code, 35), kept_report.storable(reason, 1000)
+def _freed_into(ending: Ending) -> Account:
+    """Where reserved money goes: out of the house only by the rail's own word."""
+    return "settlement" if isinstance(ending, Settled) else "available"
 
 
 def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:

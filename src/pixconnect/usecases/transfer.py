@@ -6,30 +6,23 @@ ours is settled by book, in the same transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
-from uuid import UUID
-
-import msgspec
-from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors, identifiers, limit, money, reject_code
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
-from pixconnect.domain.event import SLOTS_COUNT
-from pixconnect.domain.fingerprint import fingerprint, was_made_by
-from pixconnect.domain.holder import Party
-from pixconnect.domain.ledger import Balance
-from pixconnect.domain.limit import Spent
+from pixconnect.domain.fingerprint import fingerprint
+from pixconnect.domain.ledger import check_funds
+from pixconnect.domain.limit import Spending
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.pix_key import parse_pix_key
-from pixconnect.domain.rail import InitiationType
 from pixconnect.domain.transfer import (
     AccountTransferRequest,
-    KeyTransferRequest,
-    QrCodeTransferRequest,
+    NewTransfer,
     Transfer,
     TransferRequest,
     TransferStatus,
@@ -40,53 +33,14 @@ from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
+from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.usecases.lookup_budget import Lookup
-from pixconnect.usecases.payee import Payee, find_payee
+from pixconnect.usecases.payee import find_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
-_INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
-    KeyTransferRequest: "KEY",
-    AccountTransferRequest: "MANUAL",
-    QrCodeTransferRequest: "QRCODE",
-}
-
-
-class NewTransfer(Struct, kw_only=True):
-    """A transfer that may be accepted, with every id made before the first try.
-
-    Attributes:
-        holder_id: Who pays.
-        external_id: The client's, or ours.
-        fingerprint: Of the request.
-        request: What was asked for; what is not judged in it stands below as it was found.
-        amount_cents: Judged.
-        initiation_type: How the payee was named.
-        payee: Who is paid.
-        transfer_id: Its id.
-        received_id: Of the other side's transfer, if it is settled by book.
-        end_to_end_id: Its name on the network.
-        correlation_id: Joins everything of this payment.
-        payer: The holder's account, as a payee of ours sees it.
-        handover_timeout: How long it may wait to be handed over.
-        may_exist: Whether to look for it first: the client named it, or it was tried before.
-    """
-
-    holder_id: int
-    external_id: str
-    fingerprint: bytes
-    request: TransferRequest
-    amount_cents: int
-    initiation_type: InitiationType
-    payee: Payee
-    payer: Party
-    handover_timeout: timedelta
-    transfer_id: int
-    received_id: int
-    end_to_end_id: str
-    correlation_id: UUID
-    may_exist: bool
+_IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 
 
 async def start_transfer(context: Context, caller: Caller, request: TransferRequest) -> TransferView:
@@ -112,14 +66,14 @@ async def start_transfer(context: Context, caller: Caller, request: TransferRequ
 async def _start_transfer(context: Context, caller: Caller, request: TransferRequest, lookup: Lookup) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
-        replayed = await _find_replay(context, caller, request)  # before the network is asked anything
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before the network is asked anything
         if replayed is not None:
             return replayed
     try:
         money.check_amount(request.amount_cents)
         payee = await find_payee(context, caller, request, end_to_end_id, lookup)
     except (errors.RuleBroken, errors.RateLimited) as refusal:
-        replayed = await _find_replay(context, caller, request)
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
             return replayed
         if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
@@ -133,8 +87,6 @@ async def _start_transfer(context: Context, caller: Caller, request: TransferReq
         external_id=request.external_id or str(context.entropy.uuid7()),
         fingerprint=fingerprint(request),
         request=request,
-        amount_cents=request.amount_cents,
-        initiation_type=_INITIATION_TYPES[type(request)],
         payee=payee,
         payer=(await context.directory.read_account(caller.holder_id)).party,
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
@@ -149,25 +101,11 @@ async def _start_transfer(context: Context, caller: Caller, request: TransferReq
 
 async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
     work = await lock_balances(batch, _holders_of)
-    known = await _find_known(batch)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
     charges = await work.lock_charges(sorted(wanted))
-    spending = _Spending(work)
-    outcomes: list[Transfer | errors.PixConnectError] = []
-    for new in batch:
-        name = new.holder_id, new.external_id
-        transfer = known.get(name)
-        if transfer is not None:
-            outcomes.append(_replay(transfer, new.request))
-            continue
-        try:
-            await spending.check(work.balances[new.holder_id], new.amount_cents)
-        except errors.RuleBroken as refusal:
-            outcomes.append(refusal)
-            continue
-        transfer = known[name] = _accept(work, new, charges)
-        spending.count(transfer)
-        outcomes.append(transfer)
+    spending = await _read_spending(work, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending))
     await work.write()
     return outcomes
 
@@ -177,14 +115,6 @@ START_TRANSFERS: Final = WriteOperation("start_transfers", _start_transfers, ext
 
 def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
-
-
-async def _find_known(batch: Batch[NewTransfer]) -> dict[tuple[int, str], Transfer]:
-    """Those that were made before: named by their clients, or tried before."""
-    wanted = [(new.external_id, new.holder_id) for new in batch if new.may_exist]
-    for new in batch:
-        new.may_exist = True  # whatever becomes of this try, the next one has to look
-    return await transfer_store.find_external(batch.connection, wanted) if wanted else {}
 
 
 async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
@@ -223,60 +153,30 @@ async def list_transfers(context: Context, caller: Caller, status: TransferStatu
     return Page(items=[await _view(context, transfer) for transfer in page.items], total_count=page.total_count)
 
 
-class _Spending:
-    """What counts against a holder's limits, carried from request to request of a batch."""
-
-    def __init__(self, work: UnitOfWork) -> None:
-        self._work = work
-        self._night_began_at = limit.begin_of_night(work.now)
-        self._spent: dict[int, Spent] = {}
-
-    async def check(self, balance: Balance, amount_cents: int) -> None:
-        """Refuse a transfer by limit, flag or funds, in the documented order."""
-        limits = balance.limits
-        is_sum_limited = limits.day_cents is not None or limits.night_cents is not None
-        if is_sum_limited and balance.holder_id not in self._spent:
-            self._spent[balance.holder_id] = await self._read(balance.holder_id)
-        spent = self._spent.get(balance.holder_id, Spent())
-        limit.check_limits(limits, spent, amount_cents, is_night=self._night_began_at is not None)
-        check_funds(balance, amount_cents)
-
-    def count(self, transfer: Transfer) -> None:
-        """Count a transfer that was accepted; one that failed at once does not count."""
-        spent = self._spent.get(transfer.holder_id)
-        if spent is not None and transfer.status != "ERROR":
-            self._spent[transfer.holder_id] = Spent(
-                day_cents=spent.day_cents + transfer.amount_cents, night_cents=spent.night_cents + transfer.amount_cents
-            )
-
-    async def _read(self, holder_id: int) -> Spent:
-        return await tally_store.read_spent(
-            self._work.connection, holder_id, limit.begin_of_day(self._work.now), self._night_began_at
-        )
+async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:
+    spending = Spending(work.now)
+    for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
+        spent = await tally_store.read_spent(work.connection, holder_id, spending.day_began_at, spending.night_began_at)
+        spending.start(holder_id, spent)
+    return spending
 
 
-def check_funds(balance: Balance, amount_cents: int) -> None:
-    """Refuse what a holder may not or cannot take out.
-
-    Raises:
-        HolderBlocked: The operator's flag.
-        InsufficientFunds: Less is available.
-    """
-    if not balance.may_withdraw:
-        raise errors.HolderBlocked("the holder may not withdraw")
-    if balance.available_cents < amount_cents:
-        raise errors.InsufficientFunds("amount: is more than the available funds")
-
-
-def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge]) -> Transfer:
-    """Reserve the money of one transfer, or settle it by book."""
-    transfer = _open_transfer(work, new)
+def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
+    """Reserve the money of one transfer, or settle it by book; what is refused has changed nothing."""
+    holder_id, amount_cents = new.holder_id, new.request.amount_cents
+    balance = work.balances[holder_id]
+    spending.check(holder_id, balance.limits, amount_cents)
+    check_funds(balance, amount_cents)
+    transfer = transfer_rules.open_transfer(new, work.now)
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
-        return _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
-    work.post(new.holder_id, "available", "reserved", new.amount_cents, transfer_id=transfer.id)
-    work.changes.add_transfer(transfer)
-    work.order(transfer, new.handover_timeout)
+        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
+    else:
+        work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
+        work.changes.add_transfer(transfer)
+        work.order(transfer, new.handover_timeout)
+    if transfer_rules.is_spent(transfer):
+        spending.count(holder_id, amount_cents)
     return transfer
 
 
@@ -285,16 +185,16 @@ def _settle_by_book(
 ) -> Transfer:
     """Both sides of a transfer between two holders of ours: settled, or failed as the rail would have it."""
     charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
-    received = _open_received(work, new, payee_id, sent)
+    received = transfer_rules.open_other_side(new, sent, payee_id)
     work.announce_transfer(received)
-    code = _refuse_by_book(work, payee_id, charge, new.amount_cents)
+    code = transfer_rules.find_reject_code(received, work.balances[payee_id], charge, work.now)
     if code is not None:
         reason = reject_code.explain(code)
         sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
         received = transfer_rules.fail_transfer(received, code, reason, work.now)
     else:
-        work.post(sent.holder_id, "available", "settlement", new.amount_cents, transfer_id=sent.id)
-        work.post(payee_id, "settlement", "available", new.amount_cents, transfer_id=received.id)
+        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, transfer_id=sent.id)
+        work.post(payee_id, "settlement", "available", sent.amount_cents, transfer_id=received.id)
         sent = transfer_rules.settle_transfer(sent, work.now)
         received = transfer_rules.settle_transfer(received, work.now)
     for side in (sent, received):
@@ -305,57 +205,6 @@ def _settle_by_book(
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
     return sent
-
-
-def _refuse_by_book(work: UnitOfWork, payee_id: int, charge: Charge | None, amount_cents: int) -> str | None:
-    if not work.balances[payee_id].may_deposit:
-        return "AC06"
-    return charge and charge_rules.find_reject_code(charge, amount_cents, work.now)
-
-
-def _open_transfer(work: UnitOfWork, new: NewTransfer) -> Transfer:
-    return Transfer(
-        id=new.transfer_id,
-        holder_id=new.holder_id,
-        direction="OUT",
-        initiation_type=new.initiation_type,
-        is_book=new.payee.holder_id is not None,
-        external_id=new.external_id,
-        fingerprint=new.fingerprint,
-        end_to_end_id=new.end_to_end_id,
-        correlation_id=new.correlation_id,
-        txid=new.payee.txid,
-        charge_id=None,
-        amount_cents=new.amount_cents,
-        status="PROCESSING",
-        own_key=None,
-        counterparty=new.payee.party,
-        outcome_code=None,
-        outcome_reason=None,
-        returned_cents=0,
-        returning_cents=0,
-        slot=new.transfer_id % SLOTS_COUNT,
-        handed_at=None,
-        settled_at=None,
-        created_at=work.now,
-        modified_at=work.now,
-    )
-
-
-def _open_received(work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer) -> Transfer:
-    charge = new.payee.charge
-    return msgspec.structs.replace(
-        sent,
-        id=new.received_id,
-        holder_id=payee_id,
-        direction="IN",
-        external_id=None,
-        fingerprint=None,
-        charge_id=charge.id if charge is not None else None,
-        own_key=new.payee.party.key,
-        counterparty=new.payer,
-        slot=(charge.id if charge is not None else new.received_id) % SLOTS_COUNT,
-    )
 
 
 async def _judge_without_payee(context: Context, caller: Caller, request: TransferRequest) -> None:
@@ -375,24 +224,6 @@ async def _check_limits_now(context: Context, caller: Caller, amount_cents: int)
     night_began_at = limit.begin_of_night(now)
     spent = await tally_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
     limit.check_limits(balance.limits, spent, amount_cents, is_night=night_began_at is not None)
-
-
-async def _find_replay(context: Context, caller: Caller, request: TransferRequest) -> Transfer | None:
-    if request.external_id is None:
-        return None
-    transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, request.external_id)
-    if transfer is None:
-        return None
-    outcome = _replay(transfer, request)
-    if isinstance(outcome, errors.PixConnectError):
-        raise outcome
-    return outcome
-
-
-def _replay(transfer: Transfer, request: TransferRequest) -> Transfer | errors.PixConnectError:
-    if transfer.fingerprint is not None and was_made_by(transfer.fingerprint, request):
-        return transfer
-    return errors.ExternalIdConflict("external_id: was already used for a transfer with other contents")
 
 
 def _found(transfer: Transfer | None, parameter: str) -> Transfer:

@@ -207,6 +207,7 @@ async def serve(
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
+            base_url=settings.public_base_url,
             rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),
             trusted_proxies=access.parse_networks(settings.trusted_proxies),
             version=__version__,

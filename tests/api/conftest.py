@@ -59,6 +59,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         read_health=no_health,
         draw_qr_png=draw,
         descriptions=described,
+        base_url=BASE_URL,
         rates=None,
         trusted_proxies=(),
         version="0.1.0",

@@ -7,13 +7,13 @@ the tables looked otherwise are judged as well.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.domain.listing import Span
+from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.foundation.pool import connect
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
@@ -117,6 +117,10 @@ EVEN = [n for n in GROUP if n % 2 == 0]
 ODD = [n for n in GROUP if n % 2 == 1]
 PAGE = Span(page=1, page_size=64)
 DEEP_PAGE = Span(page=200, page_size=64)
+DEEP_CURSOR = Span(
+    page_size=64,
+    after=Cursor(created_at=STARTED_AT + timedelta(seconds=17_200), id=17_200, position=12_800, total_count=ROWS_COUNT),
+)
 MIDDLE = STARTED_AT + timedelta(seconds=9_000)
 SPAN = Span(page=1, page_size=64, initial_at=MIDDLE, final_at=MIDDLE + timedelta(seconds=100))
 
@@ -171,6 +175,12 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "charges listed, far down": listing(
         lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_PAGE
     ),
+    "charges listed by cursor, far down": listing(
+        lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), DEEP_CURSOR
+    ),
+    "charges listed by cursor, a rare status": listing(
+        lambda pool, span: charge_store.read_page(pool, HOT, "PENDING", span), DEEP_CURSOR
+    ),
     "charges listed, of a span": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), SPAN),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
@@ -190,6 +200,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers listed, far down": listing(
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_PAGE
     ),
+    "transfers listed by cursor, far down": listing(
+        lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_CURSOR
+    ),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
     "refunds by name": lambda c: refund_store.find_named(a_pool(c), [return_id(n) for n in GROUP], "OUT"),
@@ -199,11 +212,18 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "refunds listed": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), PAGE),
     "refunds listed, one status": listing(lambda pool, span: refund_store.read_page(pool, HOT, "RETURNED", span), PAGE),
     "refunds listed, far down": listing(lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_PAGE),
+    "refunds listed by cursor, far down": listing(
+        lambda pool, span: refund_store.read_page(pool, HOT, None, span), DEEP_CURSOR
+    ),
+    "refunds listed by cursor, one status": listing(
+        lambda pool, span: refund_store.read_page(pool, HOT, "PROCESSING", span), DEEP_CURSOR
+    ),
     "what was sent today": lambda c: tally_store.read_spent(c, HOT, MIDDLE, None),
     "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
     "ledger entries": lambda c: ledger_store.find_entries(c, PAIRS),
     "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
+    "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
     "everything changed": change_all,
     "payments refused": refuse_payments,
@@ -308,3 +328,31 @@ async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses,
                 found = await charge_store.read_page(cast("Pool", OneConnection(owner)), HOT, "EXPIRED", span)
                 assert found.total_count == len(wanted)
                 assert [charge.id for charge in found.items] == wanted[(page - 1) * page_size : page * page_size]
+
+
+async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addresses) -> None:
+    async with open_tables(new_database) as (owner, open_one):
+        await fill(owner, 1, ROWS_COUNT, HOT)
+        await owner.execute("analyze")
+        connection = await open_one()
+        kinds: list[Callable[[Pool, Span], Awaitable[Page[Any]]]] = [
+            lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span),
+            lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span),
+            lambda pool, span: refund_store.read_page(pool, HOT, None, span),
+        ]
+        for read in kinds:
+            blocks: list[int] = []
+            for seen_count in (64, 15_000, 29_000):
+                last = ROWS_COUNT - seen_count
+                after = Cursor(
+                    created_at=STARTED_AT + timedelta(seconds=last),
+                    id=last,
+                    position=seen_count,
+                    total_count=ROWS_COUNT,
+                )
+                span = Span(page_size=64, after=after)
+                page = await read(cast("Pool", OneConnection(connection)), span)
+                assert [item.id for item in page.items][:1] == [last - 1]
+                assert page.next is not None
+                blocks.append(await count_blocks(connection, listing(read, span), times=7))
+            assert max(blocks) <= 2 * 64, blocks

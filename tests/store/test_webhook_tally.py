@@ -161,10 +161,12 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: 
     for span in (Span(page_size=20), deep):
         page = await page_of(service, endpoint, None, span)
         assert (len(page.items), page.total_count) == (20, _ROWS_COUNT)
+    assert page.next is not None
+    by_cursor = Span(page_size=20, after=page.next)
     for status in (None, *STATUSES):
-        for span in (Span(page_size=20), deep):
+        for span in (Span(page_size=20), deep, by_cursor):
             assert await _count_blocks(service, delivery_list._LISTS[status], endpoint.id, span) < _BLOCKS_MAX
-    for span in (Span(page_size=20), deep):
+    for span in (Span(page_size=20), deep, by_cursor):
         blocks_count = await _count_blocks(service, delivery_list._LIST_OF_EVENTS, service.caller.holder_id, span)
         assert blocks_count < _BLOCKS_MAX
 

@@ -21,8 +21,9 @@ from msgspec import Struct
 from pixconnect.api import browser, decoding, envelope
 from pixconnect.api.authentication import authenticate
 from pixconnect.api.envelope import Headers
-from pixconnect.api.operation import NOBODY, AnyOperation, Document, Nothing, Request
+from pixconnect.api.operation import NOBODY, AnyOperation, Document, Listing, Nothing, Request
 from pixconnect.api.operations import list_operations
+from pixconnect.api.paging import link_next
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
@@ -119,6 +120,11 @@ class Application:
                 content, own_headers = answer.content, _document_headers(answer)
             else:
                 content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
+                if type(answer) is Listing and answer.next_after:
+                    link = link_next(
+                        self._services.base_url, scope["raw_path"], scope["query_string"], answer.next_after
+                    )
+                    own_headers = [*_JSON_HEADERS, link]
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
             refusal = _refusal(error, progress)
             status = envelope.STATUSES[refusal.code]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery, clamp_cents
@@ -129,14 +130,9 @@ async def list_charges(services: Services, request: Request[None, ChargeListQuer
 
     Newest first. Without `status`, those that are PENDING.
     """
-    query = request.query
-    page = await charge_usecases.list_charges(services.context, request.caller, query.status, query.span())
-    return Listing(
-        items=[_show(charge) for charge in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    asked = paging.read_asked("charges", request)
+    page = await charge_usecases.list_charges(services.context, request.caller, request.query.status, asked.span)
+    return asked.show(page, [_show(charge) for charge in page.items])
 
 
 async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:

@@ -157,7 +157,7 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
         return b'{"success":true,"data":%b,"meta":%b,"pagination":%b}' % (
             _encode(answer.items),  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]  any item
             _meta(request_id, now),
-            _encode(paginate(answer.page, answer.page_size, answer.total_count)),
+            _encode(paginate(answer.page, answer.page_size, answer.total_count, has_next=answer.has_next)),
         )
     return SUCCESS_HEAD + _encode(answer) + write_success_tail(request_id, now)
 
@@ -202,8 +202,8 @@ def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
     return [(b"ratelimit-policy", ", ".join(policies).encode()), (b"ratelimit", ", ".join(left).encode())]
 
 
-def paginate(page: int, page_size: int, total_count: int) -> Pagination:
-    """Where a page stands.
+def paginate(page: int, page_size: int, total_count: int, *, has_next: bool | None = None) -> Pagination:
+    """Where a page stands; what is known of the next one counts before what the numbers say.
 
     Example:
         >>> paginate(2, 10, 11).total_pages
@@ -215,7 +215,7 @@ def paginate(page: int, page_size: int, total_count: int) -> Pagination:
         page_size=page_size,
         total_items=total_count,
         total_pages=total_pages,
-        has_next=page < total_pages,
+        has_next=page < total_pages if has_next is None else has_next,
         has_prev=page > 1,
     )
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, Cents, Id, Instant, ListQuery
@@ -69,8 +70,8 @@ async def list_transactions(services: Services, request: Request[None, ListQuery
 
     What changed your current funds: settled transfers and refunds, and deposits. Newest first. Reserving is not a transaction.
     """
-    query = request.query
-    page = await ledger_usecases.list_transactions(services.context, request.caller, query.span())
+    asked = paging.read_asked("transactions", request)
+    page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)
     items = [
         Transaction(
             id=transaction.id,
@@ -81,4 +82,4 @@ async def list_transactions(services: Services, request: Request[None, ListQuery
         )
         for transaction in page.items
     ]
-    return Listing(items=items, page=query.page, page_size=query.page_size, total_count=page.total_count)
+    return asked.show(page, items)

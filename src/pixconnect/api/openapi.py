@@ -113,6 +113,11 @@ _REQUEST_ID_PARAMETER: Final[Schema] = {
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 }
 
+_LINK_HEADER: Final[Schema] = {
+    "description": 'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.',
+    "schema": {"type": "string"},
+}
+
 
 def split_docstring(text: str) -> tuple[str, str, dict[str, str]]:
     """A docstring's first line, the rest of its text, and its ``Attributes``."""
@@ -264,7 +269,10 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
     schema = answer_schema(row)
     content = {media_type: {"schema": {"type": "string"}} for media_type in row.media_types}
     content["application/json"] = {"schema": schema, "example": make_example(schema, schemas)}
-    return {"description": "Done.", "content": content}
+    found: Schema = {"description": "Done.", "content": content}
+    if "after" in row.query.__struct_fields__:
+        found["headers"] = {"Link": _LINK_HEADER}
+    return found
 
 
 def _failures_of(row: AnyOperation) -> Schema:

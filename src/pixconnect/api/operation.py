@@ -49,19 +49,23 @@ class Anything(Struct, frozen=True):
 
 
 class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
-    """The answer of a list operation: becomes ``data`` and ``pagination``.
+    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``.
 
     Attributes:
         items: Of this page, in their wire form.
         page: Asked for, from 1.
         page_size: Asked for.
         total_count: In the whole list.
+        has_next: Of a page by cursor; of one by number the numbers say it.
+        next_after: The cursor to the next page; empty if there is none.
     """
 
     items: list[ItemT]
     page: int
     page_size: int
     total_count: int
+    has_next: bool | None = None
+    next_after: str = ""
 
 
 class Document(Struct, frozen=True, kw_only=True):

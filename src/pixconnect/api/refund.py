@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
@@ -112,14 +113,9 @@ async def list_refunds(services: Services, request: Request[None, RefundListQuer
 
     Both flows, newest first. Without `status`, all of them.
     """
-    query = request.query
-    page = await refund_usecases.list_refunds(services.context, request.caller, query.status, query.span())
-    return Listing(
-        items=[_show(refund) for refund in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    asked = paging.read_asked("refunds", request)
+    page = await refund_usecases.list_refunds(services.context, request.caller, request.query.status, asked.span)
+    return asked.show(page, [_show(refund) for refund in page.items])
 
 
 def _show(refund: refunds.Refund) -> Refund:

@@ -38,6 +38,7 @@ class Services(Struct, frozen=True, kw_only=True):
         read_health: Collects the health of the service; answers within 2 s.
         draw_qr_png: Draws a QR code, when it is this caller's turn.
         descriptions: Of the interface.
+        base_url: The interface's address as callers see it.
         rates: How many requests the operator allows, if there is a limit.
         trusted_proxies: Whose ``X-Forwarded-For`` is believed.
         version: The program's.
@@ -51,6 +52,7 @@ class Services(Struct, frozen=True, kw_only=True):
     read_health: Callable[[], Awaitable[Health]]
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     descriptions: Descriptions
+    base_url: str
     rates: RequestRates | None
     trusted_proxies: Sequence[Network]
     version: str

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
@@ -231,14 +232,9 @@ async def list_transfers(services: Services, request: Request[None, TransferList
 
     Incoming and outgoing, newest first. Without `status`, those that are CONFIRMED.
     """
-    query = request.query
-    page = await transfer_usecases.list_transfers(services.context, request.caller, query.status, query.span())
-    return Listing(
-        items=[_show(view) for view in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    asked = paging.read_asked("transfers", request)
+    page = await transfer_usecases.list_transfers(services.context, request.caller, request.query.status, asked.span)
+    return asked.show(page, [_show(view) for view in page.items])
 
 
 def show_party(party: Party) -> TransferParty:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pixconnect.api import paging
 from pixconnect.api.decoding import read_instant
 from pixconnect.api.duration import format_duration
 from pixconnect.api.operation import Listing, Nothing, Request
@@ -196,14 +197,9 @@ async def create_endpoint(
 
 async def list_endpoints(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEndpoint]:
     """List your webhook endpoints."""
-    query = request.query
-    page = await webhook_usecases.list_endpoints(services.context, request.caller, query.span())
-    return Listing(
-        items=[_show_endpoint(endpoint) for endpoint in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    asked = paging.read_asked("endpoints", request)
+    page = await webhook_usecases.list_endpoints(services.context, request.caller, asked.span)
+    return asked.show(page, [_show_endpoint(endpoint) for endpoint in page.items])
 
 
 async def get_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
@@ -244,16 +240,11 @@ async def list_deliveries(
 
     With the newest 15 attempts of each; of all but the newest, the first 64 characters of the answer.
     """
-    query = request.query
+    asked = paging.read_asked("deliveries", request)
     page = await webhook_usecases.list_deliveries(
-        services.context, request.caller, request.parameter, query.status, query.span()
+        services.context, request.caller, request.parameter, request.query.status, asked.span
     )
-    return Listing(
-        items=[_show_delivery(delivery) for delivery in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    return asked.show(page, [_show_delivery(delivery) for delivery in page.items])
 
 
 async def get_delivery(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
@@ -291,14 +282,9 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
 
     Whatever happened, whether or not anybody was told. Newest first.
     """
-    query = request.query
-    page = await webhook_usecases.list_events(services.context, request.caller, query.span())
-    return Listing(
-        items=[_show_event(event) for event in page.items],
-        page=query.page,
-        page_size=query.page_size,
-        total_count=page.total_count,
-    )
+    asked = paging.read_asked("events", request)
+    page = await webhook_usecases.list_events(services.context, request.caller, asked.span)
+    return asked.show(page, [_show_event(event) for event in page.items])
 
 
 async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from pixconnect.api.decoding import HUGE
-from pixconnect.domain.listing import Span
 from pixconnect.domain.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 
 PAGE_MAX: Final = 2**53
@@ -57,20 +56,18 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which part of a list is asked for.
 
     Attributes:
-        page: From 1.
+        page: From 1. Exact, and slower the further down; to read a whole list use `after`.
         page_size: Items a page.
+        after: Instead of `page`: the cursor out of the last answer's `Link` header. As fast at any depth.
         initial_date: The oldest `create_timestamp` included. RFC 3339 with an offset.
         final_date: The newest `create_timestamp` included. RFC 3339 with an offset.
     """
 
     page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
     page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = 10
+    after: str | None = None
     initial_date: Annotated[datetime, Meta(tz=True)] | None = None
     final_date: Annotated[datetime, Meta(tz=True)] | None = None
-
-    def span(self) -> Span:
-        """The same in the domain's words."""
-        return Span(page=self.page, page_size=self.page_size, initial_at=self.initial_date, final_at=self.final_date)
 
 
 def clamp_cents(amount: int) -> int:

@@ -110,8 +110,8 @@ _LIST = listing_store.source("charge", CHARGE.select)
 
 async def read_page(pool: Pool, holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of a holder's charges of one status."""
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return Page(items=[CHARGE.read(row) for row in rows], total_count=total_count)
+    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
+    return page.with_items([CHARGE.read(row) for row in page.items])
 
 
 # The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.

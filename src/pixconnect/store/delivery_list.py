@@ -15,7 +15,7 @@ from pixconnect.domain.webhook import RESPONSE_KEPT_MAX, Attempt, Delivery, Deli
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store import webhook_tally
-from pixconnect.store.listing import Source
+from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
 
 ATTEMPTS_SHOWN_MAX: Final = 100
 """The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
@@ -81,11 +81,14 @@ async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) 
 def _list_of(status: DeliveryStatus | None) -> Source:
     # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
     in_status: LiteralString = "" if status is None else f"and status = '{status}'"
-    where: LiteralString = f"from delivery where endpoint_id = $1 and created_at between $2 and $3 {in_status}"
+    owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
+    where: LiteralString = f"{owned} and created_at between $2 and $3"
     return Source(
         hours=webhook_tally.read_hours("delivery", status or "made"),
         page=f"select {_COLUMNS} {where} order by created_at desc, id desc offset $4 limit $5",
+        page_after=f"select {_COLUMNS} {owned} and {AFTER} {AFTER_ORDER}",
         count=f"select count(*) {where}",
+        is_sparse=status is not None,
     )
 
 
@@ -96,9 +99,8 @@ _LISTS: Final = {status: _list_of(status) for status in _STATUSES}
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
     """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        rows, total_count = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
-        items = await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
-    return Page(items=items, total_count=total_count)
+        page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
+        return page.with_items(await _with_attempts(connection, page.items, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX))
 
 
 _REDELIVER: Final[LiteralString] = """
@@ -271,21 +273,20 @@ async def replay(
     return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)
 
 
+_EVENT_COLUMNS: Final[LiteralString] = "id, holder_id, name, resource, resource_id, slot, body, created_at"
 _EVENTS: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"
 _LIST_OF_EVENTS: Final = Source(
     hours=webhook_tally.read_hours("event", "made"),
-    page=f"""
-        select id, holder_id, name, resource, resource_id, slot, body, created_at {_EVENTS}
-        order by created_at desc, id desc offset $4 limit $5
-    """,
+    page=f"select {_EVENT_COLUMNS} {_EVENTS} order by created_at desc, id desc offset $4 limit $5",
+    page_after=f"select {_EVENT_COLUMNS} from event where holder_id = $1 and {AFTER} {AFTER_ORDER}",
     count=f"select count(*) {_EVENTS}",
 )
 
 
 async def read_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
     """One page of a holder's events, and how many there are."""
-    rows, total_count = await listing_store.read_page(pool, _LIST_OF_EVENTS, holder_id, None, span)
-    return Page(items=[_event(row) for row in rows], total_count=total_count)
+    page = await listing_store.read_page(pool, _LIST_OF_EVENTS, holder_id, None, span)
+    return page.with_items([_event(row) for row in page.items])
 
 
 def _event(row: asyncpg.Record) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 import asyncpg
@@ -12,6 +12,7 @@ from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.limit import Limits
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import listing as listing_store
 from pixconnect.store.clock import DatabaseClock, clock_of
 from pixconnect.store.part import Part, columns_of
 
@@ -178,17 +179,24 @@ _READ_PAGE: Final[LiteralString] = """
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
     """One page of the changes of a holder's current funds."""
-    offset = min((span.page - 1) * span.page_size, 2**62)
     final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
+    if span.after is None:
+        offset = min(span.position, 2**62)
+    else:
+        # No two transactions of a holder have the same instant: what is after the cursor is what is older.
+        offset, final_at = 0, min(final_at, span.after.created_at - timedelta(microseconds=1))
     rows = await pool.fetch(_READ_PAGE, holder_id, span.initial_at or _EARLIEST, final_at, offset, span.page_size)
-    items = [
-        Transaction(
-            id=row["id"],
-            amount_cents=row["amount_cents"],
-            direction="IN" if row["is_in"] else "OUT",
-            created_at=row["created_at"],
-        )
-        for row in rows
-        if row["id"] is not None
-    ]
-    return Page(items=items, total_count=rows[0]["total_count"] or 0)
+    count: int = rows[0]["total_count"] or 0
+    total_count = count if span.after is None else span.after.total_count
+    found = [row for row in rows if row["id"] is not None]
+    page = listing_store.make_page(span, found, total_count, has_more=offset + len(found) < count)
+    return page.with_items([_transaction(row) for row in found])
+
+
+def _transaction(row: asyncpg.Record) -> Transaction:
+    return Transaction(
+        id=row["id"],
+        amount_cents=row["amount_cents"],
+        direction="IN" if row["is_in"] else "OUT",
+        created_at=row["created_at"],
+    )

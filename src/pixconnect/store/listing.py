@@ -2,24 +2,34 @@
 
 Whole hours are added up from ``tally``, those of events and deliveries from ``webhook_tally``; only the hours at the two edges
 of the span are counted. The page is then looked for in the hours in which it begins and ends, so that a page far down the list
-does not read what comes before it. Everything is read from one snapshot.
+does not read all that comes before it. Everything is read from one snapshot.
+
+A page by cursor costs the same at any depth: it begins in the index, right after the item that was seen last, and its total is
+that of the cursor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString
+from typing import Final, LiteralString
 
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.domain.listing import Span
+from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.tally import Kind, hours_statement
 
 _HOUR = timedelta(hours=1)
 _EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
 _LATEST = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
+_ID_MAX = 2**63 - 1
+
+
+AFTER: Final[LiteralString] = "created_at >= $2 and (created_at, id) < ($3, $4)"
+"""Of ``Source.page_after``. No instant bounds it from above: the row comparison alone says where in the index to begin."""
+AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -28,39 +38,47 @@ class Source(Struct, frozen=True, kw_only=True):
     Attributes:
         hours: Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour.
         page: ``$1`` whose, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit.
-        count: ``$1`` to ``$3`` as above.
+        page_after: ``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit.
+        count: ``$1`` to ``$3`` as of a page.
         hours_of_status: With ``$4`` status.
         page_of_status: With ``$6`` status.
+        page_after_of_status: With ``$6`` status.
         count_of_status: With ``$4`` status.
+        is_sparse: Whether the index leads to rows that are not wanted too; the hours then say how far to look.
     """
 
     hours: LiteralString
     page: LiteralString
+    page_after: LiteralString
     count: LiteralString
     hours_of_status: LiteralString = ""
     page_of_status: LiteralString = ""
+    page_after_of_status: LiteralString = ""
     count_of_status: LiteralString = ""
+    is_sparse: bool = False
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:
     """The list of a table that is named like its kind."""
     # "holder_id + 0" is what the indexes of lists begin with, and nothing else does.
-    where: LiteralString = f"from {kind} where holder_id = $1 and holder_id + 0 = $1 and created_at between $2 and $3"
+    owned: LiteralString = f"from {kind} where holder_id = $1 and holder_id + 0 = $1"
+    where: LiteralString = f"{owned} and created_at between $2 and $3"
     order: LiteralString = "order by created_at desc, id desc offset $4 limit $5"
+    after: LiteralString = f"select {columns} {owned} and {AFTER}"
     noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
     return Source(
         hours=hours_statement("tally", noted),
         hours_of_status=hours_statement("tally", f"{noted} and status = $4"),
         page=f"select {columns} {where} {order}",
         page_of_status=f"select {columns} {where} and status = $6 {order}",
+        page_after=f"{after} {AFTER_ORDER}",
+        page_after_of_status=f"{after} and status = $6 {AFTER_ORDER}",
         count=f"select count(*) {where}",
         count_of_status=f"select count(*) {where} and status = $4",
     )
 
 
-async def read_page(
-    pool: Pool, source: Source, owner_id: int, status: str | None, span: Span
-) -> tuple[list[asyncpg.Record], int]:
+async def read_page(pool: Pool, source: Source, owner_id: int, status: str | None, span: Span) -> Page[asyncpg.Record]:
     """Read one page; as ``read_page_in``."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         return await read_page_in(connection, source, owner_id, status, span)
@@ -68,7 +86,7 @@ async def read_page(
 
 async def read_page_in(
     connection: Connection, source: Source, owner_id: int, status: str | None, span: Span
-) -> tuple[list[asyncpg.Record], int]:
+) -> Page[asyncpg.Record]:
     """Read one page.
 
     Args:
@@ -77,19 +95,18 @@ async def read_page_in(
         owner_id: Whose: a holder's, or of deliveries an endpoint's.
         status: In this one; ``None`` is any.
         span: Which page of which time.
-
-    Returns:
-        The rows, newest first, and how many there are in all.
     """
     oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
     if oldest > newest:
-        return [], 0
+        return Page(items=[], total_count=0)
+    if span.after is not None:
+        return await _read_page_after(connection, source, owner_id, status, span, span.after)
     read_hours, page, count_rows, of_status = source.hours, source.page, source.count, ()
     if status is not None:
         read_hours, page, count_rows = source.hours_of_status, source.page_of_status, source.count_of_status
         of_status = (status,)
     hours = await connection.fetch(read_hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(newest), *of_status)
-    total_count, page_start = 0, (span.page - 1) * span.page_size
+    total_count, page_start = 0, span.position
     newest_of_page, oldest_of_page, skipped_count = newest, oldest, 0
     for row in hours:
         first, last = max(oldest, row["hour"]), min(newest, row["hour"] + _HOUR - timedelta(microseconds=1))
@@ -102,11 +119,56 @@ async def read_page_in(
             oldest_of_page = first
         total_count += count
     if page_start >= total_count:
-        return [], total_count
+        return Page(items=[], total_count=total_count)
     rows = await connection.fetch(
         page, owner_id, oldest_of_page, newest_of_page, page_start - skipped_count, span.page_size, *of_status
     )
-    return rows, total_count
+    return make_page(span, rows, total_count, has_more=page_start + len(rows) < total_count)
+
+
+async def _read_page_after(
+    connection: Connection, source: Source, owner_id: int, status: str | None, span: Span, after: Cursor
+) -> Page[asyncpg.Record]:
+    oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
+    # A cursor may be made up: it leads nowhere that the span does not.
+    before = min((after.created_at, after.id), (newest, _ID_MAX))
+    page, of_status = (source.page_after, ()) if status is None else (source.page_after_of_status, (status,))
+    if source.is_sparse:
+        hours = await connection.fetch(source.hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(before[0]))
+        oldest = max(oldest, _hour_with_enough(hours, _hour_of(before[0]), span.page_size + 1))
+    # One more than the page holds says whether there is a next one.
+    rows = await connection.fetch(page, owner_id, oldest, *before, span.page_size + 1, *of_status)
+    return make_page(span, rows[: span.page_size], after.total_count, has_more=len(rows) > span.page_size)
+
+
+def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wanted_count: int) -> datetime:
+    """The newest hour down to which there are so many rows, or the oldest there is."""
+    count, hour = 0, began_in
+    for row in hours:
+        hour = row["hour"]
+        # How many of the hour in which the page begins are behind the cursor, nobody knows.
+        count += row["count"] if hour < began_in else 0
+        if count >= wanted_count:
+            break
+    return hour
+
+
+def make_page(span: Span, rows: Sequence[asyncpg.Record], total_count: int, *, has_more: bool) -> Page[asyncpg.Record]:
+    """Say with a page where the next one begins.
+
+    Args:
+        span: What was asked for.
+        rows: Of this page, with ``created_at`` and ``id``.
+        total_count: In the whole list.
+        has_more: Whether there are rows after these.
+    """
+    if not (rows and has_more):
+        return Page(items=list(rows), total_count=total_count)
+    last = rows[-1]
+    cursor = Cursor(
+        created_at=last["created_at"], id=last["id"], position=span.position + len(rows), total_count=total_count
+    )
+    return Page(items=list(rows), total_count=total_count, next=cursor)
 
 
 def _hour_of(instant: datetime) -> datetime:

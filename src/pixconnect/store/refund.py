@@ -94,8 +94,8 @@ _LIST = listing_store.source("refund", REFUND.select)
 
 async def read_page(pool: Pool, holder_id: int, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of a holder's refunds, both ways, of one status or of all."""
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return Page(items=[REFUND.read(row) for row in rows], total_count=total_count)
+    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
+    return page.with_items([REFUND.read(row) for row in page.items])
 
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""

@@ -148,8 +148,8 @@ _LIST = listing_store.source("transfer", TRANSFER.select)
 
 async def read_page(pool: Pool, holder_id: int, status: TransferStatus, span: Span) -> Page[Transfer]:
     """One page of a holder's transfers of one status, both ways."""
-    rows, total_count = await listing_store.read_page(pool, _LIST, holder_id, status, span)
-    return Page(items=[TRANSFER.read(row) for row in rows], total_count=total_count)
+    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
+    return page.with_items([TRANSFER.read(row) for row in page.items])
 
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""

@@ -12,6 +12,7 @@ import asyncpg
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.webhook import Endpoint
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import listing as listing_store
 
 REPLAY_LOCKS: Final = 0x7078_6104
 """Class of advisory locks."""
@@ -226,8 +227,13 @@ _PAGE: Final[LiteralString] = f"""
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
     """One page of a holder's endpoints, of which there are few."""
     rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
-    start = (span.page - 1) * span.page_size
-    return Page(items=[_endpoint(row) for row in rows[start : start + span.page_size]], total_count=len(rows))
+    after, start, total_count = span.after, span.position, len(rows)
+    if after is not None:
+        rows = [row for row in rows if (row["created_at"], row["id"]) < (after.created_at, after.id)]
+        start, total_count = 0, after.total_count
+    shown = rows[start : start + span.page_size]
+    page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
+    return page.with_items([_endpoint(row) for row in shown])
 
 
 _TRY_LOCK_REPLAY: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"

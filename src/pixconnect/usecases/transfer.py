@@ -150,7 +150,7 @@ async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_t
 async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
-    return Page(items=[await _view(context, transfer) for transfer in page.items], total_count=page.total_count)
+    return page.with_items([await _view(context, transfer) for transfer in page.items])
 
 
 async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:

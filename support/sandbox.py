@@ -20,7 +20,7 @@ from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
 from pixconnect.domain.sandbox_control import OutsideTransfer
 from pixconnect.http import listening
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 from pixconnect.sandbox import directory
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.server import SandboxSettings, open_application
@@ -50,13 +50,13 @@ async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> 
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         settings = SandboxSettings(database_url=database_url, secrets=[SECRET], seed=seed, latency_ms=latency_ms)
         async with open_application(settings, SystemClock(), address) as application:
-            server = make_server(application, grace_s=1)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            server = Server(application, grace_s=1)
+            serving = asyncio.create_task(server.serve([listener]))
             try:
                 async with connected(f"http://{address}") as (rail, control):
                     yield Sandbox(url=f"http://{address}", rail=rail, control=control, application=application)
             finally:
-                server.should_exit = True
+                server.stop()
                 await serving
 
 

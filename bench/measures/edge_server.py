@@ -10,7 +10,7 @@ import uvloop
 from aiohttp import web
 
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 
 HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"content-length", b"2")]
 
@@ -34,7 +34,7 @@ async def main(server: str) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         print(listener.getsockname()[1], flush=True)
         if server == "ours":
-            await make_server(answer).serve(sockets=[listener])
+            await Server(answer).serve([listener])
         elif server == "aiohttp":
             application = web.Application(client_max_size=64 * 1024)
             application.router.add_route("*", "/{path:.*}", answer_aiohttp)
@@ -56,7 +56,7 @@ async def main(server: str) -> None:
                 proxy_headers=False,
                 server_header=False,
             )
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await uvicorn.Server(config).serve([listener])
 
 
 if __name__ == "__main__":

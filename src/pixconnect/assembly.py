@@ -49,7 +49,7 @@ from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.http import descriptors, listening
 from pixconnect.http.metrics import tell_metrics
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
@@ -213,7 +213,7 @@ async def serve(
             version=__version__,
         )
         application = make_application(services, AccessLog(base.context.clock, wanted=_access_log_wanted(settings)))
-        server = make_server(
+        server = Server(
             application,
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
             headers=safe_headers(settings.public_base_url),

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Request, async_playwright, expect
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Services
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 
 CHROMIUM = shutil.which("chromium")
 TIMEOUT_MS = 180_000
@@ -30,10 +30,10 @@ async def address(services: Services) -> AsyncIterator[str]:
     application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = make_server(application)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        server = Server(application)
+        serving = asyncio.create_task(server.serve([listener]))
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
+        server.stop()
         await serving
 
 

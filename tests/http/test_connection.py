@@ -13,7 +13,7 @@ import pytest
 from pixconnect.http import limits
 from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
 from pixconnect.http.open_connections import Connections
-from pixconnect.http.server import Server, make_server
+from pixconnect.http.server import Server
 
 Handler = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -68,8 +68,8 @@ async def serving(app: Handler, **options: Any) -> AsyncIterator[tuple[Server, C
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         port = listening.getsockname()[1]
-        server = make_server(app, **options)
-        task = asyncio.create_task(server.serve(sockets=[listening]))
+        server = Server(app, **options)
+        task = asyncio.create_task(server.serve([listening]))
         opened: list[Client] = []
 
         async def connect() -> Client:
@@ -79,7 +79,7 @@ async def serving(app: Handler, **options: Any) -> AsyncIterator[tuple[Server, C
         try:
             yield server, connect
         finally:
-            server.should_exit = True
+            server.stop()
             await asyncio.wait_for(task, 60)
             for client in opened:
                 client.writer.close()
@@ -297,7 +297,7 @@ async def test_a_server_that_stops_finishes_what_is_under_way() -> None:
         client, idle = await connect(), await connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await started.wait()
-        server.should_exit = True
+        server.stop()
         status, headers, body = await client.answer()
         assert (status, headers[b"connection"], body) == (b"HTTP/1.1 200 OK", b"close", b"ok")
         assert await idle.is_hung_up()

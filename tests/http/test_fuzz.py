@@ -10,8 +10,9 @@ import zlib
 from random import Random
 from typing import Any
 
+from pixconnect.http.connection import Connection
 from pixconnect.http.limits import BODY_HELD_MAX, SLICE_MAX
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 from support.http_wire import Told, Wire, read_answers, turns
 
 EXCHANGES = int(os.environ.get("PIXCONNECT_PROVE_EXCHANGES", "10000"))
@@ -122,15 +123,12 @@ class Fuzzed:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311  what fails must fail again
         self.application = Application()
-        self.server = make_server(self.application)
-        self.server.config.load()
+        self.server = Server(self.application)
         self.wire = Wire()
 
     async def run(self) -> int:
         """Send, look, compare; answers how many exchanges there were."""
-        state = self.server.server_state
-        make: Any = self.server.config.http_protocol_class
-        self.wire.connection = connection = make(config=self.server.config, server_state=state, app_state={})
+        self.wire.connection = connection = Connection(self.server.connections, self.application)
         connection.connection_made(self.wire)
         asked = [Asked(self.random, number) for number in range(self.random.randint(1, 8))]
         octets = b"".join(one.octets for one in asked)
@@ -140,7 +138,7 @@ class Fuzzed:
         await turns(lambda: self.wire.is_closed or (connection.keeps_us_waiting and not connection._waiting))
         self._compare(asked, whole_until)
         self.wire.close()
-        await turns(lambda: not state.tasks and not self.server.connections.all)
+        await turns(lambda: not self.server.connections.tasks and not self.server.connections.all)
         assert self.server.connections.held_octets == self.server.connections.unsent_octets == 0
         return len(asked)
 

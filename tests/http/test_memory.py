@@ -12,7 +12,7 @@ import pytest
 
 SERVER: Final = """
 import asyncio, socket, uvloop
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 
 async def answer(scope, receive, send):
     while scope["method"] == "POST" and (await receive()).get("more_body"):
@@ -23,7 +23,7 @@ async def answer(scope, receive, send):
 async def main():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
-        await make_server(answer).serve(sockets=[listener])
+        await Server(answer).serve([listener])
 
 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
     runner.run(main())

@@ -88,8 +88,7 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
     root = logging.getLogger()
     root.handlers = [output]
     root.setLevel(level.upper())
-    for chatty in ("asyncio", "uvicorn", "uvicorn.error", "aiohttp"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("asyncio").setLevel(max(logging.WARNING, root.level))
 
 
 def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:

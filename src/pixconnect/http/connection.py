@@ -29,14 +29,12 @@ from http import HTTPStatus
 from typing import Final, cast
 
 import httptools
-import uvicorn
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.server import ServerState
 
 from pixconnect.domain.access import client_address
 from pixconnect.http import limits
 from pixconnect.http.asgi import ASGIApp, Scope
 from pixconnect.http.exchange import STATUS_LINES, Exchange
+from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
 
 _HEAD_END: Final = b"\r\n\r\n"
@@ -53,31 +51,20 @@ class Connection(asyncio.BufferedProtocol):
 
     Args:
         connections: All of the server.
-        config: uvicorn's; holds the application.
-        server_state: uvicorn's; what all connections of the server share.
-        app_state: Not used: there is no lifespan.
-        _loop: Not used: it is the one that runs.
+        app: What answers.
     """
 
     transport: asyncio.Transport
     flow: FlowControl
 
-    def __init__(
-        self,
-        connections: Connections,
-        config: uvicorn.Config,
-        server_state: ServerState,
-        app_state: Mapping[str, object],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
+    def __init__(self, connections: Connections, app: ASGIApp) -> None:
         self.loop = asyncio.get_running_loop()
         self.connections = connections
         self.address = ""
         """Of the peer; of IPv6 its /64."""
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
-        self._server_state = server_state
-        self._app = cast("ASGIApp", config.app)
+        self._app = app
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._client: tuple[str, int] | None = None
         self._running: Exchange | None = None
@@ -260,7 +247,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def answered(self) -> None:
         """An answer is complete: the next request's turn."""
-        self._server_state.total_requests += 1
         self._running = None
         if self.transport.is_closing():
             return
@@ -275,7 +261,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def ended(self, task: asyncio.Task[None]) -> None:
         """The application has returned."""
-        self._server_state.tasks.discard(task)
+        self.connections.tasks.discard(task)
 
     def refuse(self, status: HTTPStatus) -> None:
         """Answer what is no request of HTTP/1.1 within our limits, and hang up.
@@ -430,7 +416,7 @@ class Connection(asyncio.BufferedProtocol):
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
-        self._server_state.tasks.add(exchange.task)
+        self.connections.tasks.add(exchange.task)
 
     def _close_after_last(self) -> bool:
         """Let the last answer that is owed be the last; whether there is one."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import structlog
 
 from pixconnect.http.asgi import ASGIApp, Message, Scope
-
-if TYPE_CHECKING:  # which imports this file
-    from pixconnect.http.connection import Connection
+from pixconnect.http.flow import FlowControl
+from pixconnect.http.open_connections import Connections
 
 STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
@@ -20,11 +19,36 @@ STATUS_LINES: Final = {
 _log = structlog.get_logger(__name__)
 
 
+class Channel(Protocol):
+    """What an exchange needs of the connection that it came over."""
+
+    connections: Connections
+    flow: FlowControl
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+
+    def read_on(self) -> None:
+        """There is room for more of the body."""
+        ...
+
+    def answered(self) -> None:
+        """The answer is complete."""
+        ...
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """The application has returned."""
+        ...
+
+    def refuse(self, status: HTTPStatus) -> None:
+        """Answer what is no request of HTTP/1.1, and hang up."""
+        ...
+
+
 class Exchange:
     """A request whose head was accepted: it is owed exactly one answer.
 
     Args:
-        connection: Where it came from.
+        channel: Where it came from.
         scope: ASGI's.
         keeps_alive: Whether the connection goes on after the answer.
         expects_continue: Whether the client waits for a word before it sends the body.
@@ -32,7 +56,7 @@ class Exchange:
 
     __slots__ = (
         "_arrived",
-        "_connection",
+        "_channel",
         "_expects_continue",
         "_has_started",
         "_head",
@@ -50,8 +74,8 @@ class Exchange:
     task: asyncio.Task[None]
     """That lets the application answer; there is none before its turn."""
 
-    def __init__(self, connection: Connection, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
-        self._connection = connection
+    def __init__(self, channel: Channel, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
+        self._channel = channel
         self._scope = scope
         self._expects_continue = expects_continue
         self._arrived: asyncio.Future[None] | None = None
@@ -76,14 +100,14 @@ class Exchange:
             await app(self._scope, self.receive, self.send)
         except asyncio.CancelledError:
             if self.is_broken and not self._has_started:
-                self._connection.refuse(HTTPStatus.BAD_REQUEST)
+                self._channel.refuse(HTTPStatus.BAD_REQUEST)
             else:  # the client has gone, or the server stops and was patient enough
-                self._connection.transport.close()
+                self._channel.transport.close()
         except Exception:  # noqa: BLE001  the application answers its own defects; this one is of the answer itself
             _log.exception("answer broken off")
-            self._connection.transport.close()
+            self._channel.transport.close()
         finally:
-            self._connection.ended(self.task)
+            self._channel.ended(self.task)
 
     def feed(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -110,18 +134,18 @@ class Exchange:
     def abandon(self) -> None:
         """The client is gone: nobody wants the answer."""
         self.is_abandoned = True
-        self.task.add_done_callback(self._connection.ended)  # one that has not begun never comes to its own end
+        self.task.add_done_callback(self._channel.ended)  # one that has not begun never comes to its own end
         self.task.cancel()
 
     async def receive(self) -> Message:
         """What there is of the body, as ASGI has it."""
         if self._expects_continue and self.more_body:
             self._expects_continue = False
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if self.more_body and not self.body and not self.is_abandoned:
-            self._connection.read_on()
+            self._channel.read_on()
             if self._needs_more():
-                self._arrived = self._connection.loop.create_future()
+                self._arrived = self._channel.loop.create_future()
                 await self._arrived
         if self.is_broken:
             raise asyncio.CancelledError
@@ -132,8 +156,8 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """A part of the answer, as ASGI has it."""
-        if self._connection.flow.write_paused:
-            await self._connection.flow.drain()
+        if self._channel.flow.write_paused:
+            await self._channel.flow.drain()
         if self.is_abandoned:
             return
         if message["type"] == "http.response.start":
@@ -153,7 +177,7 @@ class Exchange:
         if self.more_body and self._expects_continue:
             self.keeps_alive = False  # it was never told to send the body, and may or may not do so
         self._is_chunked = True
-        parts = [STATUS_LINES[status], self._connection.connections.common_head]
+        parts = [STATUS_LINES[status], self._channel.connections.common_head]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
             if name == b"content-length":
@@ -172,9 +196,9 @@ class Exchange:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")
         head, self._head = self._head, b""
         if head or body:
-            self._connection.transport.write(head + body)
+            self._channel.transport.write(head + body)
         if is_last:
             self.is_answered = True
             if not self.keeps_alive:
-                self._connection.transport.close()
-            self._connection.answered()
+                self._channel.transport.close()
+            self._channel.answered()

@@ -12,7 +12,7 @@ import structlog
 
 from pixconnect.foundation.metrics import CONTENT_TYPE, Read, write_text
 from pixconnect.http.asgi import ASGIApp, Receive, Scope, Send
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 
 PATH: Final = "/metrics"
 
@@ -35,12 +35,12 @@ async def tell_metrics(listener: socket.socket | None, read: Read) -> AsyncGener
         yield
         return
 
-    server = make_server(_make_application(read), connections_max=_CONNECTIONS_MAX, grace_s=_GRACE_S)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = Server(_make_application(read), connections_max=_CONNECTIONS_MAX, grace_s=_GRACE_S)
+    serving = asyncio.create_task(server.serve([listener]))
     try:
         yield
     finally:
-        server.should_exit = True
+        server.stop()
         await serving
 
 

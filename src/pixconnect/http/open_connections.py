@@ -7,19 +7,43 @@ proxy, may have all of them.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections import Counter
 from collections.abc import Iterable
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
 
-if TYPE_CHECKING:  # which imports this file
-    from pixconnect.http.connection import Connection
-
 # When a bound is met, room is made for some more, so that not each newcomer costs a look at everybody.
 _ROOM = 64
+
+
+class Client(Protocol):
+    """What the bounds in all look at in one connection."""
+
+    address: str
+    held_octets: int
+    waits_since_s: float
+    transport: asyncio.Transport
+
+    @property
+    def keeps_us_waiting(self) -> bool:
+        """Whether it is owed nothing before it sends more."""
+        ...
+
+    def hang_up(self) -> None:
+        """End the connection at once."""
+        ...
+
+    def close_if_overdue(self, now_s: float) -> None:
+        """Hang up if it has kept us waiting for too long."""
+        ...
+
+    def shutdown(self) -> None:
+        """Finish what is under way and close."""
+        ...
 
 
 class Connections:
@@ -30,7 +54,9 @@ class Connections:
     """
 
     def __init__(self, count_max: int) -> None:
-        self.all: set[Connection] = set()
+        self.all: set[Client] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Applications at work, some of them for a client that has gone."""
         self.common_head = b""
         """Headers that every answer has, as they are sent."""
         self.slice = bytearray(SLICE_MAX)
@@ -39,16 +65,16 @@ class Connections:
         self.unsent_octets = 0
         self._count_max = count_max
         self._counts: Counter[str] = Counter()
-        self._stalled: dict[Connection, _Stall] = {}
+        self._stalled: dict[Client, _Stall] = {}
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Client) -> None:
         """A client is there; another one may have to go."""
         self.all.add(connection)
         self._counts[connection.address] += 1
         if len(self.all) > self._count_max:
             self._hang_up_on_idle()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: Client) -> None:
         """It is gone, or will be in a moment."""
         if connection not in self.all:
             return
@@ -60,24 +86,24 @@ class Connections:
             del self._counts[connection.address]
         self.flows_again(connection)
 
-    def hold(self, connection: Connection, octets: int) -> None:
+    def hold(self, connection: Client, octets: int) -> None:
         """It sent so much of a request, which we keep until that is answered."""
         connection.held_octets += octets
         self.held_octets += octets
         if self.held_octets > HELD_IN_ALL_MAX:
             self._hang_up_on_senders()
 
-    def release(self, connection: Connection, octets_kept: int) -> None:
+    def release(self, connection: Client, octets_kept: int) -> None:
         """It is owed no answer; so much of the next request is there."""
         self.held_octets += octets_kept - connection.held_octets
         connection.held_octets = octets_kept
 
-    def stalls(self, connection: Connection, now_s: float) -> None:
+    def stalls(self, connection: Client, now_s: float) -> None:
         """It does not read its answer as fast as we write."""
         stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
         self.unsent_octets += stall.octets
 
-    def flows_again(self, connection: Connection) -> None:
+    def flows_again(self, connection: Client) -> None:
         """It has caught up."""
         stall = self._stalled.pop(connection, None)
         if stall is not None:
@@ -91,7 +117,7 @@ class Connections:
         if self.unsent_octets <= UNSENT_OF_ONE_MAX:
             return
         self.unsent_octets = 0
-        paces: list[tuple[float, float, Connection]] = []
+        paces: list[tuple[float, float, Client]] = []
         for connection, stall in self._stalled.items():
             unsent = connection.transport.get_write_buffer_size()
             stalled_s = max(now_s - stall.since_s, 0.1)
@@ -118,7 +144,7 @@ class Connections:
             connection.hang_up()
 
     @staticmethod
-    def _hang_up_on(idle: Iterable[Connection], count: int) -> None:
+    def _hang_up_on(idle: Iterable[Client], count: int) -> None:
         for connection in heapq.nsmallest(count, idle, key=_since):
             connection.hang_up()
 

@@ -1,36 +1,58 @@
-"""The one HTTP server of all that listens: API, sandbox, metrics. uvicorn's server around connections of our own."""
+"""The one HTTP server of all that listens: API, sandbox, metrics. It accepts, ticks and stops; connections do the rest."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
+from email.utils import formatdate
 from functools import partial
-from typing import Any, cast
 
-import uvicorn
+import structlog
 
 from pixconnect.http.asgi import ASGIApp
 from pixconnect.http.connection import Connection
 from pixconnect.http.limits import CONNECTIONS_MAX, GRACE_S
+from pixconnect.http.listening import BACKLOG
 from pixconnect.http.open_connections import Connections
 
+_TICK_S = 0.1
+_TICKS_OF_SECOND = 10
 
-class Server(uvicorn.Server):
-    """uvicorn's server: sweeps the connections, and leaves signals to whoever started it (who sets ``should_exit``).
+_log = structlog.get_logger(__name__)
+
+
+def _nothing() -> None:
+    pass
+
+
+class Server:
+    """Serves an application until it is stopped; signals are for whoever started it.
 
     Args:
-        config: uvicorn's.
-        connections: Those that it will make.
+        app: What answers.
+        connections_max: How many clients at most.
+        headers: What every answer has.
+        grace_s: How long requests under way may go on after the server was told to stop.
     """
 
-    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
-        super().__init__(config)
-        self.connections = connections
-        self.server_state.connections = cast(Any, connections.all)
-        self._on_ready = _nothing
-        self._on_stop = _nothing
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        headers: Sequence[tuple[str, str]] = (),
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self.connections = Connections(connections_max)
+        self._app = app
+        self._own_head = b"".join(f"{name.lower()}: {value}\r\n".encode("latin-1") for name, value in headers)
+        self._grace_s = grace_s
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Take no more connections; what is under way is finished."""
+        self._is_stopped = True
 
     async def serve_until(
         self,
@@ -38,7 +60,7 @@ class Server(uvicorn.Server):
         stops: Sequence[asyncio.Event],
         *,
         on_ready: Callable[[], None],
-        on_stop: Callable[[], None] | None = None,
+        on_stop: Callable[[], None] = _nothing,
     ) -> None:
         """Serve until one of these is set, and then finish.
 
@@ -48,87 +70,61 @@ class Server(uvicorn.Server):
             on_ready: Called once connections are taken.
             on_stop: Called before requests under way are waited for.
         """
-        self._on_ready, self._on_stop = on_ready, on_stop or _nothing
         watching = [asyncio.create_task(self._stop_after(stop)) for stop in stops]
         try:
-            await self.serve(sockets=list(sockets))
+            await self.serve(sockets, on_ready=on_ready, on_stop=on_stop)
         finally:
             for watch in watching:
                 watch.cancel()
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        self._on_ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish."""
-        self._on_stop()
-        await super().shutdown(sockets)
+    async def serve(
+        self,
+        sockets: Sequence[socket.socket],
+        *,
+        on_ready: Callable[[], None] = _nothing,
+        on_stop: Callable[[], None] = _nothing,
+    ) -> None:
+        """Serve until ``stop`` is called and requests under way are finished, or their time is over."""
+        loop = asyncio.get_running_loop()
+        self._write_common_head()  # the first answer may come before the first tick
+        make = partial(Connection, self.connections, self._app)
+        listening = [await loop.create_server(make, sock=each, backlog=BACKLOG) for each in sockets]
+        on_ready()
+        ticks_count = 0
+        while not self._is_stopped:
+            self._tick(loop.time(), is_new_second=ticks_count % _TICKS_OF_SECOND == 0)
+            ticks_count += 1
+            await asyncio.sleep(_TICK_S)
+        on_stop()
+        for each in listening:
+            each.close()
+        for each in sockets:  # at once, so that nobody connects to a server that will not answer
+            each.close()
+        for connection in list(self.connections.all):
+            connection.shutdown()
+        await self._wait_for_requests()
 
     async def _stop_after(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self.should_exit = True
+        self.stop()
 
-    async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
-        now_s = asyncio.get_running_loop().time()
+    def _tick(self, now_s: float, *, is_new_second: bool) -> None:
         self.connections.bound_unsent(now_s)
-        if counter % 10 == 0:
+        if is_new_second:
             for connection in list(self.connections.all):
                 connection.close_if_overdue(now_s)
-        is_over = await super().on_tick(counter)
-        if counter % 10 == 0:  # uvicorn has written the date anew
-            headers = self.server_state.default_headers
-            self.connections.common_head = b"".join(b"%b: %b\r\n" % header for header in headers)
-        return is_over
+            self._write_common_head()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
-        yield
+    def _write_common_head(self) -> None:
+        self.connections.common_head = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii") + self._own_head
 
-
-def _nothing() -> None:
-    pass
-
-
-def make_server(
-    app: ASGIApp,
-    *,
-    connections_max: int = CONNECTIONS_MAX,
-    headers: Sequence[tuple[str, str]] = (),
-    grace_s: float = GRACE_S,
-) -> Server:
-    """A server for an application.
-
-    Args:
-        app: What answers.
-        connections_max: How many clients at most.
-        headers: What every answer has.
-        grace_s: How long requests under way may go on after the server was told to stop.
-
-    Returns:
-        A server: ``await server.serve(sockets=[...])`` until ``should_exit`` is set and requests under way are finished, or
-        ``grace_s`` are over.
-    """
-    connections = Connections(connections_max)
-    return Server(
-        uvicorn.Config(
-            cast(Any, app),
-            loop="none",
-            http=cast(Any, partial(Connection, connections)),
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            headers=list(headers),
-            timeout_graceful_shutdown=cast(
-                int, grace_s
-            ),  # whose it is in the end, asyncio, knows parts of a second too
-        ),
-        connections,
-    )
+    async def _wait_for_requests(self) -> None:
+        """Let answers under way be finished; cut them off when their time is over."""
+        try:
+            async with asyncio.timeout(self._grace_s):
+                while self.connections.all or self.connections.tasks:  # noqa: ASYNC110 - two sets that tell nobody
+                    await asyncio.sleep(_TICK_S)
+        except TimeoutError:
+            _log.warning("requests cut off", count=len(self.connections.tasks))
+            for task in self.connections.tasks:
+                task.cancel()

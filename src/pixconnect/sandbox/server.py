@@ -14,7 +14,7 @@ from pixconnect.domain.clock import Clock
 from pixconnect.foundation import pool as pool_module
 from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.http import descriptors
-from pixconnect.http.server import make_server
+from pixconnect.http.server import Server
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import Application
 from pixconnect.sandbox.chance import Chance
@@ -78,7 +78,7 @@ async def serve(
         open_application(settings, clock, f"{HOST}:{port}") as application,
     ):
         connections_max = descriptors.share_out(descriptors.raise_limit(), _CONNECTIONS_MAX)
-        server = make_server(application, connections_max=connections_max, grace_s=_GRACE_S)
+        server = Server(application, connections_max=connections_max, grace_s=_GRACE_S)
         # Whoever waits for a report or a word is let go first, and so waits no longer.
         await server.serve_until([listener], [stop, lost], on_ready=on_ready, on_stop=application.release)
     if lost.is_set():

@@ -1,0 +1,45 @@
+"""Reading and writing that wait for each other: what a connection has paused, and whoever waits until it may write on."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class FlowControl:
+    """The flow of one connection, both ways; pausing twice is pausing once."""
+
+    __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.read_paused = False
+        self.write_paused = False
+
+    def pause_reading(self) -> None:
+        """Leave what the client sends in its socket."""
+        if not self.read_paused:
+            self.read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read what it sends."""
+        if self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Let whoever writes wait."""
+        self.write_paused = True
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let them write on."""
+        if self.write_paused:
+            self.write_paused = False
+            self._writable.set()
+
+    async def drain(self) -> None:
+        """Wait until there is room to write."""
+        await self._writable.wait()

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-import aiohttp
+import httpx
 import pytest
 from msgspec import structs
 
@@ -587,8 +588,8 @@ async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:
             await rail.check()
         with pytest.raises(SandboxUnavailable):
             await control.list_keys()
-    async with aiohttp.ClientSession() as session, session.get(f"{sandbox.url}/rail/check") as response:
-        assert response.status == 401
+    async with httpx.AsyncClient(trust_env=False) as client:
+        assert (await client.get(f"{sandbox.url}/rail/check")).status_code == 401
 
 
 async def test_a_refused_connection_took_nothing() -> None:
@@ -614,7 +615,18 @@ async def test_a_payment_from_outside_whose_answer_is_late_may_have_been_made(
     assert report.txid == "slow"
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 500 X\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[{"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 500 X\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n[{",
+        b"HTTP/1.1 503 X\r\nContent-Length: 99\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n[null]\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n[null, null]",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * 100,
+    ],
+)
 async def test_a_broken_answer_leaves_everything_open(answer: bytes) -> None:
     async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1000)
@@ -627,6 +639,53 @@ async def test_a_broken_answer_leaves_everything_open(answer: bytes) -> None:
             assert await rail.submit([order(), order()]) == [Unknown(), Unknown()]
             with pytest.raises(RailUnavailable):
                 await rail.query(["E" + "0" * 31])
+
+
+@asynccontextmanager
+async def answering_in_turn(*answers: bytes) -> AsyncIterator[tuple[str, list[int]]]:
+    """Answers each request over whatever connection it comes; the last is no answer. How many came over each."""
+    counts: list[int] = []
+    left = iter(answers)
+    ended: list[asyncio.Event] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        counts.append(0)
+        ended.append(asyncio.Event())
+        mine = len(counts) - 1
+        with suppress(ConnectionError):  # the adapter may hang up in any way
+            while await reader.read(4096):
+                counts[mine] += 1
+                text = next(left, b"")
+                writer.write(text)
+                if not text:
+                    break
+            writer.close()
+            await writer.wait_closed()
+        ended[mine].set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", counts
+        for each in ended:  # the adapter has closed its side by now
+            await asyncio.wait_for(each.wait(), 60)
+
+
+def answer_of(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def test_a_kept_connection_that_is_cut_with_our_order_in_it_leaves_it_open_and_sends_it_once() -> None:
+    async with answering_in_turn(answer_of(b"[]")) as (url, counts), support.connected(url) as (rail, _):
+        assert await rail.reports(0) == []
+        assert await rail.submit([order()]) == [Unknown()]
+        assert counts == [2]
+
+
+async def test_a_connection_is_used_again_unless_it_was_idle_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with answering_in_turn(*[answer_of(b"[]")] * 3) as (url, counts), support.connected(url) as (rail, _):
+        assert [await rail.reports(0) for _ in range(2)] == [[], []]
+        monkeypatch.setattr("pixconnect.adapters.rail_sandbox.IDLE_S", 0.0)
+        assert await rail.reports(0) == []
+        assert counts == [2, 1]
 
 
 async def _settled(sandbox: Sandbox, order_id: str) -> object:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-import aiohttp
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
@@ -29,8 +29,9 @@ async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
 
 
 async def fetch(location: str) -> tuple[int, str, bytes]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{location}") as response:
-        return response.status, response.content_type, await response.read()
+    async with httpx.AsyncClient(trust_env=False) as client:
+        response = await client.get(f"http://{location}")
+    return response.status_code, response.headers["content-type"], response.content
 
 
 async def make_code(sandbox: Sandbox, **changes: Any) -> str:

@@ -9,11 +9,13 @@ What is said to mean what, as for any rail:
   it is asked about (``AlreadyKnown``). A rejection under these codes that is told by report or query is a rejection.
 """
 
+import asyncio
+import ssl
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 from msgspec import Struct
 
@@ -42,12 +44,15 @@ from pixconnect.domain.sandbox_control import (
     SandboxSilent,
     SandboxUnavailable,
 )
+from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 
 CONNECT_TIMEOUT_S: Final = 5.0
 TOTAL_TIMEOUT_S: Final = 10.0
 SUBMIT_TIMEOUT_S: Final = 3.0
 PAY_TIMEOUT_S: Final = 20.0
 CONNECTIONS_MAX: Final = 256
+IDLE_S: Final = 60.0
+"""Below the 75 s after which the sandbox closes an idle connection: which is used is not about to be closed."""
 GROUP_MAX: Final = 256
 """Orders, questions or words in one request."""
 
@@ -92,7 +97,7 @@ class _NobodyKnowsError(Exception):
 
 
 class SandboxConnection:
-    """Kept connections to the sandbox. Open and close it on the event loop that uses it.
+    """Kept connections to the sandbox. Use and close it on one event loop.
 
     Args:
         url: ``http://127.0.0.1:<port>``.
@@ -100,18 +105,24 @@ class SandboxConnection:
     """
 
     def __init__(self, url: str, secret: str) -> None:
-        self._session = aiohttp.ClientSession(
-            base_url=url,
-            headers={"Authorization": f"Bearer {secret}", "Content-Type": "application/json"},
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=60),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
+        parts = urlsplit(url)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._host, self._port = parts.hostname or "", parts.port or (443 if self._tls else 80)
+        self._head = (
+            f" HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {secret}\r\n"
+            "Content-Type: application/json\r\nContent-Length: "
         )
+        self._places = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._idle: list[tuple[float, HttpConnection]] = []
+        """Since when, the latest last."""
+        self._is_closed = False
 
     async def close(self) -> None:
-        """Close all connections."""
-        await self._session.close()
+        """Close all connections; one in use is closed after its answer."""
+        self._is_closed = True
+        for _, connection in self._idle:
+            connection.close()
+        self._idle.clear()
 
     async def ask(
         self, method: str, path: str, asked: object = None, *, total_s: float = TOTAL_TIMEOUT_S
@@ -125,23 +136,51 @@ class SandboxConnection:
             _NothingSentError: Refused, unreachable, or 503.
             _NobodyKnowsError: Lost, too late, too large, or any other 5xx.
         """
-        timeout = aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_TIMEOUT_S)
         body = b"" if asked is None else _encode(asked)
+        request = f"{method} {path}{self._head}{len(body)}\r\n\r\n".encode("ascii") + body
         try:
-            async with self._session.request(
-                method, path, data=body, timeout=timeout, allow_redirects=False
-            ) as response:
-                status = response.status
-                answer = b"" if status == 204 else await _read_bounded(response)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise _NothingSentError(str(error)) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _NobodyKnowsError(type(error).__name__) from error
-        if status in (401, 503):
-            raise _NothingSentError(f"the sandbox answered {status}")
-        if status >= 500:
-            raise _NobodyKnowsError(f"the sandbox answered {status}")
-        return status, answer
+            async with asyncio.timeout(total_s), self._places:
+                connection = await self._connection()
+                answer = await connection.exchange(request)
+        except ConnectionFailed as error:
+            # A kept connection may have been cut with our request in it, so not even an empty answer says that it was not read.
+            raise _NobodyKnowsError(error.reason) from error
+        except TimeoutError as error:
+            raise _NobodyKnowsError(f"no answer within {total_s:g} s") from error
+        if self._is_closed:
+            connection.close()
+        elif connection.is_reusable:
+            self._idle.append((asyncio.get_running_loop().time(), connection))
+        if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
+            raise _NobodyKnowsError(answer.error or "the answer has no length, or is too long")
+        if answer.status_code in (401, 503):
+            raise _NothingSentError(f"the sandbox answered {answer.status_code}")
+        if answer.status_code >= 500:
+            raise _NobodyKnowsError(f"the sandbox answered {answer.status_code}")
+        return answer.status_code, answer.body
+
+    async def _connection(self) -> HttpConnection:
+        """The kept connection that was used last, or a new one."""
+        idle_since_s = asyncio.get_running_loop().time() - IDLE_S
+        while self._idle:
+            used_s, connection = self._idle.pop()
+            if connection.is_reusable and used_s > idle_since_s:
+                return connection
+            connection.close()
+        return await self._connect()
+
+    async def _connect(self) -> HttpConnection:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: HttpConnection(ANSWER_LENGTH_MAX, self._host, ANSWER_LENGTH_MAX + HEAD_MAX),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                )
+        except (TimeoutError, OSError) as error:
+            raise _NothingSentError(f"no connection: {error or type(error).__name__}") from error
+        return connection
 
 
 class SandboxRail:
@@ -317,13 +356,6 @@ def _meaning(answer: SubmitAnswer | None) -> SubmitAnswer:
     if answer is None:
         return _UNKNOWN
     return _ALREADY_KNOWN if isinstance(answer, Rejected) and answer.code in _ASK_ABOUT else answer
-
-
-async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body; its length is known and small, or it is not from the sandbox."""
-    if response.content_length is None or response.content_length > ANSWER_LENGTH_MAX:
-        raise _NobodyKnowsError("the answer has no length, or is too long")
-    return await response.read()
 
 
 def _check(status: int, body: bytes, failure: type[Exception]) -> None:

@@ -1,8 +1,8 @@
 """One outgoing HTTP/1.1 connection: sends a request, reads the answer, and trusts nothing that it reads.
 
-The head of an answer may have 16 KiB and what follows it 64 KiB; of the body the first part is kept and the rest only counted.
-Nothing is decompressed. An answer that is longer than it may be is cut: its status counts, its connection is closed. Time is
-bounded by whoever calls.
+The head of an answer may have 16 KiB, and what follows it has a bound; of the body the first part is kept and the rest only
+counted. Nothing is decompressed. An answer that is longer than it may be is cut: its status counts, its connection is closed.
+Time is bounded by whoever calls.
 """
 
 import asyncio
@@ -53,11 +53,13 @@ class HttpConnection(asyncio.Protocol):
     Args:
         body_kept_max: Octets of a body that are kept.
         address: Of the other side.
+        body_read_max: Octets after the head; what is longer is cut.
     """
 
-    def __init__(self, body_kept_max: int, address: str) -> None:
+    def __init__(self, body_kept_max: int, address: str, body_read_max: int = BODY_READ_MAX) -> None:
         self.address = address
         self._body_kept_max = body_kept_max
+        self._body_read_max = body_read_max
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._is_spoilt = False
@@ -134,7 +136,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._status_code is None:
             if max(self._read_count, self._head_count) > HEAD_MAX:
                 self._fail(f"the answer's head is over {HEAD_MAX // 1024} KiB")
-        elif self._read_count - self._head_count > BODY_READ_MAX:
+        elif self._read_count - self._head_count > self._body_read_max:
             self._is_spoilt = True
             self._finish(None)
 

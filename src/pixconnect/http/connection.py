@@ -22,16 +22,14 @@ Timers are one sweep over the connections a second, and not two calls to the eve
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, cast
 
 import httptools
 
 from pixconnect.domain.access import client_address
-from pixconnect.http import limits
+from pixconnect.http import head, limits
 from pixconnect.http.asgi import ASGIApp, Scope
 from pixconnect.http.exchange import STATUS_LINES, Exchange
 from pixconnect.http.flow import FlowControl
@@ -40,10 +38,8 @@ from pixconnect.http.open_connections import Connections
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_BREAKS: Final = b"\r\n"
 _FOR_EVER: Final = float("inf")
-_BLANK: Final = 0x20
-_VERSIONS: Final = ("1.1", "1.0")
-_HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
-"""RFC 3986's host with a port, as to its characters."""
+_NO_HOST: Final = b" "
+"""What no host can be."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -85,8 +81,8 @@ class Connection(asyncio.BufferedProtocol):
         """A head as it was sent, so far."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._host: bytes = b" "
-        """The last that was good; before the first, what none can be."""
+        self._host: bytes = _NO_HOST
+        """The last that was good."""
         self._head_octets = 0
         self._body_left = 0
         """Of a body whose length was told."""
@@ -181,13 +177,16 @@ class Connection(asyncio.BufferedProtocol):
         # On a connection that is kept the host is the same each time.
         is_each_once = len(fields) == len(self._headers)
         is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == self._host
-        if not (is_as_before or self._is_fit(version, fields)) or not self._is_opening_strict(method):
+        if not (is_as_before or head.is_fit(version, self._headers, fields)) or not head.is_opening_strict(
+            self._opening, method, self._url
+        ):
             self._stop(HTTPStatus.BAD_REQUEST)
             return
+        self._host = fields.get(b"host", _NO_HOST)
         if len(self._headers) > limits.FIELDS_MAX:
             self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return
-        raw_path, query = _split(self._url)
+        raw_path, query = head.split_target(self._url)
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -270,8 +269,8 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.transport.is_closing():
             return
-        head = STATUS_LINES[status] + self.connections.common_head
-        self.transport.write(head + b"connection: close\r\ncontent-length: 0\r\n\r\n")
+        opening = STATUS_LINES[status] + self.connections.common_head
+        self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
         self.transport.write_eof()
         self._is_stopped = self._is_lingering = True
         self._running = None
@@ -388,26 +387,6 @@ class Connection(asyncio.BufferedProtocol):
             if self._overhead_octets > limits.TRAILERS_MAX:
                 self._stop(HTTPStatus.BAD_REQUEST)
 
-    def _is_opening_strict(self, method: bytes) -> bool:
-        """Whether there is one blank between method, target and version: the parser would take more."""
-        opening, start = self._opening, len(method) + 1
-        end = start + len(self._url)
-        return opening[start] != _BLANK and opening[end] == _BLANK and opening[end + 1] != _BLANK
-
-    def _is_fit(self, version: str, fields: Mapping[bytes, bytes]) -> bool:
-        """Whether a head is one of a version that we speak, and says once and in good form for which host it is."""
-        if version not in _VERSIONS:
-            return False
-        host = fields.get(b"host")
-        if host is None:
-            return version == "1.0"
-        if len(fields) != len(self._headers) and sum(name == b"host" for name, _ in self._headers) > 1:
-            return False
-        if not _HOST.fullmatch(host):
-            return False
-        self._host = host
-        return True
-
     def _run_next(self) -> None:
         """Let the application answer the next request, unless the client has yet to read the answer before."""
         if self._running is None and self._waiting and not self.flow.write_paused:
@@ -455,12 +434,3 @@ class Connection(asyncio.BufferedProtocol):
                 self.hang_up()
             else:
                 self.flow.pause_reading()
-
-
-def _split(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target."""
-    if not url.startswith(b"/"):
-        parsed = httptools.parse_url(url)
-        return parsed.path or b"/", parsed.query or b""
-    path, _, query = url.partition(b"#")[0].partition(b"?")
-    return path, query

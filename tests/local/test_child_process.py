@@ -27,11 +27,11 @@ def make_child(script: str, **options: list[listening.socket.socket]) -> ChildPr
 
 async def test_a_child_works_only_after_the_word_to_go(tmp_path: Path) -> None:
     mark = tmp_path / "went"
-    child = make_child(f"lifeline.wait_for_go(); open({str(mark)!r}, 'w').close(); lifeline.report_ready(b'hello')")
+    child = make_child(f"lifeline.wait_for_start(); open({str(mark)!r}, 'w').close(); lifeline.report_ready(b'hello')")
     child.spawn()
     await asyncio.sleep(0.5)
     assert not mark.exists()
-    child.say_go()
+    child.signal_start()
     assert await child.wait_until_ready() == b"hello"
     assert mark.exists()
     assert await child.wait_for_end() == "exit status 0"
@@ -74,7 +74,7 @@ SERVER = """
 import socket
 listening = socket.socket(fileno=int(fds["socket-fd"]))
 listening.setblocking(True)
-lifeline.wait_for_go()
+lifeline.wait_for_start()
 lifeline.report_ready()
 while True:
     connection, _ = listening.accept()
@@ -118,7 +118,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("trick", ["pass", "import ctypes; ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)"])
 async def test_no_child_outlives_a_killed_parent(trick: str) -> None:
     """The second time without the kernel's help, by the pipe alone."""
-    script = PREAMBLE + f"lifeline.wait_for_go(); {trick}; lifeline.report_ready(); time.sleep(60)"
+    script = PREAMBLE + f"lifeline.wait_for_start(); {trick}; lifeline.report_ready(); time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, script], stdout=subprocess.PIPE, text=True)
     try:
         assert parent.stdout is not None

@@ -19,7 +19,7 @@ from pixconnect.local.supervised import Lifeline
 def prepare_under(lifeline: Lifeline) -> None:
     """Bring the tables up to date and, in the sandbox, make the demonstration's holder."""
     settings = read_settings()
-    lifeline.wait_for_go()
+    lifeline.wait_for_start()
     lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))
 
 

@@ -63,8 +63,8 @@ def sandbox_under(lifeline: Lifeline) -> None:
 
 
 def _live(lifeline: Lifeline, life: _Life) -> None:
-    """Wait for the word to go, and live until told to stop."""
-    lifeline.wait_for_go()
+    """Wait for the start signal, and run until told to stop."""
+    lifeline.wait_for_start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_told(life, lifeline))
 

@@ -41,7 +41,7 @@ class ChildProcess:
         self._parent_fd: int | None = None
 
     def spawn(self) -> None:
-        """Start the process, which prepares itself and waits for ``say_go``."""
+        """Start the process, which prepares itself and waits for ``signal_start``."""
         if self.process is not None and self.process.poll() is None:  # it was too slow to become ready
             self.process.kill()
             self.process.wait()
@@ -63,11 +63,11 @@ class ChildProcess:
             os.close(child_parent_fd)
             os.close(child_ready_fd)
 
-    def say_go(self) -> None:
+    def signal_start(self) -> None:
         """Let it begin; what it needs is there."""
         assert self._parent_fd is not None, "not spawned"
         with contextlib.suppress(BrokenPipeError):  # it died: waiting for it to be ready will tell
-            os.write(self._parent_fd, supervised.GO)
+            os.write(self._parent_fd, supervised.START)
 
     async def wait_until_ready(self) -> bytes:
         """Wait for its report.
@@ -91,7 +91,7 @@ class ChildProcess:
     async def start(self) -> None:
         """Start the process and wait until it is ready."""
         self.spawn()
-        self.say_go()
+        self.signal_start()
         await self.wait_until_ready()
 
     async def wait_for_end(self) -> str:

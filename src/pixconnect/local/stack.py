@@ -4,8 +4,8 @@ r"""Everything that ``run`` keeps running, as one: PostgreSQL, the preparation, 
 
     API processes   worker
           \         /   \
-           \       /   sandbox     started at once, together: each imports what it needs and then waits for the word;
-          PostgreSQL              the word comes when the tables and the demonstration are there
+           \       /   sandbox     started at once, together: each imports what it needs and waits for the start signal,
+          PostgreSQL              which is sent when the tables and the demonstration are there
 """
 
 import asyncio
@@ -101,14 +101,14 @@ class Stack:
         if self.postgres is not None:
             await self.postgres.start()
             self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
-        self._preparation.say_go()
+        self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
         await self._preparation.wait_for_end()
         self._tell(f"tables are up to date ({prepared.migrations_count} migrations applied)")
         if prepared.sandbox_file is not None:
             self._tell("demonstration holder, client and Pix keys are there")
         for child in children:
-            child.say_go()
+            child.signal_start()
         for child in children:
             await child.wait_until_ready()
             self._tell(f"{child.name} is ready")

@@ -1,4 +1,4 @@
-"""The child's side of being supervised: wait for the word to go, tell when ready, end when the parent is gone.
+"""The child's side of being supervised: wait for the start signal, report when ready, end when the parent is gone.
 
 Two pipes, inherited: the parent holds the other end of the *parent* pipe, writes one byte into it when the child may begin
 its work (it has imported everything by then), and its end of file means that the parent is gone. Into the *ready* pipe the
@@ -15,7 +15,7 @@ from pixconnect.local import process_death
 
 READY = b"+"
 FAILED = b"-"
-GO = b"g"
+START = b"g"
 
 
 class Lifeline(Struct, frozen=True, kw_only=True):
@@ -29,12 +29,12 @@ class Lifeline(Struct, frozen=True, kw_only=True):
     parent_fd: int | None = None
     ready_fd: int | None = None
 
-    def wait_for_go(self) -> None:
+    def wait_for_start(self) -> None:
         """Wait until the parent says go; from then on end at once when it is gone."""
         if self.parent_fd is None:
             return
         process_death.die_with_parent(signal.SIGKILL)
-        if os.read(self.parent_fd, 1) != GO:
+        if os.read(self.parent_fd, 1) != START:
             os._exit(0)
         threading.Thread(target=_end_with, args=(self.parent_fd,), name="lifeline", daemon=True).start()
 

@@ -36,37 +36,27 @@ Jwk = Mapping[str, object]
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What a payload's protected header must have.
-
-    Attributes:
-        alg: The algorithm that it claims.
-        kid: Which of the institution's keys.
-        jku: Where they are.
-        x5t_s256: SHA-256 of the key's certificate.
-        x5t: SHA-1 of it, in older ones.
-        crit: Extensions that must be understood; we understand none.
-    """
+    """What a payload's protected header must have."""
 
     alg: str
     kid: str
+    """Which of the institution's keys."""
     jku: str
+    """Where they are."""
     x5t_s256: str | None = field(default=None, name="x5t#S256")
+    """SHA-256 of the key's certificate."""
     x5t: str | None = None
+    """SHA-1 of it, in older payloads."""
     crit: object = None
+    """Extensions that must be understood; we understand none."""
 
 
 class SignedPayload(Struct, frozen=True, kw_only=True):
-    """A compact JWS, taken apart and not verified.
-
-    Attributes:
-        header: Decoded.
-        text: What is signed.
-        payload: Decoded.
-        signature: Decoded.
-    """
+    """A compact JWS, taken apart and not verified."""
 
     header: Header
     text: bytes
+    """What is signed: header and payload as they were sent."""
     payload: bytes
     signature: bytes
 

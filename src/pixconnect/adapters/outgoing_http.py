@@ -30,17 +30,14 @@ _ADDRESSES_TRIED_MAX: Final = 3
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What an exchange may take.
-
-    Attributes:
-        connect_s: Looking up the name, connecting and TLS together.
-        exchange_s: Everything.
-        body_kept_max: Octets of the answer's body that are kept.
-    """
+    """What an exchange may take."""
 
     connect_s: float = 5.0
+    """Looking up the name, connecting and TLS together."""
     exchange_s: float = 15.0
+    """Everything."""
     body_kept_max: int = 1024
+    """Octets of the answer's body that are kept."""
 
 
 class OutgoingHttp:

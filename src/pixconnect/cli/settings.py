@@ -25,25 +25,18 @@ operator: ContextVar[str | None] = ContextVar("operator", default=None)
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """What others need to work beside a running service; in a file of the home that only its owner reads.
-
-    Attributes:
-        mode: As the setting.
-        base_url: Where the API answers.
-        auth_url: Where the identity service answers.
-        database_url: Of the embedded server, where it is used.
-        owner_database_url: The same for the owner.
-        rail_url: The one in use.
-        secret_files: Where the secrets that the service was given can be read while it runs, by the setting's name.
-    """
+    """What others need to work beside a running service; in a file of the home that only its owner reads."""
 
     mode: str
     base_url: str
     auth_url: str
     database_url: str
+    """Of the embedded server, where it is used."""
     owner_database_url: str
     rail_url: str
+    """The one in use."""
     secret_files: Mapping[str, str] = {}
+    """Where the secrets that the service was given can be read while it runs, by the setting's name."""
 
 
 def read_settings() -> Settings:

@@ -24,12 +24,7 @@ _COMMON_NAME_MAX = 64
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """A certificate.
-
-    Attributes:
-        der: Its bytes.
-        expires_at: Its last instant.
-    """
+    """A certificate."""
 
     der: bytes
     expires_at: datetime

@@ -34,41 +34,28 @@ class TokenInvalid(Exception):  # noqa: N818  a verdict, caught by whoever asked
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What a token's protected header must have; anything else in it is ignored, but nothing critical is understood.
-
-    Attributes:
-        alg: The algorithm that it claims.
-        kid: Which key signed.
-        typ: What it claims to be.
-        crit: Extensions that must be understood.
-    """
+    """What a token's protected header must have; anything else in it is ignored, but nothing critical is understood."""
 
     alg: str
     kid: str
     typ: str
     crit: list[str] = []
+    """Extensions that must be understood."""
 
 
 class Claims(Struct, frozen=True, kw_only=True):
-    """What an access token says.
-
-    Attributes:
-        iss: The identity service's address.
-        aud: Whom it is for.
-        sub: The client_id.
-        holder_id: Whose account; a text, as identifiers in tokens are.
-        scope: Scopes, separated by spaces.
-        iat: Issued, in seconds of Unix time.
-        exp: Expires, in seconds of Unix time.
-        jti: Its own name.
-    """
+    """What an access token says."""
 
     iss: str
     aud: str
     sub: str
+    """The client_id."""
     holder_id: Annotated[str, Meta(pattern="^[1-9][0-9]{0,15}$")]
+    """A text, as identifiers in tokens are."""
     scope: str
+    """Scopes, separated by spaces."""
     iat: int
+    """Seconds of Unix time, as ``exp``."""
     exp: int
     jti: str
 

@@ -17,19 +17,16 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """What is measured under one name.
-
-    Attributes:
-        name: With its unit; a counter's ends in ``_total``.
-        kind: A counter only rises, from 0 at the process's start; a gauge is as it is.
-        meaning: One sentence.
-        labels: By which its values are told apart.
-    """
+    """What is measured under one name."""
 
     name: str
+    """With its unit; a counter's ends in ``_total``."""
     kind: Literal["counter", "gauge", "histogram"]
+    """A counter only rises, from 0 at the process's start; a gauge is as it is."""
     meaning: str
+    """One sentence."""
     labels: tuple[str, ...] = ()
+    """Names by which its values are told apart."""
 
 
 class Histogram:
@@ -56,15 +53,11 @@ Value = float | Histogram
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """A family, read.
-
-    Attributes:
-        family: Which.
-        values: By the values of its labels, in their order.
-    """
+    """A family, read."""
 
     family: Family
     values: Mapping[tuple[str, ...], Value]
+    """By the values of its labels, in their order."""
 
 
 Read = Callable[[], Awaitable[Sequence[Measured]]]

@@ -15,23 +15,18 @@ _STATM = Path("/proc/self/statm")
 
 
 class ProcessFigures(Struct, frozen=True, kw_only=True):
-    """One process, now.
-
-    Attributes:
-        runtime: The interpreter, such as ``python 3.11.7``.
-        resident_mib: Memory in use, at least 1.
-        peak_resident_mib: The most it ever was.
-        cores_count: Of the machine.
-        collections_count: Of the garbage collector, all generations.
-        tasks_count: Of asyncio.
-    """
+    """One process, now."""
 
     runtime: str
+    """The interpreter, such as ``python 3.11.7``."""
     resident_mib: int
+    """Memory in use, at least 1."""
     peak_resident_mib: int
     cores_count: int
     collections_count: int
+    """Runs of the garbage collector, all generations."""
     tasks_count: int
+    """asyncio's."""
 
 
 def read_process_figures() -> ProcessFigures:

@@ -16,19 +16,15 @@ BODY_READ_MAX = 64 * 1024
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What came back.
-
-    Attributes:
-        status_code: Of the final answer.
-        headers: Names in lower case; of a repeated one the last.
-        body: Its first part.
-        error: What went wrong after the head; ``None`` for a whole answer, or one that was cut.
-    """
+    """What came back."""
 
     status_code: int
     headers: dict[str, str]
+    """By name in lower case; of a repeated one the last."""
     body: bytes
+    """No more than its first part."""
     error: str | None = None
+    """What went wrong after the head; none for a whole answer, or one that was cut."""
 
 
 class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we

@@ -38,17 +38,13 @@ _HOME_MARK = "home"
 
 
 class Placement(Struct, frozen=True, kw_only=True):
-    """Where the server's files are and how to log in.
-
-    Attributes:
-        folder: Absolute, or relative to the home so that a home can be moved.
-        owner_password: Of the superuser.
-        login_password: Of the role that the service logs in as.
-    """
+    """Where the server's files are and how to log in."""
 
     folder: str
+    """Absolute, or relative to the home so that a home can be moved."""
     owner_password: str
     login_password: str
+    """Of the role that the service logs in as."""
 
 
 def settle_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:

@@ -13,17 +13,14 @@ GIB = 1024 * MIB
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """What the server may use.
-
-    Attributes:
-        memory_bytes: The machine's memory, or the container's limit.
-        disk_free_bytes: Room where the tables live.
-        cores_count: Processors we may run on.
-    """
+    """What the server may use."""
 
     memory_bytes: int
+    """The machine's memory, or the container's limit."""
     disk_free_bytes: int
+    """Room where the tables live."""
     cores_count: int
+    """Processors we may run on."""
 
 
 def look_at_machine(folder: Path) -> Machine:

@@ -38,13 +38,7 @@ _POLL_S = 0.05
 
 
 class SystemUser(Struct, frozen=True, kw_only=True):
-    """Whom a program runs as.
-
-    Attributes:
-        name: As in the system's list of users.
-        uid: Its number.
-        gid: Its group's number.
-    """
+    """Whom a program runs as."""
 
     name: str
     uid: int

@@ -11,17 +11,7 @@ NAME = DEMONSTRATION_FILE
 
 
 class SandboxFile(Struct, frozen=True, kw_only=True):
-    """The names of the fields are promised.
-
-    Attributes:
-        base_url: The API.
-        auth_url: The identity service.
-        client_id: Of the demonstration's client.
-        client_secret: Its secret.
-        holder_id: Its holder.
-        pix_keys: The holder's keys, one of each type.
-        console_url: For a browser.
-    """
+    """The names of the fields are promised."""
 
     base_url: str
     auth_url: str
@@ -29,19 +19,17 @@ class SandboxFile(Struct, frozen=True, kw_only=True):
     client_secret: str
     holder_id: str
     pix_keys: list[str]
+    """The holder's keys, one of each type."""
     console_url: str
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What ``prepare`` tells ``run``.
-
-    Attributes:
-        migrations_count: How many were applied now.
-        sandbox_file: What is to be written once all are ready; only in sandbox mode.
-    """
+    """What ``prepare`` tells ``run``."""
 
     migrations_count: int
+    """How many were applied now."""
     sandbox_file: SandboxFile | None
+    """What is to be written once all are ready; only in sandbox mode."""
 
 
 def read(home: Path) -> SandboxFile | None:

@@ -19,15 +19,12 @@ START = b"g"
 
 
 class Lifeline(Struct, frozen=True, kw_only=True):
-    """What ties a child to its parent; without descriptors nothing does, and nothing is waited for or told.
-
-    Attributes:
-        parent_fd: The reading end of the parent pipe.
-        ready_fd: The writing end of the ready pipe.
-    """
+    """What ties a child to its parent; without descriptors nothing does, and nothing is waited for or told."""
 
     parent_fd: int | None = None
+    """The reading end of the parent pipe."""
     ready_fd: int | None = None
+    """The writing end of the ready pipe."""
 
     def wait_for_start(self) -> None:
         """Wait until the parent says go; from then on end at once when it is gone."""

@@ -20,7 +20,7 @@ from support.dns_server import UdpLookup, open_dns_server
 from support.rebinding import ATTEMPTS_COUNT, NAME, PUBLIC
 from support.webhooks import open_http, open_receiver
 
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OWN_NETWORK = ("unshare", "--map-root-user", "--user", "--net", "--mount")
 
 
@@ -32,8 +32,8 @@ def played() -> dict[str, Any]:
     if subprocess.run([*OWN_NETWORK, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this system gives nobody a network of their own")
     done = subprocess.run(
-        [*OWN_NETWORK, sys.executable, str(TESTS / "support" / "rebinding.py")],
-        env={**os.environ, "PYTHONPATH": str(TESTS), "http_proxy": "http://127.0.0.1:8443", "HTTPS_PROXY": "http://[::1]:8443"},
+        [*OWN_NETWORK, sys.executable, "-m", "support.rebinding"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "http_proxy": "http://127.0.0.1:8443", "HTTPS_PROXY": "http://[::1]:8443"},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

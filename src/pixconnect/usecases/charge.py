@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -20,16 +20,30 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import charge as charge_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import (
+    HasClock,
+    HasDirectory,
+    HasEntropy,
+    HasIds,
+    HasPolicy,
+    HasPool,
+    HasSigner,
+    HasWrites,
+)
 from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
+
+class ChargeContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, HasSigner, Protocol):
+    """What charges need."""
+
+
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
-async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
+async def create_charge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> Charge:
     """Make a charge and its QR code.
 
     Returns:
@@ -83,7 +97,7 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
 CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
 
 
-async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
+async def read_charge_by_id(context: ChargeContext, caller: Caller, charge_id: int) -> Charge:
     """The holder's charge of this id.
 
     Raises:
@@ -92,7 +106,7 @@ async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) ->
     return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
 
 
-async def read_charge_by_external_id(context: Context, caller: Caller, external_id: str) -> Charge:
+async def read_charge_by_external_id(context: ChargeContext, caller: Caller, external_id: str) -> Charge:
     """The holder's charge of this external id.
 
     Raises:
@@ -102,7 +116,7 @@ async def read_charge_by_external_id(context: Context, caller: Caller, external_
     return _found(caller, charge, "externalId")
 
 
-async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Charge:
+async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
     """The holder's charge of this txid.
 
     Raises:
@@ -111,7 +125,7 @@ async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Ch
     return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
 
 
-async def list_charges(context: Context, caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
+async def list_charges(context: ChargeContext, caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
     """One page of the holder's charges of one status, newest first."""
     return await charge_store.read_page(context.pool, caller.holder_id, status, span)
 
@@ -153,7 +167,7 @@ _PAYLOAD_STATUS: dict[ChargeStatus, str] = {
 }
 
 
-async def read_location(context: Context, txid: str) -> str:
+async def read_location(context: ChargeContext, txid: str) -> str:
     """What the location of a charge serves to whoever scanned its code.
 
     Returns:
@@ -182,7 +196,7 @@ async def read_location(context: Context, txid: str) -> str:
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
-async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
+async def expire_charges(context: ChargeContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time.
 
     Args:
@@ -209,7 +223,7 @@ async def expire_charges(context: Context, slots: Sequence[int], until: datetime
     return len(expired)
 
 
-async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
+async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> str:
     """Refuse what breaks a rule, in the documented order; answers the normalised key."""
     money.check_amount(request.amount_cents)
     key = pix_key.parse_pix_key(request.key).key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -63,43 +64,91 @@ class Policy(Struct, frozen=True, kw_only=True):
     lookup_refill_count: int = 20
 
 
+# One port each: a use case adds up those that it needs, and ``Context`` has them all.
+
+
+class HasPool(Protocol):
+    @property
+    def pool(self) -> Pool: ...
+
+
+class HasClock(Protocol):
+    @property
+    def clock(self) -> Clock: ...
+
+
+class HasEntropy(Protocol):
+    @property
+    def entropy(self) -> Entropy: ...
+
+
+class HasIds(Protocol):
+    @property
+    def ids(self) -> IdBlocks: ...
+
+
+class HasWrites(Protocol):
+    @property
+    def writes(self) -> WriteQueues: ...
+
+
+class HasPolicy(Protocol):
+    @property
+    def policy(self) -> Policy: ...
+
+
+class HasDirectory(Protocol):
+    @property
+    def directory(self) -> HolderDirectory: ...
+
+
+class HasRail(Protocol):
+    @property
+    def rail(self) -> Rail: ...
+
+
+class HasLocations(Protocol):
+    @property
+    def locations(self) -> Locations: ...
+
+
+class HasSigner(Protocol):
+    @property
+    def signer(self) -> Signer: ...
+
+
+class HasUnderWay(Protocol):
+    @property
+    def under_way(self) -> UnderWay: ...
+
+
+class HasLookups(Protocol):
+    @property
+    def lookups(self) -> LookupBudgets: ...
+
+
 class Context(Struct, frozen=True, kw_only=True):
-    """One process's way to everything that a use case needs.
+    """What assembly makes once a process: every port there is. Use cases ask for fewer."""
 
-    Attributes:
-        pool: Connections as ``pixconnect_service``.
-        clock: Time.
-        entropy: Chance.
-        ids: Blocks of ids.
-        writes: Where requests wait to be written together.
-        policy: The operator's rules.
-        directory: Our own keys and accounts.
-        rail: The network.
-        locations: What outside institutions serve behind their QR codes.
-        signer: Signs with the current key.
-        receivers: Other people's webhook receivers.
-        secret_box: Seals what is secret at rest.
-        sandbox_control: The doors of the sandbox; ``None`` in live mode.
-        wake_workers: Says, without waiting, that there is something to do; workers look anyway from time to time.
-        under_way: What this process has handed to the rail.
-        failed_reports: What this process could not record.
-        lookups: What each holder may still look up.
-    """
-
-    pool: "Pool"
+    pool: Pool
     clock: Clock
     entropy: Entropy
-    ids: "IdBlocks"
+    ids: IdBlocks
     writes: WriteQueues
     policy: Policy
-    directory: "HolderDirectory"
+    directory: HolderDirectory
     rail: Rail
     locations: Locations
     signer: Signer
     receivers: Receivers
-    secret_box: "SecretBox"
-    sandbox_control: "SandboxControl | None"
+    """Other people's webhook receivers."""
+    secret_box: SecretBox
+    """Seals what is secret at rest."""
+    sandbox_control: SandboxControl | None
+    """The doors of the sandbox; ``None`` in live mode."""
     wake_workers: Callable[[], None]
+    """Says, without waiting, that there is something to do; workers look anyway from time to time."""
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
+    """What this process could not record."""
     lookups: LookupBudgets = field(default_factory=LookupBudgets)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import structlog
 
@@ -31,8 +31,8 @@ from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.settlement import ASK_AFTER, Fence, ask_again_after, end_orders
+from pixconnect.usecases.context import HasDirectory, HasRail
+from pixconnect.usecases.settlement import ASK_AFTER, EndingContext, Fence, ask_again_after, end_orders
 from pixconnect.usecases.under_way import read_ordered
 
 _log = structlog.get_logger(__name__)
@@ -44,8 +44,12 @@ SaidTo = Literal["first", "again", "query"]
 """What the rail answered: the first sending of an order, a later one under the same id, or a question."""
 
 
+class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol):
+    """What handing orders over needs."""
+
+
 async def move_due(
-    context: Context, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+    context: HandoverContext, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
     """Do the next step of every order that is due.
 
@@ -75,7 +79,7 @@ async def move_due(
     return [order.due_at for order in due]
 
 
-async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     """Mark, send, and record what was answered at once."""
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -87,7 +91,7 @@ async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder]
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
-async def _ask(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     """Ask what became of orders; what the rail has never seen is sent again under the same id."""
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
@@ -109,7 +113,7 @@ async def _ask(context: Context, fence: Fence, orders: Sequence[OpenOrder], now:
 
 
 async def _send_again(
-    context: Context, fence: Fence, orders: Sequence[OpenOrder]
+    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder]
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Send orders again that the rail says it has never seen, if they are still ours to send."""
     payers = await _read_payers(context, orders)
@@ -119,14 +123,14 @@ async def _send_again(
     return await _send(context, orders, ordered, payers)
 
 
-async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[int, Party]:
+async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:
     """Our own side of the transfers among these, by holder; in memory as a rule."""
     holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
 
 async def _send(
-    context: Context,
+    context: HandoverContext,
     orders: Sequence[OpenOrder],
     ordered: Mapping[str, Transfer | Refund],
     payers: Mapping[int, Party],
@@ -177,7 +181,7 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 
 async def _record(
-    context: Context,
+    context: HandoverContext,
     answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
     now: datetime,
     said_to: SaidTo,
@@ -204,7 +208,7 @@ async def _record(
             await order_store.unmark(connection, never_left, now, now + RETRY_AFTER)
 
 
-async def _end(context: Context, endings: Sequence[tuple[str, Ending]]) -> None:
+async def _end(context: HandoverContext, endings: Sequence[tuple[str, Ending]]) -> None:
     """Record endings; those that cannot be recorded are still due, and keep nothing else waiting."""
     outcomes = await end_orders(context, endings)
     failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]

@@ -8,7 +8,7 @@ durable.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -66,7 +66,11 @@ class Answered(Struct, frozen=True, kw_only=True):
     misfit: Misfit | None = None
 
 
-async def find_payee(context: Context, report: CreditReport) -> int | None:
+class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, Protocol):
+    """What taking in reported money needs."""
+
+
+async def find_payee(context: ReceivingContext, report: CreditReport) -> int | None:
     """The holder of ours who is paid."""
     party = report.credit_party
     if party.key is not None:
@@ -82,7 +86,7 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
-async def receive_credit(context: Context, report: CreditReport) -> Acknowledgement:
+async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Take in a payment, or refuse it.
 
     Returns:
@@ -207,7 +211,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
     refund_id: int
 
 
-async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
+async def receive_return(context: ReceivingContext, report: ReturnReport) -> Acknowledgement | None:
     """Take back money that a receiver returns, or refuse it.
 
     Returns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -13,13 +13,17 @@ from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasPool, HasWrites
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
 
 
-async def read_balance(context: Context, caller: Caller) -> Balance:
+class LedgerContext(HasPool, HasWrites, Protocol):
+    """What balances and deposits need."""
+
+
+async def read_balance(context: LedgerContext, caller: Caller) -> Balance:
     """The holder's balance as it is now."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
@@ -27,7 +31,7 @@ async def read_balance(context: Context, caller: Caller) -> Balance:
     return balance
 
 
-async def list_transactions(context: Context, caller: Caller, span: Span) -> Page[Transaction]:
+async def list_transactions(context: LedgerContext, caller: Caller, span: Span) -> Page[Transaction]:
     """One page of what changed the holder's current funds, newest first."""
     return await ledger_store.read_page(context.pool, caller.holder_id, span)
 
@@ -60,7 +64,7 @@ class Deposit(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposit:
+async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> Deposit:
     """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
 
     Raises:

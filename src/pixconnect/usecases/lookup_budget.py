@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pixconnect.domain import errors
 from pixconnect.domain.rate import RatePolicy, TokenBucket
@@ -18,7 +18,11 @@ from pixconnect.foundation.shares import FairPlaces
 from pixconnect.store import transfer as transfer_store
 
 if TYPE_CHECKING:  # which holds one of these
-    from pixconnect.usecases.context import Context
+    from pixconnect.usecases.context import HasClock, HasPolicy, HasPool
+
+    class LookupContext(HasPool, HasClock, HasPolicy, Protocol):
+        """What a budget needs."""
+
 
 MISSED_COST: Final = 20
 UNPAID_COST: Final = 1
@@ -60,7 +64,7 @@ class LookupBudgets:
         self._budgets: OrderedDict[int, _Budget] = OrderedDict()
         self._places = FairPlaces(DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory")
 
-    async def check(self, context: Context, holder_id: int) -> None:
+    async def check(self, context: LookupContext, holder_id: int) -> None:
         """Refuse a holder that has used up its budget.
 
         Raises:
@@ -76,7 +80,7 @@ class LookupBudgets:
             message = "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
             raise errors.RateLimited(message, budget.bucket.seconds_until(1), _policy(context))
 
-    def spend(self, context: Context, holder_id: int, lookup: Lookup) -> None:
+    def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
         """Take out what a look-up costs that has led to no payment."""
         if not lookup.cost or not context.policy.lookup_tokens_max:
             return
@@ -96,7 +100,7 @@ class LookupBudgets:
         """While the directory is asked: of each holder in turn; raises ServiceUnavailable where too many wait already."""
         return self._places.lend(holder_id)
 
-    async def _add_settled(self, context: Context, holder_id: int, budget: _Budget, now_s: float) -> None:
+    async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget, now_s: float) -> None:
         if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s
@@ -107,7 +111,7 @@ class LookupBudgets:
         budget.bucket.add(count * SETTLED_TOKENS)
 
 
-def _policy(context: Context) -> RatePolicy:
+def _policy(context: LookupContext) -> RatePolicy:
     return RatePolicy(
         name="lookups",
         tokens_max=context.policy.lookup_tokens_max,

@@ -15,26 +15,11 @@ from pixconnect.domain.clock import Clock
 from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.secret_box import SecretBox
 from pixconnect.foundation.pool import Pool
-from pixconnect.usecases.context import Policy
+from pixconnect.usecases.context import HasClock, HasEntropy, HasPolicy, HasPool, Policy
 
 
-class SigningContext(Protocol):
+class SigningContext(HasPool, HasClock, HasPolicy, Protocol):
     """What making and reading signing keys needs."""
-
-    @property
-    def pool(self) -> Pool:
-        """Connections."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-        ...
-
-    @property
-    def policy(self) -> Policy:
-        """The operator's rules."""
-        ...
 
     @property
     def secret_box(self) -> SecretBox:
@@ -42,13 +27,8 @@ class SigningContext(Protocol):
         ...
 
 
-class TokenContext(SigningContext, Protocol):
+class TokenContext(SigningContext, HasEntropy, Protocol):
     """What issuing tokens needs."""
-
-    @property
-    def entropy(self) -> Entropy:
-        """Chance."""
-        ...
 
 
 class OperatorContext(TokenContext, Protocol):

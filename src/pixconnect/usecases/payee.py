@@ -6,6 +6,8 @@ judge before it answers that the service is unavailable.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pixconnect.domain import account as account_rules
 from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
 from pixconnect.domain.access import Caller
@@ -22,14 +24,18 @@ from pixconnect.domain.transfer import (
     TransferRequest,
 )
 from pixconnect.store import charge as charge_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasDirectory, HasLocations, HasLookups, HasPolicy, HasPool, HasRail
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
 from pixconnect.writing.service_time import read_time
 
 
+class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol):
+    """What finding a payee needs."""
+
+
 async def find_payee(
-    context: Context, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
+    context: PayeeContext, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     """Find out who is to be paid.
 
@@ -61,7 +67,7 @@ async def find_payee(
 
 
 async def _find_by_key(
-    context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
+    context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     await context.lookups.check(context, caller.holder_id)
     holder_id = await context.directory.find_owner(key.key)
@@ -81,7 +87,7 @@ async def _find_by_key(
     return Payee(party=entry.party, holder_id=None)
 
 
-async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:
+async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, lookup: Lookup) -> Payee:
     key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     account_rules.check_account(party.branch, party.account_number, party.ispb)
@@ -96,7 +102,7 @@ async def _find_by_account(context: Context, caller: Caller, party: Party, looku
 
 
 async def _find_by_code(
-    context: Context, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
+    context: PayeeContext, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
     # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
@@ -115,7 +121,7 @@ async def _find_by_code(
 
 
 async def _find_by_static_code(
-    context: Context, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
+    context: PayeeContext, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     if code.key is None:
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
@@ -124,7 +130,7 @@ async def _find_by_static_code(
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
 
 
-async def _find_by_own_code(context: Context, location: str, amount_cents: int) -> Payee:
+async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
     txid = location.removeprefix(context.policy.location_prefix)
     charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
     if charge is None:
@@ -146,7 +152,7 @@ def _key_of_code(text: str) -> PixKey:
         raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
 
 
-def _check_outside_charge(context: Context, asked: OutsideCharge, amount_cents: int) -> None:
+def _check_outside_charge(context: PayeeContext, asked: OutsideCharge, amount_cents: int) -> None:
     if asked.status == "CONCLUIDA":
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from pixconnect.domain import errors, identifiers, money, reject_code
 from pixconnect.domain import refund as refund_rules
@@ -23,17 +23,22 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
 from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.usecases.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
+
+class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, Protocol):
+    """What refunds need."""
+
+
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
-async def start_refund(context: Context, caller: Caller, request: RefundRequest) -> Refund:
+async def start_refund(context: RefundContext, caller: Caller, request: RefundRequest) -> Refund:
     """Accept a refund: its money is reserved, and it will reach the rail or be given up.
 
     Returns:
@@ -88,7 +93,7 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
 START_REFUNDS: Final = WriteOperation("start_refunds", _start_refunds, external_id_of=lambda new: new.external_id)
 
 
-async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
+async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:
     """The sending side of a transfer between two holders of ours."""
     return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
 
@@ -97,7 +102,7 @@ def _holders_of(new: NewRefund) -> tuple[int, ...]:
     return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
 
-async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) -> Refund:
+async def read_refund_by_id(context: RefundContext, caller: Caller, refund_id: int) -> Refund:
     """The holder's refund of this id.
 
     Raises:
@@ -106,7 +111,7 @@ async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) ->
     return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
 
 
-async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
+async def read_refund_by_external_id(context: RefundContext, caller: Caller, external_id: str) -> Refund:
     """The holder's outgoing refund of this external id.
 
     Raises:
@@ -116,7 +121,7 @@ async def read_refund_by_external_id(context: Context, caller: Caller, external_
     return _found(refund, "externalId")
 
 
-async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
+async def read_refund_by_return_id(context: RefundContext, caller: Caller, return_id: str) -> Refund:
     """The holder's own side of the refund of this return id.
 
     Raises:
@@ -126,7 +131,7 @@ async def read_refund_by_return_id(context: Context, caller: Caller, return_id: 
     return _found(refund, "returnIdentification")
 
 
-async def list_refunds(context: Context, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
+async def list_refunds(context: RefundContext, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of the holder's refunds, both ways, of one status or of all, newest first."""
     return await refund_store.read_page(context.pool, caller.holder_id, status, span)
 
@@ -211,7 +216,7 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     return sides[0]
 
 
-async def _check_may_withdraw(context: Context, caller: Caller) -> None:
+async def _check_may_withdraw(context: RefundContext, caller: Caller) -> None:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
         check_may_withdraw(balance)

@@ -34,7 +34,7 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasPolicy, HasPool, HasUnderWay, HasWrites
 from pixconnect.usecases.under_way import read_ordered
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -74,7 +74,11 @@ Unrecorded = errors.PixConnectError | Misfit
 """Why an ending was not recorded: it could not be written now, or it cannot be believed."""
 
 
-async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
+class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, Protocol):
+    """What recording the end of orders needs."""
+
+
+async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
     """Record what the rail has said of orders of ours. Saying it twice changes nothing; others' ids are passed over.
 
     Args:
@@ -111,7 +115,7 @@ async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) ->
     return outcomes
 
 
-async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
+async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
     """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
     recorded = await read_ordered(context.pool, [name for name, _ in said_again])
     misfits: list[Misfit | None] = []

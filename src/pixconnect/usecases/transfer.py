@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors, identifiers, limit, money, reject_code
@@ -31,19 +31,24 @@ from pixconnect.domain.transfer import (
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasEntropy, HasIds, HasWrites
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.idempotency import Idempotency
 from pixconnect.usecases.lookup_budget import Lookup
-from pixconnect.usecases.payee import find_payee
+from pixconnect.usecases.payee import PayeeContext, find_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
+
+class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol):
+    """What transfers out need."""
+
+
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 
 
-async def start_transfer(context: Context, caller: Caller, request: TransferRequest) -> TransferView:
+async def start_transfer(context: TransferContext, caller: Caller, request: TransferRequest) -> TransferView:
     """Accept a transfer: its money is reserved, and it will reach the rail or be given up.
 
     Returns:
@@ -63,7 +68,9 @@ async def start_transfer(context: Context, caller: Caller, request: TransferRequ
         raise
 
 
-async def _start_transfer(context: Context, caller: Caller, request: TransferRequest, lookup: Lookup) -> Transfer:
+async def _start_transfer(
+    context: TransferContext, caller: Caller, request: TransferRequest, lookup: Lookup
+) -> Transfer:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before the network is asked anything
@@ -117,7 +124,7 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
 
 
-async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
+async def read_transfer_by_id(context: TransferContext, caller: Caller, transfer_id: int) -> TransferView:
     """The holder's transfer of this id.
 
     Raises:
@@ -127,7 +134,7 @@ async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int
     return await _view(context, _found(transfer, "id"))
 
 
-async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
+async def read_transfer_by_external_id(context: TransferContext, caller: Caller, external_id: str) -> TransferView:
     """The holder's outgoing transfer of this external id.
 
     Raises:
@@ -137,7 +144,7 @@ async def read_transfer_by_external_id(context: Context, caller: Caller, externa
     return await _view(context, _found(transfer, "externalId"))
 
 
-async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
+async def read_transfer_by_end_to_end_id(context: TransferContext, caller: Caller, end_to_end_id: str) -> TransferView:
     """The holder's own side of the transfer of this end-to-end id.
 
     Raises:
@@ -147,7 +154,9 @@ async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_t
     return await _view(context, _found(transfer, "endToEndId"))
 
 
-async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
+async def list_transfers(
+    context: TransferContext, caller: Caller, status: TransferStatus, span: Span
+) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
     return page.with_items([await _view(context, transfer) for transfer in page.items])
@@ -207,7 +216,7 @@ def _settle_by_book(
     return sent
 
 
-async def _judge_without_payee(context: Context, caller: Caller, request: TransferRequest) -> None:
+async def _judge_without_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> None:
     """Refuse what can be refused although the payee cannot be found."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
@@ -215,7 +224,7 @@ async def _judge_without_payee(context: Context, caller: Caller, request: Transf
         check_funds(balance, request.amount_cents)
 
 
-async def _check_limits_now(context: Context, caller: Caller, amount_cents: int) -> None:
+async def _check_limits_now(context: TransferContext, caller: Caller, amount_cents: int) -> None:
     """Judge the limits outside a batch, where another rule is broken that comes after them."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None or balance.limits == limit.Limits():
@@ -232,7 +241,7 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
     return transfer
 
 
-async def _view(context: Context, transfer: Transfer) -> TransferView:
+async def _view(context: TransferContext, transfer: Transfer) -> TransferView:
     """Both sides of a transfer: ours is the holder's account, with the key by which it was found."""
     account = await context.directory.read_account(transfer.holder_id)
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))

@@ -44,7 +44,7 @@ async def test_kill_9_loses_no_order_no_arrival_no_rule_no_entry_and_no_code(pro
         assert await rail.submit(orders[:1]) == [NotTaken()]
         await process.start()
         assert await control.read_faults() == rules
-        await control.clear_faults()
+        await control.replace_faults([])
         assert await rail.submit(orders) == [AlreadyKnown()] * 100
         reports = await reports_of(rail, 101)
         assert {report.report_id for report in reports} == {one.end_to_end_id for one in orders} | {credit.report_id}

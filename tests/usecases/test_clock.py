@@ -56,9 +56,6 @@ class FakeControl:
             raise SandboxUnavailable("switched off")
         return Due(next_due_at=min(self.deadlines, default=None), reports_count=0)
 
-    async def settle_due(self, until: datetime) -> Due:
-        return await self.next_due()
-
     async def pay(self, transfer: OutsideTransfer) -> Arrival:
         raise NotImplementedError
 
@@ -78,9 +75,6 @@ class FakeControl:
         raise NotImplementedError
 
     async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        raise NotImplementedError
-
-    async def clear_faults(self) -> None:
         raise NotImplementedError
 
     async def read_certificate_authority(self) -> str:

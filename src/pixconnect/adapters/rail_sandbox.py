@@ -299,10 +299,6 @@ class HttpSandboxControl:
         """Replace all rules."""
         await self._tell("PUT", "/control/faults", rules)
 
-    async def clear_faults(self) -> None:
-        """Remove all rules."""
-        await self._tell("DELETE", "/control/faults")
-
     async def read_certificate_authority(self) -> str:
         """The CA behind the sandbox merchants' codes, as PEM."""
         return await self._ask(_text, "GET", "/control/authority")
@@ -310,10 +306,6 @@ class HttpSandboxControl:
     async def set_offset(self, offset: timedelta) -> Due:
         """Move the sandbox's clock."""
         return await self._ask(_due, "PUT", "/control/clock", {"offset_us": offset // _MICROSECOND})
-
-    async def settle_due(self, until: datetime) -> Due:
-        """Settle what is due."""
-        return await self._ask(_due, "POST", "/control/settle", {"until": until})
 
     async def next_due(self) -> Due:
         """Say what comes next."""

@@ -20,6 +20,8 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.refund import RefundReason
 from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule
+from pixconnect.usecases import clock as clock_usecases
+from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import sandbox as sandbox_usecases
 
 
@@ -252,7 +254,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
 async def deposit(services: Services, request: Request[None, Nothing, DepositRequest]) -> Deposit:
     """Put money into your account."""
     amount_cents = clamp_cents(request.body.amount)
-    made = await sandbox_usecases.deposit(services.context, request.caller, amount_cents)
+    made = await ledger_usecases.deposit(services.context, request.caller.holder_id, amount_cents)
     return Deposit(id=made.id, amount=made.amount_cents, create_timestamp=format_instant(made.created_at))
 
 
@@ -311,7 +313,7 @@ async def clear_faults(services: Services, request: Request[None, Nothing, Nothi
 
 async def get_clock(services: Services, request: Request[None, Nothing, Nothing]) -> SandboxClock:
     """Read the clock."""
-    return SandboxClock(now=format_instant(await sandbox_usecases.read_clock(services.context)))
+    return SandboxClock(now=format_instant(await clock_usecases.read_clock(services.context)))
 
 
 async def move_clock(services: Services, request: Request[None, Nothing, ClockRequest]) -> SandboxClock:
@@ -323,10 +325,11 @@ async def move_clock(services: Services, request: Request[None, Nothing, ClockRe
     body = request.body
     if sum(given is not None for given in (body.advance_s, body.now, body.reset or None)) != 1:
         raise errors.BadRequest("advance_s, now, reset: exactly one of them is required")
+    control = sandbox_usecases.find_control(services.context)
     if body.advance_s is not None:
-        now = await sandbox_usecases.advance_clock(services.context, timedelta(seconds=body.advance_s))
+        now = await clock_usecases.advance_clock(services.context, control, timedelta(seconds=body.advance_s))
     elif body.now is not None:
-        now = await sandbox_usecases.move_clock(services.context, read_instant("now", body.now))
+        now = await clock_usecases.move_clock(services.context, control, read_instant("now", body.now))
     else:
-        now = await sandbox_usecases.reset_clock(services.context)
+        now = await clock_usecases.reset_clock(services.context, control)
     return SandboxClock(now=format_instant(now))

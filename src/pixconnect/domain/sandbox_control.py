@@ -220,10 +220,6 @@ class SandboxControl(Protocol):
         """
         ...
 
-    async def clear_faults(self) -> None:
-        """Remove all rules."""
-        ...
-
     async def read_certificate_authority(self) -> str:
         """The certificate, as PEM, of the CA that stands behind the sandbox merchants' dynamic codes."""
         ...
@@ -237,10 +233,6 @@ class SandboxControl(Protocol):
         Args:
             offset: From the machine's time to the service's.
         """
-        ...
-
-    async def settle_due(self, until: datetime) -> Due:
-        """Settle what is due up to an instant (never later than the sandbox's own clock), and say what comes next."""
         ...
 
     async def next_due(self) -> Due:

@@ -7,8 +7,8 @@ Everything needs the shared secret but what a payer's institution fetches: a mer
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Annotated, Final
+from datetime import timedelta
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 import structlog
@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder
 from pixconnect.domain.sandbox_control import (
+    Arrival,
+    Due,
     FaultRule,
     NewKey,
     NewQrCode,
@@ -66,26 +68,13 @@ class ClockRequest(Struct, frozen=True, kw_only=True):
     offset_us: int
 
 
-class SettleRequest(Struct, frozen=True, kw_only=True):
-    """Up to when what is due is settled."""
-
-    until: datetime
-
-
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
 _refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
 _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
 _report_question = msgspec.json.Decoder(ReportQuestion).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
-_outside_transfer = msgspec.json.Decoder(OutsideTransfer).decode
-_return_request = msgspec.json.Decoder(ReturnRequest).decode
-_new_key = msgspec.json.Decoder(NewKey).decode
-_new_qr_code = msgspec.json.Decoder(NewQrCode).decode
-_fault_rules = msgspec.json.Decoder(list[FaultRule]).decode
-_clock_request = msgspec.json.Decoder(ClockRequest).decode
-_settle_request = msgspec.json.Decoder(SettleRequest).decode
-
+Asked = TypeVar("Asked")
 Handler = Callable[[Outside, bytes], Awaitable[Answer]]
 
 
@@ -200,56 +189,44 @@ async def _check(world: Outside, _body: bytes) -> Answer:
     return Answer()
 
 
-async def _pay(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await outside.pay(world, _outside_transfer(body))))
+async def _read_faults(world: Outside) -> list[FaultRule]:
+    return world.faults.rules
 
 
-async def _give_back(world: Outside, body: bytes) -> Answer:
-    asked = _return_request(body)
-    return Answer(200, _encode(await outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason)))
+async def _read_authority(world: Outside) -> str:
+    return world.signer.authority_pem
 
 
-async def _list_keys(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(await outside.list_keys(world)))
+async def _read_due(world: Outside) -> Due:
+    return world.network.due()
 
 
-async def _add_key(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await outside.add_key(world, _new_key(body))))
+async def _give_back(world: Outside, asked: ReturnRequest) -> Arrival:
+    return await outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason)
 
 
-async def _make_qr_code(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(await outside.make_qr_code(world, _new_qr_code(body))))
+async def _set_offset(world: Outside, asked: ClockRequest) -> Due:
+    return await world.network.set_offset(timedelta(microseconds=asked.offset_us))
 
 
-async def _read_faults(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(world.faults.rules))
+def _reading(read: Callable[[Outside], Awaitable[object]]) -> Handler:
+    """Answer what is found."""
+
+    async def answer(world: Outside, _body: bytes) -> Answer:
+        return Answer(200, _encode(await read(world)))
+
+    return answer
 
 
-async def _replace_faults(world: Outside, body: bytes) -> Answer:
-    await outside.replace_faults(world, _fault_rules(body))
-    return Answer()
+def _doing(asked: type[Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Handler:
+    """Read what is asked, do it, and answer what came of it; nothing where nothing is to be said."""
+    decode = msgspec.json.Decoder(asked).decode
 
+    async def answer(world: Outside, body: bytes) -> Answer:
+        done = await do(world, decode(body))
+        return Answer() if done is None else Answer(200, _encode(done))
 
-async def _clear_faults(world: Outside, _body: bytes) -> Answer:
-    await outside.replace_faults(world, [])
-    return Answer()
-
-
-async def _read_authority(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(world.signer.authority_pem))
-
-
-async def _read_due(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(world.network.due()))
-
-
-async def _set_offset(world: Outside, body: bytes) -> Answer:
-    offset = timedelta(microseconds=_clock_request(body).offset_us)
-    return Answer(200, _encode(await world.network.set_offset(offset)))
-
-
-async def _settle_due(world: Outside, body: bytes) -> Answer:
-    return Answer(200, _encode(world.network.settle_due(_settle_request(body).until)))
+    return answer
 
 
 _ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
@@ -260,16 +237,14 @@ _ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _waiting,
     ("GET", "/rail/check"): _check,
-    ("POST", "/control/payments"): _pay,
-    ("POST", "/control/returns"): _give_back,
-    ("GET", "/control/keys"): _list_keys,
-    ("POST", "/control/keys"): _add_key,
-    ("POST", "/control/qrcodes"): _make_qr_code,
-    ("GET", "/control/faults"): _read_faults,
-    ("PUT", "/control/faults"): _replace_faults,
-    ("DELETE", "/control/faults"): _clear_faults,
-    ("GET", "/control/authority"): _read_authority,
-    ("GET", "/control/clock"): _read_due,
-    ("PUT", "/control/clock"): _set_offset,
-    ("POST", "/control/settle"): _settle_due,
+    ("POST", "/control/payments"): _doing(OutsideTransfer, outside.pay),
+    ("POST", "/control/returns"): _doing(ReturnRequest, _give_back),
+    ("GET", "/control/keys"): _reading(outside.list_keys),
+    ("POST", "/control/keys"): _doing(NewKey, outside.add_key),
+    ("POST", "/control/qrcodes"): _doing(NewQrCode, outside.make_qr_code),
+    ("GET", "/control/faults"): _reading(_read_faults),
+    ("PUT", "/control/faults"): _doing(list[FaultRule], outside.replace_faults),
+    ("GET", "/control/authority"): _reading(_read_authority),
+    ("GET", "/control/clock"): _reading(_read_due),
+    ("PUT", "/control/clock"): _doing(ClockRequest, _set_offset),
 }

@@ -200,12 +200,6 @@ class Network:
         self._sweep()
         return self.due()
 
-    def settle_due(self, until: datetime) -> Due:
-        """Queue what is due up to an instant, never later than the clock."""
-        self.outbox.put(self._schedule.pop_due(min(until, self._clock.now())))
-        self._arm()
-        return self.due()
-
     def due(self) -> Due:
         """What comes next."""
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))

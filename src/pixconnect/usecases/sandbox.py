@@ -6,8 +6,10 @@ holder is refused before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from msgspec import structs
 
 from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
@@ -27,11 +29,10 @@ from pixconnect.domain.sandbox_control import (
 )
 from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases import clock as clock_usecases
-from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
-from pixconnect.usecases.ledger import Deposit
+
+Done = TypeVar("Done")
 
 
 async def pay_by_code(
@@ -112,27 +113,13 @@ async def give_back(
         raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
-    control = _control(context)
-    try:
-        return await control.give_back(end_to_end_id, amount_cents, reason)
-    except SandboxRefusal as refusal:
-        raise errors.OriginalNotRefundable(f"end_to_end_id: {refusal.message}") from None
-    except SandboxUnavailable as error:
-        raise _unreachable(error) from None
-
-
-async def deposit(context: Context, caller: Caller, amount_cents: int) -> Deposit:
-    """Put money into the holder's account."""
-    _control(context)
-    return await ledger_usecases.deposit(context, caller.holder_id, amount_cents)
+    returning = find_control(context).give_back(end_to_end_id, amount_cents, reason)
+    return await _do(returning, lambda message: errors.OriginalNotRefundable(f"end_to_end_id: {message}"))
 
 
 async def list_keys(context: Context) -> list[DirectoryEntry]:
     """The directory's entries of outside accounts."""
-    try:
-        return await _control(context).list_keys()
-    except SandboxUnavailable:
-        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+    return await _look(find_control(context).list_keys())
 
 
 async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
@@ -148,12 +135,7 @@ async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
     if new.tax_id is not None:
         tax_id.check_tax_id(new.tax_id, "tax_id")
-    try:
-        return await _control(context).add_key(NewKey(key_type=new.key_type, key=key, name=new.name, tax_id=new.tax_id))
-    except SandboxRefusal as refusal:
-        raise errors.InvalidPixKey(refusal.message) from None
-    except SandboxUnavailable as error:
-        raise _unreachable(error) from None
+    return await _do(find_control(context).add_key(structs.replace(new, key=key)), errors.InvalidPixKey)
 
 
 async def make_qr_code(context: Context, new: NewQrCode) -> str:
@@ -166,20 +148,12 @@ async def make_qr_code(context: Context, new: NewQrCode) -> str:
     """
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
-    try:
-        return await _control(context).make_qr_code(new)
-    except SandboxRefusal as refusal:
-        raise errors.BadRequest(refusal.message) from None
-    except SandboxUnavailable as error:
-        raise _unreachable(error) from None
+    return await _do(find_control(context).make_qr_code(new), errors.BadRequest)
 
 
 async def read_faults(context: Context) -> list[FaultRule]:
     """The fault rules, in the order in which they are tried."""
-    try:
-        return await _control(context).read_faults()
-    except SandboxUnavailable:
-        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+    return await _look(find_control(context).read_faults())
 
 
 async def replace_faults(context: Context, rules: Sequence[FaultRule]) -> list[FaultRule]:
@@ -189,50 +163,19 @@ async def replace_faults(context: Context, rules: Sequence[FaultRule]) -> list[F
         BadRequest: A rule that the sandbox does not know.
         ServiceUnavailable: The sandbox cannot be reached.
     """
-    control = _control(context)
-    try:
-        await control.replace_faults(rules)
-    except SandboxRefusal as refusal:
-        raise errors.BadRequest(refusal.message) from None
-    except SandboxUnavailable as error:
-        raise _unreachable(error) from None
+    await _do(find_control(context).replace_faults(rules), errors.BadRequest)
     return await read_faults(context)
 
 
-async def read_clock(context: Context) -> datetime:
-    """The service's time."""
-    _control(context)
-    return await clock_usecases.read_clock(context)
+def find_control(context: Context) -> SandboxControl:
+    """The sandbox's doors.
 
-
-async def advance_clock(context: Context, by: timedelta) -> datetime:
-    """Walk the clock forward by some time; answers the service's time after it."""
-    return await clock_usecases.advance_clock(context, _control(context), by)
-
-
-async def move_clock(context: Context, target: datetime) -> datetime:
-    """Move the clock to an instant; answers the service's time after it."""
-    return await clock_usecases.move_clock(context, _control(context), target)
-
-
-async def reset_clock(context: Context) -> datetime:
-    """Return the clock to real time; answers it."""
-    return await clock_usecases.reset_clock(context, _control(context))
-
-
-def _control(context: Context) -> SandboxControl:
+    Raises:
+        NotFound: In live mode there are none.
+    """
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
-
-
-def _unreachable(error: SandboxUnavailable) -> errors.PixConnectError:
-    """What a caller is told who asked for something to be done."""
-    if isinstance(error, SandboxSilent):
-        return errors.OutcomeUnknown(
-            "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
-        )
-    return errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done")
 
 
 async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
@@ -245,7 +188,26 @@ async def _own_party(context: Context, caller: Caller, text: str, field: str) ->
 async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
+    return await _do(find_control(context).pay(transfer), errors.BadRequest)
+
+
+async def _do(doing: Awaitable[Done], refused: Callable[[str], errors.PixConnectError]) -> Done:
+    """Have the sandbox do something; whoever asked for it is told whether it may have been done."""
     try:
-        return await _control(context).pay(transfer)
-    except SandboxUnavailable as error:
-        raise _unreachable(error) from None
+        return await doing
+    except SandboxRefusal as refusal:
+        raise refused(refusal.message) from None
+    except SandboxSilent:
+        raise errors.OutcomeUnknown(
+            "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
+        ) from None
+    except SandboxUnavailable:
+        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
+
+
+async def _look(looking: Awaitable[Done]) -> Done:
+    """Ask the sandbox for what it has: nothing is done by that, also when it gives no answer."""
+    try:
+        return await looking
+    except SandboxUnavailable:
+        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pixconnect.domain.reject_code import RAISED_BY_NETWORK, REASONS
-from pixconnect.sandbox import course, directory
+from pixconnect.sandbox import behaviour, directory
 
 PAGE = Path(__file__).parents[2] / "docs/reference/spi-reject-codes.md"
 
@@ -15,15 +15,15 @@ def test_every_reject_code_has_an_entry_and_an_account_of_its_own() -> None:
 
 
 def test_the_declared_accounts_do_what_they_say() -> None:
-    courses = {
-        number: directory.course_to(directory.outside_party(number, "X", "1"))
+    behaviours = {
+        number: directory.behaviour_to(directory.outside_party(number, "X", "1"))
         for number in ("1001", "1002", "1003", "1004", "2001", "2002", "2003", "77")
     }
-    assert courses["1001"] == courses["77"] == course.USUAL
-    assert courses["1002"].delay_ms == 3_000
-    assert not courses["1003"].is_answered
-    assert (courses["1004"].code, courses["1004"].delay_ms) == ("AB03", 40_000)
-    assert [courses[number].code for number in ("2001", "2002", "2003")] == ["AC03", "AC07", "AB03"]
+    assert behaviours["1001"] == behaviours["77"] == behaviour.USUAL
+    assert behaviours["1002"].delay_ms == 3_000
+    assert not behaviours["1003"].is_answered
+    assert (behaviours["1004"].code, behaviours["1004"].delay_ms) == ("AB03", 40_000)
+    assert [behaviours[number].code for number in ("2001", "2002", "2003")] == ["AC03", "AC07", "AB03"]
 
 
 def test_the_page_lists_every_code_with_its_meaning() -> None:

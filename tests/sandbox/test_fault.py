@@ -3,7 +3,7 @@
 import pytest
 
 from pixconnect.domain.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
-from pixconnect.sandbox import course, fault
+from pixconnect.sandbox import behaviour, fault
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, Message
 
@@ -37,35 +37,35 @@ def message(operation: str = "submit", **changes: object) -> Message:
     ],
 )
 def test_what_is_left_out_of_a_match_matches_all(match: dict[str, object], is_struck: bool) -> None:
-    assert (faults(rule(**match)).course_of(message()) is not None) is is_struck
+    assert (faults(rule(**match)).behaviour_of(message()) is not None) is is_struck
 
 
 def test_the_first_rule_that_matches_wins() -> None:
     made = faults(rule("lost", amount_cents=8), rule("delay:5"), rule("reject:AC03"))
-    assert made.course_of(message()) == course.course_of("delay:5")
+    assert made.behaviour_of(message()) == behaviour.behaviour_of("delay:5")
 
 
 def test_a_rule_that_is_used_up_is_passed_over() -> None:
     made = faults(rule("delay:5", times=2), rule("reject:AC03"))
-    found = [made.course_of(message()) for _ in range(3)]
+    found = [made.behaviour_of(message()) for _ in range(3)]
     assert [one.delay_ms for one in found if one is not None] == [5, 5, None]
     assert made.changed == {0: 0}
 
 
 @pytest.mark.parametrize("operation", ["lookup", "resolve", "query"])
 def test_without_an_operation_only_unavailable_reaches_questions(operation: str) -> None:
-    assert faults(rule("lost")).course_of(message(operation)) is None
-    assert faults(rule("lost", operation=operation)).course_of(message(operation)) is not None
-    assert faults(rule("unavailable")).course_of(message(operation)) is not None
+    assert faults(rule("lost")).behaviour_of(message(operation)) is None
+    assert faults(rule("lost", operation=operation)).behaviour_of(message(operation)) is not None
+    assert faults(rule("unavailable")).behaviour_of(message(operation)) is not None
 
 
 @pytest.mark.parametrize("operation", ["submit", "refund", "return", "payment"])
 def test_without_an_operation_everything_reaches_money(operation: str) -> None:
-    assert faults(rule("lost")).course_of(message(operation)) is not None
+    assert faults(rule("lost")).behaviour_of(message(operation)) is not None
 
 
 def test_a_message_without_an_amount_is_no_match_for_one() -> None:
-    assert faults(rule("unavailable", amount_cents=7)).course_of(message("lookup", amount_cents=None)) is None
+    assert faults(rule("unavailable", amount_cents=7)).behaviour_of(message("lookup", amount_cents=None)) is None
 
 
 def test_only_a_rule_about_everything_hides_everything() -> None:

@@ -28,8 +28,8 @@ from pixconnect.domain.sandbox_control import (
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.sandbox import exchange, outside
-from pixconnect.sandbox.exchange import Answer
+from pixconnect.sandbox import http_messages, outside
+from pixconnect.sandbox.http_messages import Answer
 from pixconnect.sandbox.outside import Outside
 
 GROUP_MAX: Final = 256
@@ -95,7 +95,7 @@ class Application:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        await exchange.send_answer(send, await self._answer(scope, receive))
+        await http_messages.send_answer(send, await self._answer(scope, receive))
 
     def release(self) -> None:
         """Let go of everybody who waits: the process is about to end."""
@@ -106,16 +106,16 @@ class Application:
         if method == "GET" and (path == "/jwks" or path.startswith("/qr/")):
             return await self._guard(path, self._serve_public(path))
         if not self._is_allowed(scope):
-            return exchange.failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
+            return http_messages.failure(401, "unauthorized", "the sandbox's secret is missing or wrong")
         try:
-            body = await exchange.read_body(receive)
-        except exchange.BodyTooLargeError:
-            return exchange.failure(413, "invalid", "the body is too large")
+            body = await http_messages.read_body(receive)
+        except http_messages.BodyTooLargeError:
+            return http_messages.failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
             return await self._guard(path, _reports(self._world, body))  # given up when nobody waits for it any more
         handler = _ROUTES.get((method, path))
         if handler is None:
-            return exchange.failure(404, "invalid", "there is no such path")
+            return http_messages.failure(404, "invalid", "there is no such path")
         # What was asked is done to its end, also when who asked goes away: an order must not stay half taken.
         working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
         self._working.add(working)
@@ -126,21 +126,23 @@ class Application:
         try:
             return await answering
         except msgspec.MsgspecError as error:
-            return exchange.failure(400, "invalid", str(error))
+            return http_messages.failure(400, "invalid", str(error))
         except SandboxRefusal as refusal:
-            return exchange.failure(422, refusal.reason, refusal.message)
+            return http_messages.failure(422, refusal.reason, refusal.message)
         except SandboxUnavailable as error:
-            return exchange.failure(503, "unavailable", str(error))
+            return http_messages.failure(503, "unavailable", str(error))
         except DATABASE_FAILED as error:
             _log.warning("sandbox_database_failed", path=path, reason=name_database_error(error))
-            return exchange.failure(500, "internal", "the database did not answer: what was asked may have been done")
+            return http_messages.failure(
+                500, "internal", "the database did not answer: what was asked may have been done"
+            )
 
     async def _serve_public(self, path: str) -> Answer:
         if path == "/jwks":
             return Answer(200, self._world.signer.jwk_set, b"application/jwk-set+json")
         jws = await outside.serve_location(self._world, path.removeprefix("/qr/"))
         if jws is None:
-            return exchange.failure(404, "unknown", "there is no charge at this location")
+            return http_messages.failure(404, "unknown", "there is no charge at this location")
         return Answer(200, jws.encode(), b"application/jose")
 
     def _is_allowed(self, scope: Scope) -> bool:
@@ -154,7 +156,7 @@ class Application:
 async def _look_up(world: Outside, body: bytes) -> Answer:
     question = _lookup_question(body)
     entry = await outside.look_up(world, question.key, question.end_to_end_id)
-    return exchange.failure(404, "unknown", "no such key") if entry is None else Answer(200, _encode(entry))
+    return http_messages.failure(404, "unknown", "no such key") if entry is None else Answer(200, _encode(entry))
 
 
 async def _submit(world: Outside, body: bytes) -> Answer:

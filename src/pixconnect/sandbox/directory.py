@@ -12,9 +12,9 @@ from pixconnect.domain import reject_code, tax_id
 from pixconnect.domain.holder import KeyType, Party
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.sandbox_control import NewKey, OutsidePayer
-from pixconnect.sandbox import course
+from pixconnect.sandbox import behaviour
+from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.course import Course
 
 ISPB: Final = "99999004"
 BRANCH: Final = "0001"
@@ -64,17 +64,17 @@ def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_
     )
 
 
-def _always_there() -> list[tuple[str, str, str, Course]]:
-    """Word, account, owner and course of each entry that is always there."""
+def _always_there() -> list[tuple[str, str, str, Behaviour]]:
+    """Word, account, owner and behaviour of each entry that is always there."""
     first_codes = ["AC03", "AC07", "AB03"]
     codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
     return [
-        ("settle", "1001", "52998224725", course.USUAL),
-        ("slow", "1002", _CHANCE.cpf("slow"), course.SLOW),
-        ("silent", "1003", _CHANCE.cpf("silent"), course.SILENT),
-        ("lost", "1004", _CHANCE.cpf("lost"), course.LOST_INSIDE),
+        ("settle", "1001", "52998224725", behaviour.USUAL),
+        ("slow", "1002", _CHANCE.cpf("slow"), behaviour.SLOW),
+        ("silent", "1003", _CHANCE.cpf("silent"), behaviour.SILENT),
+        ("lost", "1004", _CHANCE.cpf("lost"), behaviour.LOST_INSIDE),
     ] + [
-        (f"reject-{code.lower()}", str(number), _CHANCE.cpf(code), Course(code=code))
+        (f"reject-{code.lower()}", str(number), _CHANCE.cpf(code), Behaviour(code=code))
         for number, code in enumerate(codes, start=_FIRST_REJECT_ACCOUNT)
     ]
 
@@ -87,14 +87,14 @@ FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
 }
 """The entries that are always there, by key."""
 
-_COURSES: Final = {account: how for _, account, _, how in _ALWAYS_THERE}
+_BEHAVIOURS: Final = {account: how for _, account, _, how in _ALWAYS_THERE}
 
 
-def course_to(party: Party) -> Course:
+def behaviour_to(party: Party) -> Behaviour:
     """What happens to an order for this account when no fault rule says otherwise."""
     if party.ispb != ISPB or party.branch != BRANCH:
-        return course.USUAL
-    return _COURSES.get(party.account_number, course.USUAL)
+        return behaviour.USUAL
+    return _BEHAVIOURS.get(party.account_number, behaviour.USUAL)
 
 
 def make_entry(new: NewKey, number: int, chance: Chance) -> DirectoryEntry:

@@ -7,9 +7,9 @@ from msgspec import Struct, structs
 
 from pixconnect.domain import reject_code
 from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule, Operation, SandboxRefusal
-from pixconnect.sandbox import course
+from pixconnect.sandbox import behaviour
+from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.course import Course
 
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
@@ -50,7 +50,7 @@ class Faults:
         self.changed = {}
         self._tries.clear()
 
-    def course_of(self, message: Message) -> Course | None:
+    def behaviour_of(self, message: Message) -> Behaviour | None:
         """How a message goes by the first rule that matches it; ``None`` when none does."""
         for position, rule in enumerate(self.rules):
             if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
@@ -58,7 +58,7 @@ class Faults:
             if rule.times is not None:
                 self.rules[position] = structs.replace(rule, times=rule.times - 1)
                 self.changed[position] = rule.times - 1
-            return course.course_of(rule.effect)
+            return behaviour.behaviour_of(rule.effect)
         return None
 
     @property

@@ -5,7 +5,7 @@
     submit ── insert ── schedule ──(time)── outbox ── reports ── acknowledge ── update
               durable                        memory, rebuilt from the tables       lazily durable
 
-An order's course is decided when it comes in, so nothing is written when it falls due. The tables hold everything; the
+An order's behaviour is decided when it comes in, so nothing is written when it falls due. The tables hold everything; the
 schedule and the outbox are what they say about open reports, kept in memory by the only process that writes them.
 """
 
@@ -34,13 +34,12 @@ from pixconnect.domain.rail import (
     Unknown,
 )
 from pixconnect.domain.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import course as course_module
-from pixconnect.sandbox import directory, tables, verdict
-from pixconnect.sandbox.course import Course
+from pixconnect.sandbox import answers, behaviour, directory, tables
+from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message
-from pixconnect.sandbox.gate import Gate
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
+from pixconnect.sandbox.shared_lock import SharedLock
 from pixconnect.sandbox.tables import KnownOrder, NewOrder, Original
 
 HELD_BACK_S: Final = 0.3
@@ -76,7 +75,7 @@ class Network:
         self._save_faults = save_faults
         self._latency_ms = latency_ms
         self._schedule = Schedule()
-        self._gate = Gate()
+        self._lock = SharedLock()
         self._refunds = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale = True
@@ -85,33 +84,33 @@ class Network:
 
     async def open(self) -> None:
         """Read what is open from the tables; again after a write whose outcome is unknown."""
-        async with self._gate.alone():
+        async with self._lock.exclusive():
             await self._load()
 
-    async def submit(self, orders: Sequence[Order]) -> list[verdict.OrderAnswer]:
+    async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
         """Take orders. One answer each, in order."""
-        courses = [self._course_of_order(order) for order in orders]
+        behaviours = [self._behaviour_of_order(order) for order in orders]
         new = [
             self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
-            for order, how in zip(orders, courses, strict=True)
+            for order, how in zip(orders, behaviours, strict=True)
         ]
         claims = {
             order.end_to_end_id: order.txid
             for order in orders
             if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
         }
-        return await self._take("order", new, courses, claims)
+        return await self._take("order", new, behaviours, claims)
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[verdict.OrderAnswer]:
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the institution that they go to refuses more than it sent (AM09)."""
         async with self._refunds:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
-            courses = self._courses_of_refunds(orders, originals)
+            behaviours = self._behaviours_of_refunds(orders, originals)
             new = [
                 self._new_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how)
-                for order, how in zip(orders, courses, strict=True)
+                for order, how in zip(orders, behaviours, strict=True)
             ]
-            return await self._take("refund", new, courses, {})
+            return await self._take("refund", new, behaviours, {})
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         """What became of orders and refund orders.
@@ -120,14 +119,14 @@ class Network:
             SandboxUnavailable: A rule says that one of them cannot be asked about.
         """
         known = await tables.find_orders(self._pool, ids, self._clock.now())
-        courses = [self._course_of_query(order_id, known.get(order_id)) for order_id in ids]
+        behaviours = [self._behaviour_of_query(order_id, known.get(order_id)) for order_id in ids]
         if self._faults.rules:
             await self._save_faults()
-            if any(how.is_refused or not how.is_answered or how.code is not None for how in courses):
+            if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
                 raise SandboxUnavailable("a fault rule keeps this question from being answered")
-            await asyncio.sleep(max((how.delay_ms or 0 for how in courses), default=0) / 1000)
+            await asyncio.sleep(max((how.delay_ms or 0 for how in behaviours), default=0) / 1000)
         known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
-        return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, courses, strict=True)]
+        return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
 
     async def _close_windows(self, ids: Sequence[str]) -> dict[str, KnownOrder]:
         """Close those that are outside their window, for good: whatever comes under such an id later is refused.
@@ -151,7 +150,7 @@ class Network:
                 orders.append(word.report_id)
             elif report is not None:
                 arrivals.setdefault(word.report_id, word.refusal_code)
-        async with self._gate.passing():
+        async with self._lock.shared():
             if orders:
                 await tables.close_orders(self._pool, orders)
             if arrivals:
@@ -165,7 +164,7 @@ class Network:
     async def insert_arrivals(self, arrivals: Sequence[tuple[tables.NewArrival, Pending | None]]) -> None:
         """Let something come from outside; what has a report is told to the service in its time."""
         await self._refresh()
-        async with self._gate.passing():
+        async with self._lock.shared():
             try:
                 await tables.insert_arrivals(self._pool, [arrival for arrival, _ in arrivals])
             except BaseException:
@@ -187,7 +186,7 @@ class Network:
 
     async def set_offset(self, offset: timedelta) -> Due:
         """Move the clock; what falls due is queued before this answers."""
-        async with self._gate.alone():
+        async with self._lock.exclusive():
             before = self._clock.now()
             after = self._clock.real_now() + offset
             must_load = self._is_stale or after < before
@@ -220,19 +219,19 @@ class Network:
         self,
         kind: Literal["order", "refund"],
         new: Sequence[NewOrder],
-        courses: Sequence[Course],
+        behaviours: Sequence[Behaviour],
         claims: dict[str, str],
-    ) -> list[verdict.OrderAnswer]:
+    ) -> list[answers.OrderAnswer]:
         """Remember what arrives of a group, schedule its outcomes, and answer."""
         await self._refresh()
         await self._save_faults()
         now = self._clock.now()
         is_late = [identifiers.is_outside_window(order.id, now) for order in new]
         arriving: dict[str, NewOrder] = {}  # of two of one id the first counts
-        for order, how, late in zip(new, courses, is_late, strict=True):
+        for order, how, late in zip(new, behaviours, is_late, strict=True):
             if how.arrives and not how.is_refused and not late:
                 arriving.setdefault(order.id, order)
-        async with self._gate.passing():
+        async with self._lock.shared():
             now = self._clock.now()
             try:
                 taken, arriving = await self._insert(kind, now, arriving, claims)
@@ -240,14 +239,14 @@ class Network:
                 self._is_stale = True
                 raise
             self._schedule_outcomes(
-                now, [arriving[order_id] for order_id in arriving if order_id in taken], new, courses
+                now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours
             )
         self._sweep()
-        if any(how.is_early for how in courses):
+        if any(how.is_early for how in behaviours):
             await asyncio.sleep(HELD_BACK_S)
         return [
-            verdict.answer_order(order.id, how, arriving, taken, is_late=late)
-            for order, how, late in zip(new, courses, is_late, strict=True)
+            answers.answer_order(order.id, how, arriving, taken, is_late=late)
+            for order, how, late in zip(new, behaviours, is_late, strict=True)
         ]
 
     async def _insert(
@@ -264,7 +263,7 @@ class Network:
             return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving
         async with self._pool.acquire() as connection, connection.transaction():
             codes = await tables.find_codes(connection, list(claims.values()))
-            arriving, paid = verdict.judge_claims(arriving, claims, codes)
+            arriving, paid = answers.judge_claims(arriving, claims, codes)
             taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
             paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
             if paid:
@@ -272,25 +271,25 @@ class Network:
         return taken, arriving
 
     def _schedule_outcomes(
-        self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], courses: Sequence[Course]
+        self, now: datetime, written: Iterable[NewOrder], new: Sequence[NewOrder], behaviours: Sequence[Behaviour]
     ) -> None:
         repeated = {
-            order.id: how.reports_count for order, how in zip(new, courses, strict=True) if how.reports_count > 1
+            order.id: how.reports_count for order, how in zip(new, behaviours, strict=True) if how.reports_count > 1
         }
         groups: defaultdict[int, list[Pending]] = defaultdict(list)
         for order in written:
             if order.is_open:
                 due_at = now + timedelta(milliseconds=order.delay_ms)
-                report = verdict.outcome_report(order.id, due_at, order.code)
+                report = answers.outcome_report(order.id, due_at, order.code)
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
         for delay_ms, group in groups.items():
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
 
-    def _course_of_order(self, order: Order) -> Course:
+    def _behaviour_of_order(self, order: Order) -> Behaviour:
         if order.amount_cents < 1:
-            return course_module.reject(course_module.USUAL, "AM01")
+            return behaviour.reject(behaviour.USUAL, "AM01")
         if self._faults.rules:
-            how = self._faults.course_of(
+            how = self._faults.behaviour_of(
                 Message(
                     operation="submit",
                     id=order.end_to_end_id,
@@ -300,14 +299,14 @@ class Network:
             )
             if how is not None:
                 return how
-        return directory.course_to(order.credit_party)
+        return directory.behaviour_to(order.credit_party)
 
-    def _courses_of_refunds(self, orders: Sequence[RefundOrder], originals: dict[str, Original]) -> list[Course]:
+    def _behaviours_of_refunds(self, orders: Sequence[RefundOrder], originals: dict[str, Original]) -> list[Behaviour]:
         left = {original.id: original.amount_cents - original.refunded_cents for original in originals.values()}
-        courses: list[Course] = []
+        behaviours: list[Behaviour] = []
         for order in orders:
             original = originals.get(order.original_end_to_end_id)
-            how = self._faults.course_of(
+            how = self._faults.behaviour_of(
                 Message(
                     operation="refund",
                     id=order.return_id,
@@ -315,19 +314,19 @@ class Network:
                     amount_cents=order.amount_cents,
                 )
             )
-            how = course_module.USUAL if how is None else how
+            how = behaviour.USUAL if how is None else how
             if original is not None and how.code is None:
                 if left[original.id] < order.amount_cents:
-                    how = course_module.reject(how, "AM09")
+                    how = behaviour.reject(how, "AM09")
                 elif how.arrives and not how.is_refused:
                     left[original.id] -= order.amount_cents
-            courses.append(how)
-        return courses
+            behaviours.append(how)
+        return behaviours
 
-    def _course_of_query(self, order_id: str, order: KnownOrder | None) -> Course:
+    def _behaviour_of_query(self, order_id: str, order: KnownOrder | None) -> Behaviour:
         if not self._faults.rules:
-            return course_module.USUAL
-        how = self._faults.course_of(
+            return behaviour.USUAL
+        how = self._faults.behaviour_of(
             Message(
                 operation="query",
                 id=order_id,
@@ -335,9 +334,9 @@ class Network:
                 amount_cents=None if order is None else order.amount_cents,
             )
         )
-        return course_module.USUAL if how is None else how
+        return behaviour.USUAL if how is None else how
 
-    def _query_answer(self, order: KnownOrder | None, how: Course) -> QueryAnswer:
+    def _query_answer(self, order: KnownOrder | None, how: Behaviour) -> QueryAnswer:
         if order is None:
             return Unknown()
         if order.is_closed:
@@ -345,11 +344,11 @@ class Network:
         if not order.is_over or how.is_early:
             return _TAKEN
         if how.reports_count > 1:
-            self.outbox.put([Pending(verdict.outcome_report(order.id, order.due_at, order.code))])
-        return verdict.final_answer(order)
+            self.outbox.put([Pending(answers.outcome_report(order.id, order.due_at, order.code))])
+        return answers.final_answer(order)
 
     def _new_order(
-        self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Course
+        self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour
     ) -> NewOrder:
         delay_ms = self._latency_ms if how.delay_ms is None else how.delay_ms
         if how.is_early or how.is_rejected_at_once:
@@ -361,7 +360,7 @@ class Network:
             await self.open()
 
     async def _load(self) -> None:
-        """Rebuild schedule and outbox; alone in the gate."""
+        """Rebuild schedule and outbox; alone under the lock."""
         self._clock.set_offset(await tables.read_offset(self._pool))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
@@ -369,9 +368,9 @@ class Network:
         self.outbox.clear()
         now = self._clock.now()
         for order_id, due_at, code, is_due in orders:
-            self._restore(Pending(verdict.outcome_report(order_id, due_at, code)), now if is_due else due_at)
+            self._restore(Pending(answers.outcome_report(order_id, due_at, code)), now if is_due else due_at)
         for _, due_at, report, is_due in arrivals:
-            self._restore(Pending(verdict.redate(_decode_report(report), due_at)), now if is_due else due_at)
+            self._restore(Pending(answers.redate(_decode_report(report), due_at)), now if is_due else due_at)
         self._is_stale = False
         self._sweep()
 

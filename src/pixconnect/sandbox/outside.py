@@ -22,12 +22,11 @@ from pixconnect.domain.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import course as course_module
-from pixconnect.sandbox import directory, fault, location, registry, tables
+from pixconnect.sandbox import behaviour, directory, fault, location, registry, tables
+from pixconnect.sandbox.batch_writer import BatchWriter
+from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.course import Course
 from pixconnect.sandbox.fault import Faults, Message
-from pixconnect.sandbox.gathering import Gathering
 from pixconnect.sandbox.location import MerchantSigner
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
@@ -66,7 +65,7 @@ class Outside(Struct):
     arrival_numbers: Iterator[int]
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
-    arrivals: Gathering[tuple[NewArrival, Pending | None]]
+    arrivals: BatchWriter[tuple[NewArrival, Pending | None]]
 
 
 async def open_outside(
@@ -84,7 +83,7 @@ async def open_outside(
         arrival_numbers=count(await tables.last_number(pool) + 1),
         entry_numbers=count(await registry.last_entry_number(pool) + 1),
         code_numbers=count(await registry.last_code_number(pool) + 1),
-        arrivals=Gathering(network.insert_arrivals),
+        arrivals=BatchWriter(network.insert_arrivals),
     )
 
 
@@ -112,7 +111,7 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
     Raises:
         SandboxUnavailable: A rule keeps the directory from answering.
     """
-    how = await _course(outside, Message(operation="lookup", id=end_to_end_id, key=key))
+    how = await _find_behaviour(outside, Message(operation="lookup", id=end_to_end_id, key=key))
     await _check_answers(how)
     return None if how.code is not None else await _find_entry(outside, key)
 
@@ -160,7 +159,9 @@ async def serve_location(outside: Outside, token: str) -> str | None:
     code = await registry.find_code(outside.pool, token)
     if code is None:
         return None
-    how = await _course(outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents))
+    how = await _find_behaviour(
+        outside, Message(operation="resolve", id=token, key=code.key, amount_cents=code.amount_cents)
+    )
     await _check_answers(how)
     return None if how.code is not None else outside.signer.sign(code, outside.clock.now())
 
@@ -174,7 +175,9 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
     number = next(outside.arrival_numbers)
     end_to_end_id = _network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
-    how = await _course(outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents))
+    how = await _find_behaviour(
+        outside, Message(operation="payment", id=end_to_end_id, key=key, amount_cents=amount_cents)
+    )
     report = CreditReport(
         report_id=end_to_end_id,
         end_to_end_id=end_to_end_id,
@@ -201,7 +204,9 @@ async def give_back(outside: Outside, end_to_end_id: str, amount_cents: int | No
     number = next(outside.arrival_numbers)
     return_id = _network_id(outside, "D", number)
     amount_cents = amount_cents or order.amount_cents
-    how = await _course(outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents))
+    how = await _find_behaviour(
+        outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents)
+    )
     report = ReturnReport(
         report_id=return_id,
         return_id=return_id,
@@ -220,7 +225,7 @@ async def _arrive(
     kind: Literal["credit", "return"],
     report: CreditReport | ReturnReport,
     key: str | None,
-    how: Course,
+    how: Behaviour,
 ) -> Arrival:
     """Let something reach the service, or not, and wait for the service's word."""
     if how.is_refused:
@@ -284,15 +289,15 @@ async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
     return directory.FIXED_ENTRIES.get(key) or await registry.find_entry(outside.pool, key)
 
 
-async def _course(outside: Outside, message: Message) -> Course:
+async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
     if not outside.faults.rules:
-        return course_module.USUAL
-    how = outside.faults.course_of(message)
+        return behaviour.USUAL
+    how = outside.faults.behaviour_of(message)
     await save_faults(outside.pool, outside.faults)
-    return course_module.USUAL if how is None else how
+    return behaviour.USUAL if how is None else how
 
 
-async def _check_answers(how: Course) -> None:
+async def _check_answers(how: Behaviour) -> None:
     """Wait as long as a rule says; an answer that a rule loses is none."""
     if how.is_refused or not how.is_answered:
         raise SandboxUnavailable("a fault rule keeps this from being answered")

@@ -1,4 +1,4 @@
-"""Writes that arrive one by one and are made together: the next group is what came while the last one was written."""
+"""Writes that arrive one by one and are made together: the next batch is what came while the last one was written."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,14 +6,14 @@ from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-GROUP_MAX: Final = 256
+BATCH_MAX: Final = 256
 
 
-class Gathering(Generic[Item]):
-    """Gathers items into groups.
+class BatchWriter(Generic[Item]):
+    """Gathers items into batches.
 
     Args:
-        write: Writes one group, all or nothing.
+        write: Writes one batch, all or nothing.
     """
 
     def __init__(self, write: Callable[[Sequence[Item]], Awaitable[None]]) -> None:
@@ -22,7 +22,7 @@ class Gathering(Generic[Item]):
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, item: Item) -> None:
-        """Return when the item's group is written, or raise what its write raised."""
+        """Return when the item's batch is written, or raise what its write raised."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((item, written))
         if self._writing is None:
@@ -32,17 +32,17 @@ class Gathering(Generic[Item]):
     async def _run(self) -> None:
         try:
             while self._queue:
-                group, self._queue = self._queue[:GROUP_MAX], self._queue[GROUP_MAX:]
-                await self._write_group(group)
+                batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
+                await self._write_batch(batch)
         finally:
             self._writing = None
 
-    async def _write_group(self, group: Sequence[tuple[Item, asyncio.Future[None]]]) -> None:
+    async def _write_batch(self, batch: Sequence[tuple[Item, asyncio.Future[None]]]) -> None:
         try:
-            await self._write([item for item, _ in group])
-        except Exception as error:  # noqa: BLE001  each of the group is told what happened to all
-            for _, written in group:
+            await self._write([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001  each of the batch is told what happened to all
+            for _, written in batch:
                 written.set_exception(error)
         else:
-            for _, written in group:
+            for _, written in batch:
                 written.set_result(None)

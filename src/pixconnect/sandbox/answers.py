@@ -16,7 +16,7 @@ from pixconnect.domain.rail import (
     SettledReport,
     Taken,
 )
-from pixconnect.sandbox.course import Course
+from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.tables import KnownOrder, MerchantClaim, NewOrder
 
 OrderAnswer = Taken | Rejected | NotTaken | None
@@ -27,7 +27,7 @@ _NOT_TAKEN: Final = NotTaken()
 
 
 def answer_order(
-    order_id: str, how: Course, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
+    order_id: str, how: Behaviour, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
 ) -> OrderAnswer:
     """The answer to one order; ``taken`` loses what was answered, so that a second of one id is a duplicate."""
     if how.is_refused:

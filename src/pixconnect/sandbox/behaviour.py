@@ -1,4 +1,4 @@
-"""How one message goes: what the network does with it, decided when it comes in."""
+"""What the network does with one message, decided when it comes in."""
 
 from functools import lru_cache
 from typing import Final
@@ -11,8 +11,8 @@ LOST_AFTER_MS: Final = 40_000
 """The scheme gives up (AB03) on what did not settle 40 s after it was accepted (Manual de Tempos 7.0)."""
 
 
-class Course(Struct, frozen=True, kw_only=True):
-    """How one message goes.
+class Behaviour(Struct, frozen=True, kw_only=True):
+    """What happens to one message.
 
     Attributes:
         delay_ms: Until its outcome; ``None`` is the usual latency.
@@ -38,36 +38,36 @@ class Course(Struct, frozen=True, kw_only=True):
         return self.code in reject_code.RAISED_BY_NETWORK
 
 
-USUAL: Final = Course()
-SLOW: Final = Course(delay_ms=3_000)
-SILENT: Final = Course(is_answered=False, reports_count=0)
-LOST_INSIDE: Final = Course(delay_ms=LOST_AFTER_MS, code="AB03")
+USUAL: Final = Behaviour()
+SLOW: Final = Behaviour(delay_ms=3_000)
+SILENT: Final = Behaviour(is_answered=False, reports_count=0)
+LOST_INSIDE: Final = Behaviour(delay_ms=LOST_AFTER_MS, code="AB03")
 
 _EFFECTS: Final = {
     "no_answer": SILENT,
-    "lost": Course(arrives=False, is_answered=False, reports_count=0),
-    "duplicate_answer": Course(reports_count=2),
-    "out_of_order": Course(is_early=True),
-    "unavailable": Course(is_refused=True),
+    "lost": Behaviour(arrives=False, is_answered=False, reports_count=0),
+    "duplicate_answer": Behaviour(reports_count=2),
+    "out_of_order": Behaviour(is_early=True),
+    "unavailable": Behaviour(is_refused=True),
 }
 
 
 @lru_cache(256)
-def course_of(effect: str) -> Course:
+def behaviour_of(effect: str) -> Behaviour:
     """What a fault rule's effect does.
 
     Example:
-        >>> course_of("delay:250").delay_ms
+        >>> behaviour_of("delay:250").delay_ms
         250
     """
     kind, _, argument = effect.partition(":")
     if kind == "delay":
-        return Course(delay_ms=int(argument))
+        return Behaviour(delay_ms=int(argument))
     if kind == "reject":
-        return Course(code=argument)
+        return Behaviour(code=argument)
     return _EFFECTS[kind]
 
 
-def reject(course: Course, code: str) -> Course:
-    """The same course, ending in a rejection."""
-    return structs.replace(course, code=code)
+def reject(behaviour: Behaviour, code: str) -> Behaviour:
+    """The same behaviour, ending in a rejection."""
+    return structs.replace(behaviour, code=code)

@@ -1,0 +1,41 @@
+"""A lock that many may hold at once, or one alone: what writes an order shares it, what moves the clock has it alone."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+
+class SharedLock:
+    """Whoever wants it alone waits for those who share it, and those who come later wait for it."""
+
+    def __init__(self) -> None:
+        self._alone = asyncio.Lock()
+        self._sharing_count = 0
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        """Hold it among others."""
+        if self._alone.locked():
+            async with self._alone:
+                self._enter()
+        else:
+            self._enter()
+        try:
+            yield
+        finally:
+            self._sharing_count -= 1
+            if not self._sharing_count:
+                self._is_free.set()
+
+    @asynccontextmanager
+    async def exclusive(self) -> AsyncGenerator[None]:
+        """Hold it alone."""
+        async with self._alone:
+            await self._is_free.wait()
+            yield
+
+    def _enter(self) -> None:
+        self._sharing_count += 1
+        self._is_free.clear()

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from pixconnect.domain import event as events
 from pixconnect.domain.charge import Charge
+from pixconnect.domain.delivery import DueDelivery
 from pixconnect.domain.event import ChargePayload, Event, EventName
 from pixconnect.domain.holder import Party
 from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.statement import Counterparty, Extent, Statement, StatementLine
 from pixconnect.domain.transfer import Transfer
-from pixconnect.domain.webhook import DueDelivery
 from pixconnect.usecases.context import Policy
 from pixconnect.usecases.holder import NewHolder
 

@@ -16,11 +16,11 @@ from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.access import Caller
+from pixconnect.domain.endpoint import Endpoint, EndpointRequest
 from pixconnect.domain.event import Event, EventName
-from pixconnect.domain.webhook import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.changes import Changes
-from pixconnect.usecases import webhook
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -156,7 +156,7 @@ class WebhookService(Service, frozen=True, kw_only=True):
 
     async def add_endpoint(self, url: str, *event_types: EventName, secret: str = SECRET) -> Endpoint:
         request = EndpointRequest(url=url, secret=secret, event_types=event_types or ("qrcode.pending",))
-        return await webhook.create_endpoint(self.context, self.caller, request)
+        return await endpoint_usecases.create_endpoint(self.context, self.caller, request)
 
     async def announce(
         self, resource_ids: list[int], name: EventName = "qrcode.pending", holder_id: int | None = None

@@ -23,7 +23,7 @@ from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
 from bench.load.receivers import receiving
-from pixconnect.domain.webhook import Place
+from pixconnect.domain.delivery import Place
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.store import delivery as delivery_store
 

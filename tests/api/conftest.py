@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api import charge, descriptions, ledger, location, refund, sandbox, transfer, webhook
+from pixconnect.api import charge, descriptions, endpoint, ledger, location, refund, sandbox, transfer
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Descriptions, Services
 from pixconnect.foundation.logging import AccessLog
@@ -24,7 +24,7 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (transfer, "transfer"),
         (refund, "refund"),
         (ledger, "ledger"),
-        (webhook, "webhook"),
+        (endpoint, "endpoint"),
         (sandbox, "sandbox"),
         (location, "charge"),
     ]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import charge as charge_store
 from pixconnect.store import delivery_list
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases import webhook
 from support.postgres import Addresses
 from support.webhooks import WebhookService, open_webhook_service
 
@@ -131,7 +131,10 @@ async def test_a_walk_through_events_sees_all_that_were_there_once(
     rows = Rows(service, _EVENTS, service.caller.holder_id)
     await rows.insert(minutes)
     await check_walk(
-        lambda span: webhook.list_events(service.context, service.caller, span), rows.insert, page_sizes, meanwhile
+        lambda span: endpoint_usecases.list_events(service.context, service.caller, span),
+        rows.insert,
+        page_sizes,
+        meanwhile,
     )
 
 
@@ -169,7 +172,10 @@ async def test_a_walk_through_endpoints_sees_all_that_were_there_once(service: W
 
     await add([1] * 5)
     await check_walk(
-        lambda span: webhook.list_endpoints(service.context, service.caller, span), add, [2, 1], [[1], [], [1, 1]]
+        lambda span: endpoint_usecases.list_endpoints(service.context, service.caller, span),
+        add,
+        [2, 1],
+        [[1], [], [1, 1]],
     )
 
 
@@ -177,10 +183,10 @@ async def test_a_walk_stays_within_its_span_wherever_a_made_up_cursor_begins(ser
     await empty(service, "event", "webhook_tally", "webhook_tally_change")
     await Rows(service, _EVENTS, service.caller.holder_id).insert(list(range(-9, 1)))
     span = Span(page_size=3, initial_at=BEGAN_AT - timedelta(minutes=5), final_at=BEGAN_AT - timedelta(minutes=2))
-    first = await webhook.list_events(service.context, service.caller, span)
+    first = await endpoint_usecases.list_events(service.context, service.caller, span)
     assert (len(first.items), first.total_count) == (3, 4)
     assert first.next is not None
     for at, expected in ((first.next.created_at, 1), (BEGAN_AT, 3), (BEGAN_AT - timedelta(days=9), 0)):
         after = type(first.next)(created_at=at, id=first.next.id, position=3, total_count=4)
         there = Span(page_size=3, initial_at=span.initial_at, final_at=span.final_at, after=after)
-        assert len((await webhook.list_events(service.context, service.caller, there)).items) == expected
+        assert len((await endpoint_usecases.list_events(service.context, service.caller, there)).items) == expected

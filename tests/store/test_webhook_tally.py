@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from pixconnect.domain.delivery import Delivery, DeliveryStatus
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
-from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import delivery_list, webhook_tally
 from pixconnect.store import listing as listing_store
 from pixconnect.store.listing import Source
-from pixconnect.usecases import webhook
+from pixconnect.usecases import endpoint as endpoint_usecases
 from support import postgres
 from support.webhooks import WebhookService, answering, eventually, open_receiver, open_webhook_service, running_worker
 
@@ -34,7 +35,7 @@ async def fold(service: WebhookService, rows_max: int) -> int:
 async def page_of(
     service: WebhookService, endpoint: Endpoint, status: DeliveryStatus | None, span: Span | None = None
 ) -> Page[Delivery]:
-    return await webhook.list_deliveries(service.context, service.caller, endpoint.id, status, span or Span())
+    return await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, status, span or Span())
 
 
 async def check_totals(service: WebhookService, endpoint: Endpoint) -> dict[str, int]:
@@ -46,7 +47,7 @@ async def check_totals(service: WebhookService, endpoint: Endpoint) -> dict[str,
     assert {status: count for status, count in found.items() if count} == {row["status"]: row["count"] for row in rows}
     assert (await page_of(service, endpoint, None)).total_count == sum(found.values())
     (row,) = await service.fetch("select count(*) from event where holder_id = $1", service.caller.holder_id)
-    assert (await webhook.list_events(service.context, service.caller, Span())).total_count == row["count"]
+    assert (await endpoint_usecases.list_events(service.context, service.caller, Span())).total_count == row["count"]
     return found
 
 
@@ -71,10 +72,10 @@ async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookServ
         assert await check_totals(service, endpoint) == {"pending": 4, "delivered": 0, "failed": 0}
         receiver.behave = answering(200)
         rows = await service.fetch("select id from delivery order by id")
-        await webhook.redeliver(service.context, service.caller, rows[0]["id"])
+        await endpoint_usecases.redeliver(service.context, service.caller, rows[0]["id"])
         await eventually(lambda: _are(service, pending=3, delivered=1))
         assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
-        await webhook.redeliver(service.context, service.caller, rows[0]["id"])
+        await endpoint_usecases.redeliver(service.context, service.caller, rows[0]["id"])
         await eventually(lambda: _has_attempts(service, 6))
         assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
     await service.context.pool.execute(
@@ -85,11 +86,11 @@ async def test_whatever_happens_to_deliveries_totals_follow(service: WebhookServ
         await eventually(lambda: _are(service, pending=2, delivered=1, failed=1))
     since = service.context.clock.now() - timedelta(hours=1)
     assert await check_totals(service, endpoint) == {"pending": 2, "delivered": 1, "failed": 1}
-    assert await webhook.redeliver_unacknowledged(service.context, service.caller, endpoint.id, since) == 3
+    assert await endpoint_usecases.redeliver_unacknowledged(service.context, service.caller, endpoint.id, since) == 3
     assert await check_totals(service, endpoint) == {"pending": 3, "delivered": 1, "failed": 0}
     now = service.context.clock.now()
     assert (
-        await webhook.replay_events(service.context, service.caller, endpoint.id, since, now) == 1
+        await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, since, now) == 1
     )  # three wait already
     assert await check_totals(service, endpoint) == {"pending": 4, "delivered": 1, "failed": 0}
     await service.execute_as_owner(f"delete from webhook_endpoint where id = {endpoint.id}")

@@ -9,6 +9,7 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.endpoint import EndpointRequest
 from pixconnect.domain.sandbox_control import (
     Arrival,
     DirectoryEntry,
@@ -20,13 +21,12 @@ from pixconnect.domain.sandbox_control import (
     SandboxUnavailable,
 )
 from pixconnect.domain.transfer import AccountTransferRequest
-from pixconnect.domain.webhook import EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store import clock as clock_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import clock as clock_usecases
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.settlement import ASK_AFTER_MAX
 from support.postgres import Addresses
@@ -123,7 +123,7 @@ async def test_an_endpoint_that_never_answers_holds_no_walk_up(
 ) -> None:
     monkeypatch.setattr(clock_usecases, "_SLOW_AFTER_S", 0.1)
     monkeypatch.setattr(clock_usecases, "WALK_MAX_S", 8.0)
-    await webhook_usecases.create_endpoint(
+    await endpoint_usecases.create_endpoint(
         service.context,
         caller,
         EndpointRequest(url="https://a.example/", secret="s" * 16, event_types=["qrcode.pending"]),

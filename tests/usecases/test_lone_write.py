@@ -4,10 +4,10 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
-from pixconnect.domain.webhook import EndpointChange, EndpointRequest
+from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
 from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import webhook
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.lone_write import writing
 from support.cut_connections import Cut, Wire, open_wire
@@ -19,15 +19,15 @@ REQUEST = EndpointRequest(url="https://shop.example/hook", secret="s" * 32, even
 
 
 async def _create(service: Service, caller: Caller, _endpoint_id: int) -> None:
-    await webhook.create_endpoint(service.context, caller, REQUEST)
+    await endpoint_usecases.create_endpoint(service.context, caller, REQUEST)
 
 
 async def _change(service: Service, caller: Caller, endpoint_id: int) -> None:
-    await webhook.change_endpoint(service.context, caller, endpoint_id, EndpointChange(status="inactive"))
+    await endpoint_usecases.change_endpoint(service.context, caller, endpoint_id, EndpointChange(status="inactive"))
 
 
 async def _delete(service: Service, caller: Caller, endpoint_id: int) -> None:
-    await webhook.delete_endpoint(service.context, caller, endpoint_id)
+    await endpoint_usecases.delete_endpoint(service.context, caller, endpoint_id)
 
 
 async def _limit(service: Service, caller: Caller, _endpoint_id: int) -> None:
@@ -78,4 +78,4 @@ async def _write_twice(service: Service, wire: Wire) -> None:
 
 async def _prepare(service: Service) -> tuple[Caller, int]:
     caller = await open_holder(service)
-    return caller, (await webhook.create_endpoint(service.context, caller, REQUEST)).id
+    return caller, (await endpoint_usecases.create_endpoint(service.context, caller, REQUEST)).id

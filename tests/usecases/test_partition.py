@@ -10,7 +10,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.listing import Span
 from pixconnect.foundation import pool
 from pixconnect.store import partition as partition_store
-from pixconnect.usecases import housekeeping, webhook
+from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases import housekeeping
 from pixconnect.usecases.partition import check_partitions, keep_partitions
 from support import postgres
 from support.webhooks import WebhookService, open_receiver, open_webhook_service, running_worker
@@ -139,7 +140,7 @@ async def test_an_event_stays_while_a_replayed_delivery_needs_it(service: Webhoo
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
     await keep(service, days_later=10)
     now = service.context.clock.now()
-    await webhook.replay_events(
+    await endpoint_usecases.replay_events(
         service.context, service.caller, endpoint.id, now - timedelta(days=1), now + timedelta(days=1)
     )
     await keep(service, days_later=91)
@@ -220,7 +221,7 @@ async def test_what_is_dropped_is_counted_no_more(service: WebhookService) -> No
     await keep(service, days_later=91)
     totals = {
         status: (
-            await webhook.list_deliveries(service.context, service.caller, endpoint.id, status, Span())
+            await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, status, Span())
         ).total_count
         for status in (None, "pending", "failed")
     }
@@ -229,12 +230,12 @@ async def test_what_is_dropped_is_counted_no_more(service: WebhookService) -> No
     await keep(service)
     totals = {
         status: (
-            await webhook.list_deliveries(service.context, service.caller, endpoint.id, status, Span())
+            await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, status, Span())
         ).total_count
         for status in (None, "pending", "failed")
     }
     assert totals == {None: 1, "pending": 1, "failed": 0}
-    assert (await webhook.list_events(service.context, service.caller, Span())).total_count == 1
+    assert (await endpoint_usecases.list_events(service.context, service.caller, Span())).total_count == 1
 
 
 async def test_an_installation_where_nothing_happened_for_longer_than_events_are_kept_can_be_written_to(

@@ -11,8 +11,8 @@ from msgspec import structs
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain import errors
+from pixconnect.domain.endpoint import endpoint_seal
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.domain.webhook import endpoint_seal
 from pixconnect.usecases import access, secret_key
 from pixconnect.usecases.context import Context
 from support import identity, operators

@@ -13,12 +13,14 @@ from msgspec import structs
 from standardwebhooks import Webhook
 
 from pixconnect.client import InvalidWebhook, verify_webhook_jws
-from pixconnect.domain import webhook as webhook_rules
+from pixconnect.domain import delivery as delivery_rules
+from pixconnect.domain.delivery import RETRY_WAITS, Conclusion, DueDelivery
+from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
 from pixconnect.domain.receivers import Exchange, Receivers
-from pixconnect.domain.webhook import RETRY_WAITS, Conclusion, DueDelivery, EndpointChange
 from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases import delivery, webhook
+from pixconnect.usecases import delivery
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from support import identity, postgres
@@ -58,7 +60,7 @@ async def test_an_event_is_posted_with_every_header_and_recorded(database: postg
         (event,) = await service.announce([7])
         (request,) = await receiver.wait_for(1)
         await eventually(lambda: is_settled(service, delivered=1))
-        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, Span())
+        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, None, Span())
         keys = identity.keyring_of(service.context).key_set()["keys"]
     assert (request.path, request.body) == ("/hook", event.body.encode())
     headers = request.headers
@@ -111,7 +113,7 @@ async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(databas
             if number <= len(RETRY_WAITS):
                 await move_clock(service, RETRY_WAITS[number - 1].total_seconds() * 1.21)
         await eventually(lambda: is_settled(service, failed=1))
-        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
+        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
     assert [request.headers["X-Webhook-Attempt"] for request in receiver.received] == [str(n) for n in range(1, 16)]
     assert {request.body for request in receiver.received} == {event.body.encode()}
     assert {request.headers["webhook-id"] for request in receiver.received} == {f"evt_{event.id}"}
@@ -219,13 +221,13 @@ async def test_410_disables_the_endpoint_and_its_owner_can_resume(database: post
         await service.announce([1])
         await receiver.wait_for(1)
         await eventually(lambda: _has_attempts(service, 1))
-        stopped = await webhook.read_endpoint(service.context, service.caller, endpoint.id)
+        stopped = await endpoint_usecases.read_endpoint(service.context, service.caller, endpoint.id)
         assert (stopped.status, stopped.status_reason) == ("disabled", "the receiver answered 410 Gone")
         await service.announce([2])
         assert await service.statuses() == {"pending": 1}
         receiver.behave = answering()
         change = EndpointChange(status="active")
-        resumed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+        resumed = await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change)
         assert (resumed.status, resumed.status_reason) == ("active", None)
         await receiver.wait_for(2)
         await eventually(lambda: is_settled(service, delivered=1))
@@ -235,11 +237,15 @@ async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: po
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3])
-        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
+        await endpoint_usecases.change_endpoint(
+            service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
+        )
         async with running_worker(service):
             await asyncio.sleep(1)
             assert receiver.received == []
-            await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
+            await endpoint_usecases.change_endpoint(
+                service.context, service.caller, endpoint.id, EndpointChange(status="active")
+            )
             await receiver.wait_for(3)
             await eventually(lambda: is_settled(service, delivered=3))
 
@@ -257,7 +263,7 @@ async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addr
         await move_clock(service, 5 * 86_400)
         await receiver.wait_for(2)
         await eventually(lambda: _has_attempts(service, 2))
-        found = await webhook.read_endpoint(service.context, service.caller, endpoint.id)
+        found = await endpoint_usecases.read_endpoint(service.context, service.caller, endpoint.id)
         assert (found.status, found.status_reason) == ("disabled", "no attempt has succeeded for 5 days")
         assert await service.statuses() == {"pending": 1}
 
@@ -274,7 +280,7 @@ async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: post
         await old.wait_for(1)
         await eventually(lambda: _has_attempts(service, 1))
         change = EndpointChange(url=new.url, secret="another secret for tests")
-        await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change)
         await move_clock(service, 900)
         (request,) = await new.wait_for(1)
         assert len(old.received) == 1
@@ -301,7 +307,7 @@ async def test_what_is_pending_for_a_deleted_endpoint_is_given_up(database: post
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1, 2])
-        await webhook.delete_endpoint(service.context, service.caller, endpoint.id)
+        await endpoint_usecases.delete_endpoint(service.context, service.caller, endpoint.id)
         async with running_worker(service):
             await eventually(lambda: is_settled(service, failed=2))
         assert receiver.received == []
@@ -505,7 +511,7 @@ async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(database: p
         await service.context.pool.execute("update webhook_endpoint set secret = '\\x00'")
         await service.announce([1])
         await eventually(lambda: _has_attempts(service, 1))
-        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
+        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.items[0].attempts[0].error == "the endpoint's secret cannot be read here any more: set it again"
         assert receiver.received == []
 
@@ -537,7 +543,9 @@ async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_
         defective = structs.replace(service.context, receivers=cast(Receivers, DefectiveReceivers()))
         async with running_worker(structs.replace(service, context=defective)):
             await eventually(lambda: _has_attempts(service, 1))
-            page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
+            page = await endpoint_usecases.list_deliveries(
+                service.context, service.caller, endpoint.id, "pending", Span()
+            )
             (row,) = await service.fetch("select due_at - modified_at as wait, failures_count from delivery")
     assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
     assert row["failures_count"] == 1
@@ -547,7 +555,7 @@ async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_
 async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_being_counted(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = webhook_rules.conclude
+    judge = delivery_rules.conclude
 
     def spoil(due: DueDelivery, exchange: Exchange, **when: Any) -> Conclusion:
         conclusion = judge(due, exchange, **when)
@@ -555,12 +563,12 @@ async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_b
             return conclusion
         return structs.replace(conclusion, attempt=structs.replace(conclusion.attempt, response="\0"))
 
-    monkeypatch.setattr(webhook_rules, "conclude", spoil)
+    monkeypatch.setattr(delivery_rules, "conclude", spoil)
     async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
         await service.announce([1])
         await eventually(lambda: _has_attempts(service, 1))
-        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
+        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
     assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
 
 

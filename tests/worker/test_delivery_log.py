@@ -14,7 +14,7 @@ import structlog
 from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.webhook import Attempt, Conclusion, DueDelivery
+from pixconnect.domain.delivery import Attempt, Conclusion, DueDelivery
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.worker.delivery_log import AttemptLog
 from support import postgres

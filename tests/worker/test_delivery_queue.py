@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain.webhook import DueDelivery
+from pixconnect.domain.delivery import DueDelivery
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 
+from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
-from pixconnect.domain.webhook import EndpointChange
 from pixconnect.store import webhook as webhook_store
-from pixconnect.usecases import webhook
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker import housekeeping
 from support import identity, postgres
 from support.webhooks import WebhookService, eventually, open_webhook_service
@@ -17,13 +17,13 @@ from support.webhooks import WebhookService, eventually, open_webhook_service
 async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_added_up(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "_BATCH_MAX", 2)
+    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 2)
     async with open_webhook_service(database) as service:
         endpoint = await service.add_endpoint("http://127.0.0.1:9/")
         await service.announce(list(range(1, 10)))
         await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
         for change in (EndpointChange(status="inactive"), EndpointChange(status="active")):
-            resumed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+            resumed = await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change)
 
         async def is_done() -> bool:
             notes = await service.fetch("select from webhook_tally_change")
@@ -37,7 +37,7 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
         with suppress(asyncio.CancelledError):
             await keeping
         assert await _waiting_since_before(service, resumed.modified_at) == 0
-        page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
+        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
         assert page.total_count == 9
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain import webhook as webhook_rules
+from pixconnect.domain import delivery as delivery_rules
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases import transfer as transfer_usecases
@@ -43,7 +43,7 @@ def values(measured: Sequence[Measured]) -> dict[str, Any]:
 async def test_every_attempt_is_counted_as_what_it_was(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_rules, "RETRY_WAITS", (timedelta(hours=1),))  # so that none comes twice
+    monkeypatch.setattr(delivery_rules, "RETRY_WAITS", (timedelta(hours=1),))  # so that none comes twice
 
     async def break_off(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")

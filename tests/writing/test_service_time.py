@@ -9,14 +9,14 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.clock import Reading
+from pixconnect.domain.endpoint import EndpointRequest
 from pixconnect.domain.transfer import AccountTransferRequest
-from pixconnect.domain.webhook import EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.health import HealthWatch, check_clock
 from pixconnect.worker.leases import SlotLeases
 from support.operators import as_operator
@@ -66,7 +66,7 @@ async def test_a_process_whose_clock_is_wrong_reads_and_writes_nothing(database:
             make_charge(service, caller),
             send(service, caller),
             ledger_usecases.deposit(service.context, caller.holder_id, 1),
-            webhook_usecases.create_endpoint(service.context, caller, endpoint),
+            endpoint_usecases.create_endpoint(service.context, caller, endpoint),
             holder_usecases.create_holder(
                 as_operator(service.context),
                 a_new_holder(account_number="2"),

@@ -12,7 +12,7 @@ from typing import Final, LiteralString
 
 import asyncpg
 
-from pixconnect.domain.webhook import Conclusion, DueDelivery, DueRead, Place
+from pixconnect.domain.delivery import Conclusion, DueDelivery, DueRead, Place
 from pixconnect.foundation.pool import Connection, Pool
 
 _COLUMNS: Final[LiteralString] = """

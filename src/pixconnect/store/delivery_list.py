@@ -9,9 +9,10 @@ from typing import Final, LiteralString
 import asyncpg
 
 from pixconnect.domain import errors
+from pixconnect.domain.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
-from pixconnect.domain.webhook import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus, Endpoint
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store import webhook_tally

@@ -9,8 +9,8 @@ from typing import Final, LiteralString
 
 import asyncpg
 
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
-from pixconnect.domain.webhook import Endpoint
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 

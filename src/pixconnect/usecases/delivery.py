@@ -13,11 +13,13 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct
 
+from pixconnect.domain import delivery as delivery_rules
+from pixconnect.domain import endpoint as endpoint_rules
 from pixconnect.domain import errors, webhook_signature
-from pixconnect.domain import webhook as webhook_rules
+from pixconnect.domain.delivery import Conclusion, DueDelivery
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.receivers import Exchange
 from pixconnect.domain.secret_box import SealBroken, SecretBox
-from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
@@ -119,7 +121,7 @@ def _failed(reason: str) -> Exchange:
 
 
 def _conclude(context: Context, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
-    return webhook_rules.conclude(
+    return delivery_rules.conclude(
         delivery,
         exchange,
         ended_at=context.clock.now(),
@@ -134,7 +136,7 @@ def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> li
     Raises:
         SealBroken: They were sealed with another key.
     """
-    about = webhook_rules.endpoint_seal(endpoint.id)
+    about = endpoint_rules.endpoint_seal(endpoint.id)
     secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
     previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
     if previous is not None and until is not None and now < until:
@@ -187,7 +189,7 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         if conclusion.status != "delivered":
             failing.add(endpoint_id)
     for before in await webhook_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
-        after = webhook_rules.learn(before, by_endpoint[before.id])
+        after = delivery_rules.learn(before, by_endpoint[before.id])
         if after != before:
             await webhook_store.update(connection, after)
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from pixconnect.domain.access import Client
+from pixconnect.domain.endpoint import Endpoint, endpoint_seal
 from pixconnect.domain.secret_box import SealBroken, SecretBox
-from pixconnect.domain.webhook import Endpoint, endpoint_seal
 from pixconnect.store import access as access_store
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.store import webhook as webhook_store

@@ -19,7 +19,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from pixconnect.domain import errors
-from pixconnect.domain.webhook import Conclusion, DueDelivery, Endpoint
+from pixconnect.domain.delivery import Conclusion, DueDelivery
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.store import delivery as delivery_store

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct, structs
 
 from pixconnect.domain.clock import Clock, format_instant
-from pixconnect.domain.webhook import Conclusion, DeliveryStatus
+from pixconnect.domain.delivery import Conclusion, DeliveryStatus
 from pixconnect.foundation.logging import GatheredLog, hide_secrets
 
 _INTERVAL_FOR_PEOPLE_S = 1.0

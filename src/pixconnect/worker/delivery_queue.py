@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect.domain.webhook import DueDelivery
+from pixconnect.domain.delivery import DueDelivery
 
 _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0

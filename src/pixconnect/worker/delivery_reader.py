@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.domain.webhook import DueDelivery, Place
+from pixconnect.domain.delivery import DueDelivery, Place
 from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.delivery import read_now

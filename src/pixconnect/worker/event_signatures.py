@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from pixconnect.domain.delivery import DueDelivery
 from pixconnect.domain.signing import Signer
-from pixconnect.domain.webhook import DueDelivery
 from pixconnect.domain.webhook_signature import jws_header
 
 USED_FOR_S: Final = 45

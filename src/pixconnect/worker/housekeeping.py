@@ -14,10 +14,10 @@ from pixconnect.domain.sandbox_control import SandboxUnavailable
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
-from pixconnect.usecases import webhook as webhook_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import SigningContext
 
@@ -39,7 +39,7 @@ async def run_housekeeping(context: Context, signing: SigningContext, retention_
             pass  # more were written meanwhile than are taken up at once
 
     async def resume() -> None:
-        await webhook_usecases.finish_resuming(context)
+        await endpoint_usecases.finish_resuming(context)
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(signing)

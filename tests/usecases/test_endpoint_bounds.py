@@ -7,11 +7,11 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain import errors
+from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
-from pixconnect.domain.webhook import EndpointChange
 from pixconnect.store import delivery_list as delivery_list_store
 from pixconnect.store import webhook as webhook_store
-from pixconnect.usecases import webhook
+from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases.context import Context
 from support import postgres
 from support.webhooks import WebhookService, open_receiver, open_webhook_service, running_worker
@@ -27,14 +27,18 @@ async def service(database: postgres.Addresses) -> AsyncIterator[WebhookService]
 
 async def paused_endpoint(service: WebhookService) -> int:
     endpoint = await service.add_endpoint(URL)
-    await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
+    await endpoint_usecases.change_endpoint(
+        service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
+    )
     return endpoint.id
 
 
 async def replay(service: WebhookService, endpoint_id: int, context: Context | None = None) -> int:
     (row,) = await service.fetch("select min(created_at) as first from event")
     now = service.context.clock.now()
-    return await webhook.replay_events(context or service.context, service.caller, endpoint_id, row["first"], now)
+    return await endpoint_usecases.replay_events(
+        context or service.context, service.caller, endpoint_id, row["first"], now
+    )
 
 
 def with_pending_max(service: WebhookService, pending_max: int) -> Context:
@@ -46,7 +50,7 @@ def with_pending_max(service: WebhookService, pending_max: int) -> Context:
 async def test_what_waits_for_an_endpoint_already_is_not_made_to_wait_twice(
     service: WebhookService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "_BATCH_MAX", 3)
+    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 3)
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
     assert [await replay(service, endpoint_id) for _ in range(20)] == [10] + [0] * 19
@@ -82,7 +86,7 @@ async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing
 
 
 async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhook, "_BATCH_MAX", 1)
+    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 1)
     await service.announce(list(range(1, 31)))
     first, second = await paused_endpoint(service), await paused_endpoint(service)
     outcomes = await asyncio.gather(
@@ -106,11 +110,11 @@ async def test_the_newest_attempts_are_shown_however_often_there_was_one(service
            select delivery.id, number, now(), 5, repeat('x', 1024) from delivery, generate_series(1, 250) as number"""
     )
     await service.execute_as_owner("update delivery set attempts_count = 250")
-    page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, Span())
+    page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, None, Span())
     for delivery in page.items:
         assert [attempt.number for attempt in delivery.attempts] == list(range(236, 251))
         assert [len(attempt.response) for attempt in delivery.attempts] == [64] * 14 + [1024]
-    shown = await webhook.read_delivery(service.context, service.caller, page.items[0].id)
+    shown = await endpoint_usecases.read_delivery(service.context, service.caller, page.items[0].id)
     assert [attempt.number for attempt in shown.attempts] == list(range(151, 251))
     assert {len(attempt.response) for attempt in shown.attempts} == {1024}
     assert delivery_list_store.ATTEMPTS_SHOWN_MAX == 100

@@ -13,13 +13,15 @@ from pixconnect.api.duration import format_duration
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Id, Instant, ListQuery
+from pixconnect.domain import delivery as delivery_rules
+from pixconnect.domain import endpoint as endpoint_rules
 from pixconnect.domain import errors
 from pixconnect.domain import event as events
-from pixconnect.domain import webhook as webhooks
 from pixconnect.domain.clock import format_instant
+from pixconnect.domain.delivery import DeliveryStatus
+from pixconnect.domain.endpoint import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, EndpointStatus
 from pixconnect.domain.event import EventName
-from pixconnect.domain.webhook import SECRET_LENGTH_MAX, SECRET_LENGTH_MIN, DeliveryStatus, EndpointStatus
-from pixconnect.usecases import webhook as webhook_usecases
+from pixconnect.usecases import endpoint as endpoint_usecases
 
 Url = Annotated[str, Meta(examples=["https://example.com/pix"])]
 Secret = Annotated[str, Meta(min_length=SECRET_LENGTH_MIN, max_length=SECRET_LENGTH_MAX)]
@@ -191,20 +193,20 @@ async def create_endpoint(
     Events that happen from now on are posted to it. At most 20 endpoints.
     """
     body = request.body
-    wanted = webhooks.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
-    return _show_endpoint(await webhook_usecases.create_endpoint(services.context, request.caller, wanted))
+    wanted = endpoint_rules.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
+    return _show_endpoint(await endpoint_usecases.create_endpoint(services.context, request.caller, wanted))
 
 
 async def list_endpoints(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEndpoint]:
     """List your webhook endpoints."""
     asked = paging.read_asked("endpoints", request)
-    page = await webhook_usecases.list_endpoints(services.context, request.caller, asked.span)
+    page = await endpoint_usecases.list_endpoints(services.context, request.caller, asked.span)
     return asked.show(page, [_show_endpoint(endpoint) for endpoint in page.items])
 
 
 async def get_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
     """Read a webhook endpoint."""
-    return _show_endpoint(await webhook_usecases.read_endpoint(services.context, request.caller, request.parameter))
+    return _show_endpoint(await endpoint_usecases.read_endpoint(services.context, request.caller, request.parameter))
 
 
 async def change_endpoint(services: Services, request: Request[int, Nothing, ChangeEndpointRequest]) -> WebhookEndpoint:
@@ -215,13 +217,13 @@ async def change_endpoint(services: Services, request: Request[int, Nothing, Cha
     body = request.body
     if body == ChangeEndpointRequest():
         raise errors.BadRequest("body: must have at least one field")
-    change = webhooks.EndpointChange(
+    change = endpoint_rules.EndpointChange(
         url=None if body.url is UNSET else body.url,
         secret=None if body.secret is UNSET else body.secret,
         event_types=None if body.event_types is UNSET else body.event_types,
         status=None if body.status is UNSET else body.status,
     )
-    endpoint = await webhook_usecases.change_endpoint(services.context, request.caller, request.parameter, change)
+    endpoint = await endpoint_usecases.change_endpoint(services.context, request.caller, request.parameter, change)
     return _show_endpoint(endpoint)
 
 
@@ -230,7 +232,7 @@ async def delete_endpoint(services: Services, request: Request[int, Nothing, Not
 
     Answers it as it was.
     """
-    return _show_endpoint(await webhook_usecases.delete_endpoint(services.context, request.caller, request.parameter))
+    return _show_endpoint(await endpoint_usecases.delete_endpoint(services.context, request.caller, request.parameter))
 
 
 async def list_deliveries(
@@ -241,7 +243,7 @@ async def list_deliveries(
     With the newest 15 attempts of each; of all but the newest, the first 64 characters of the answer.
     """
     asked = paging.read_asked("deliveries", request)
-    page = await webhook_usecases.list_deliveries(
+    page = await endpoint_usecases.list_deliveries(
         services.context, request.caller, request.parameter, request.query.status, asked.span
     )
     return asked.show(page, [_show_delivery(delivery) for delivery in page.items])
@@ -252,7 +254,7 @@ async def get_delivery(services: Services, request: Request[int, Nothing, Nothin
 
     With every attempt; of more than 100, which only redelivery makes, the newest.
     """
-    return _show_delivery(await webhook_usecases.read_delivery(services.context, request.caller, request.parameter))
+    return _show_delivery(await endpoint_usecases.read_delivery(services.context, request.caller, request.parameter))
 
 
 async def redeliver(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
@@ -260,7 +262,7 @@ async def redeliver(services: Services, request: Request[int, Nothing, Nothing])
 
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
     """
-    return _show_delivery(await webhook_usecases.redeliver(services.context, request.caller, request.parameter))
+    return _show_delivery(await endpoint_usecases.redeliver(services.context, request.caller, request.parameter))
 
 
 async def redeliver_unacknowledged(services: Services, request: Request[int, Nothing, RedeliverRequest]) -> Redelivered:
@@ -268,7 +270,7 @@ async def redeliver_unacknowledged(services: Services, request: Request[int, Not
 
     Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
     """
-    count = await webhook_usecases.redeliver_unacknowledged(
+    count = await endpoint_usecases.redeliver_unacknowledged(
         services.context,
         request.caller,
         request.parameter,
@@ -283,7 +285,7 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
     Whatever happened, whether or not anybody was told. Newest first.
     """
     asked = paging.read_asked("events", request)
-    page = await webhook_usecases.list_events(services.context, request.caller, asked.span)
+    page = await endpoint_usecases.list_events(services.context, request.caller, asked.span)
     return asked.show(page, [_show_event(event) for event in page.items])
 
 
@@ -293,7 +295,7 @@ async def replay_events(services: Services, request: Request[int, Nothing, Repla
     Every event of that time whose type the endpoint asks for and that does not wait for it already. To an endpoint that is not
     active they wait. While another replay to the endpoint is under way, or where too many would wait: LIMIT_EXCEEDED.
     """
-    count = await webhook_usecases.replay_events(
+    count = await endpoint_usecases.replay_events(
         services.context,
         request.caller,
         request.parameter,
@@ -303,7 +305,7 @@ async def replay_events(services: Services, request: Request[int, Nothing, Repla
     return Replayed(replayed=count)
 
 
-def _show_endpoint(endpoint: webhooks.Endpoint) -> WebhookEndpoint:
+def _show_endpoint(endpoint: endpoint_rules.Endpoint) -> WebhookEndpoint:
     return WebhookEndpoint(
         id=endpoint.id,
         url=endpoint.url,
@@ -314,7 +316,7 @@ def _show_endpoint(endpoint: webhooks.Endpoint) -> WebhookEndpoint:
     )
 
 
-def _show_delivery(delivery: webhooks.Delivery) -> WebhookDelivery:
+def _show_delivery(delivery: delivery_rules.Delivery) -> WebhookDelivery:
     return WebhookDelivery(
         id=delivery.id,
         endpoint_id=delivery.endpoint_id,

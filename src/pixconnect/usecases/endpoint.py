@@ -11,13 +11,14 @@ from typing import Final
 
 from msgspec import structs
 
+from pixconnect.domain import endpoint as endpoint_rules
 from pixconnect.domain import errors
-from pixconnect.domain import webhook as webhook_rules
 from pixconnect.domain.access import Caller
+from pixconnect.domain.delivery import Delivery, DeliveryStatus
+from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.domain.webhook import Delivery, DeliveryStatus, Endpoint, EndpointChange, EndpointRequest
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_list as delivery_list_store
 from pixconnect.store import webhook as webhook_store
@@ -44,8 +45,8 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
         LimitExceeded: The holder has as many endpoints as it can.
         InvalidWebhookUrl: The URL.
     """
-    event_types = webhook_rules.parse_event_types(request.event_types)
-    webhook_rules.check_secret(request.secret)
+    event_types = endpoint_rules.parse_event_types(request.event_types)
+    endpoint_rules.check_secret(request.secret)
     _check_count(await webhook_store.count(context.pool, caller.holder_id))
     await context.receivers.check_url(request.url)
     endpoint_id = await webhook_store.next_id(context.pool)
@@ -97,9 +98,9 @@ async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, ch
     if change == EndpointChange():
         raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
     if change.event_types is not None:
-        webhook_rules.parse_event_types(change.event_types)
+        endpoint_rules.parse_event_types(change.event_types)
     if change.secret is not None:
-        webhook_rules.check_secret(change.secret)
+        endpoint_rules.check_secret(change.secret)
     await read_endpoint(context, caller, endpoint_id)
     if change.url is not None:
         await context.receivers.check_url(change.url)
@@ -286,14 +287,14 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
     if change.url is not None:
         after = structs.replace(after, url=change.url)
     if change.event_types is not None:
-        after = structs.replace(after, event_types=webhook_rules.parse_event_types(change.event_types))
+        after = structs.replace(after, event_types=endpoint_rules.parse_event_types(change.event_types))
     current = None if change.secret is None else _open_secret(context, before)
     if change.secret is not None and change.secret != current:
         after = structs.replace(
             after,
             secret_sealed=_seal(context, before.id, change.secret),
             previous_secret_sealed=None if current is None else before.secret_sealed,
-            previous_secret_until=None if current is None else now + webhook_rules.SECRET_OVERLAP,
+            previous_secret_until=None if current is None else now + endpoint_rules.SECRET_OVERLAP,
         )
     if change.status is not None and change.status != before.status:
         # Patience starts anew: what failed before it was stopped says nothing about what its owner has mended since.
@@ -302,13 +303,13 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
 
 
 def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
-    return context.secret_box.seal(secret.encode(), webhook_rules.endpoint_seal(endpoint_id))
+    return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
 
 
 def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
     """The secret as it is; ``None`` if it was sealed with a key that is gone."""
     try:
-        return context.secret_box.open(endpoint.secret_sealed, webhook_rules.endpoint_seal(endpoint.id)).decode()
+        return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()
     except SealBroken:
         return None
 
@@ -319,8 +320,8 @@ async def _read_now(context: Context, connection: Connection) -> datetime:
 
 
 def _check_count(count: int) -> None:
-    if count >= webhook_rules.ENDPOINTS_MAX:
-        raise errors.LimitExceeded(f"a holder can have {webhook_rules.ENDPOINTS_MAX} webhook endpoints")
+    if count >= endpoint_rules.ENDPOINTS_MAX:
+        raise errors.LimitExceeded(f"a holder can have {endpoint_rules.ENDPOINTS_MAX} webhook endpoints")
 
 
 def _found(endpoint: Endpoint | None) -> Endpoint:

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixconnect.config import SettingsError, read_settings
-from pixconnect.domain import errors, webhook
+from pixconnect.domain import delivery as delivery_rules
+from pixconnect.domain import endpoint as endpoint_rules
+from pixconnect.domain import errors
+from pixconnect.domain.delivery import Conclusion
+from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.event import EVENT_NAMES
 from pixconnect.domain.receivers import Exchange
-from pixconnect.domain.webhook import Conclusion, Endpoint
 from support.records import make_delivery
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -52,20 +55,20 @@ def make_exchange(status_code: int | None = 200, **changes: Any) -> Exchange:
 
 
 def conclude(exchange: Exchange, chance: float = 0.0, **delivery: Any) -> Conclusion:
-    return webhook.conclude(make_delivery(**delivery), exchange, ended_at=NOW, real_now=NOW, chance=chance)
+    return delivery_rules.conclude(make_delivery(**delivery), exchange, ended_at=NOW, real_now=NOW, chance=chance)
 
 
 def test_there_are_fifteen_attempts_over_three_days_and_more() -> None:
-    waits = [webhook.retry_wait(failures_count, None, 0.0) for failures_count in range(1, 15)]
+    waits = [delivery_rules.retry_wait(failures_count, None, 0.0) for failures_count in range(1, 15)]
     assert waits == [timedelta(seconds=wait_s) for wait_s in WAITS_S]
-    assert webhook.retry_wait(15, None, 0.0) is None
+    assert delivery_rules.retry_wait(15, None, 0.0) is None
     assert 2.99 * 86_400 < sum(WAITS_S) < 3 * 86_400 < sum(WAITS_S) * 1.2
 
 
 @pytest.mark.parametrize("failures_count", range(1, 15))
 def test_a_retry_is_up_to_a_fifth_later_and_never_earlier(failures_count: int) -> None:
     scheduled = WAITS_S[failures_count - 1]
-    latest = webhook.retry_wait(failures_count, None, 0.999999)
+    latest = delivery_rules.retry_wait(failures_count, None, 0.999999)
     assert latest is not None
     assert scheduled * 1.19 < latest.total_seconds() <= scheduled * 1.2
 
@@ -74,11 +77,11 @@ def test_a_retry_is_up_to_a_fifth_later_and_never_earlier(failures_count: int) -
     ("retry_after_s", "waited_s"), [(0, 5), (4, 5), (5, 5), (6, 6), (3600, 3600), (3601, 3600), (10**8, 3600)]
 )
 def test_the_larger_of_schedule_and_retry_after_is_waited_up_to_an_hour(retry_after_s: int, waited_s: int) -> None:
-    assert webhook.retry_wait(1, timedelta(seconds=retry_after_s), 0.0) == timedelta(seconds=waited_s)
+    assert delivery_rules.retry_wait(1, timedelta(seconds=retry_after_s), 0.0) == timedelta(seconds=waited_s)
 
 
 def test_a_schedule_longer_than_an_hour_stands_whatever_is_asked() -> None:
-    assert webhook.retry_wait(14, timedelta(days=9), 0.0) == timedelta(hours=24)
+    assert delivery_rules.retry_wait(14, timedelta(days=9), 0.0) == timedelta(hours=24)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ def test_a_schedule_longer_than_an_hour_stands_whatever_is_asked() -> None:
 )
 def test_retry_after_is_seconds_or_a_date_and_anything_else_is_absent(text: str | None, waited_s: int | None) -> None:
     expected = None if waited_s is None else timedelta(seconds=waited_s)
-    assert webhook.parse_retry_after(text, NOW) == expected
+    assert delivery_rules.parse_retry_after(text, NOW) == expected
 
 
 @pytest.mark.parametrize("status_code", [200, 201, 202, 204, 206, 250, 299])
@@ -155,11 +158,11 @@ def test_a_kibibyte_of_an_answer_is_kept_as_text() -> None:
 
 def test_a_success_ends_the_failures_of_an_endpoint() -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=4))
-    assert webhook.learn(endpoint, [conclude(make_exchange())]).first_failure_at is None
+    assert delivery_rules.learn(endpoint, [conclude(make_exchange())]).first_failure_at is None
 
 
 def test_the_first_failure_is_remembered() -> None:
-    once = webhook.learn(make_endpoint(), [conclude(make_exchange(500))])
+    once = delivery_rules.learn(make_endpoint(), [conclude(make_exchange(500))])
     assert once.first_failure_at == NOW
     assert once.modified_at == NOW
 
@@ -167,33 +170,33 @@ def test_the_first_failure_is_remembered() -> None:
 @pytest.mark.parametrize(("days", "status"), [(4.99, "active"), (5, "disabled"), (6, "disabled")])
 def test_five_days_of_failures_disable_an_endpoint(days: float, status: str) -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=days))
-    after = webhook.learn(endpoint, [conclude(make_exchange(500))])
+    after = delivery_rules.learn(endpoint, [conclude(make_exchange(500))])
     assert after.status == status
     assert (after.status_reason is None) == (status == "active")
 
 
 def test_410_disables_an_endpoint_at_once() -> None:
-    after = webhook.learn(make_endpoint(), [conclude(make_exchange(410))])
+    after = delivery_rules.learn(make_endpoint(), [conclude(make_exchange(410))])
     assert (after.status, after.status_reason) == ("disabled", "the receiver answered 410 Gone")
 
 
 def test_attempts_count_in_the_order_in_which_they_ended() -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=6))
     good, bad = conclude(make_exchange()), conclude(make_exchange(500))
-    assert webhook.learn(endpoint, [good, bad]).status == "active"
-    assert webhook.learn(endpoint, [bad, good]).status == "disabled"
+    assert delivery_rules.learn(endpoint, [good, bad]).status == "active"
+    assert delivery_rules.learn(endpoint, [bad, good]).status == "disabled"
 
 
 @pytest.mark.parametrize("status", ["inactive", "disabled"])
 def test_a_late_answer_does_not_change_the_status_of_a_stopped_endpoint(status: str) -> None:
     reason = "the receiver answered 410 Gone" if status == "disabled" else None
     endpoint = make_endpoint(status=status, status_reason=reason)
-    assert webhook.learn(endpoint, [conclude(make_exchange(410))]).status == status
+    assert delivery_rules.learn(endpoint, [conclude(make_exchange(410))]).status == status
 
 
 def test_all_fifteen_event_types_can_be_asked_for() -> None:
     assert len(EVENT_NAMES) == 15
-    assert set(webhook.parse_event_types(sorted(EVENT_NAMES))) == EVENT_NAMES
+    assert set(endpoint_rules.parse_event_types(sorted(EVENT_NAMES))) == EVENT_NAMES
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_all_fifteen_event_types_can_be_asked_for() -> None:
 )
 def test_event_types_that_cannot_be_are_refused(names: list[str], message: str) -> None:
     with pytest.raises(errors.BadRequest) as refused:
-        webhook.parse_event_types(names)
+        endpoint_rules.parse_event_types(names)
     assert refused.value.message == message
 
 
@@ -214,10 +217,10 @@ def test_event_types_that_cannot_be_are_refused(names: list[str], message: str) 
 def test_a_secret_has_16_to_256_characters(length: int, is_good: bool) -> None:
     secret = "s" * length
     if is_good:
-        webhook.check_secret(secret)
+        endpoint_rules.check_secret(secret)
     else:
         with pytest.raises(errors.BadRequest) as refused:
-            webhook.check_secret(secret)
+            endpoint_rules.check_secret(secret)
         assert secret not in refused.value.message
 
 
@@ -247,10 +250,10 @@ def encoded(bytes_count: int) -> str:
 )
 def test_an_encoded_secret_holds_a_key_of_24_to_64_bytes(secret: str, is_good: bool) -> None:
     if is_good:
-        webhook.check_secret(secret)
+        endpoint_rules.check_secret(secret)
     else:
         with pytest.raises(errors.BadRequest, match=r"^secret: ") as refused:
-            webhook.check_secret(secret)
+            endpoint_rules.check_secret(secret)
         assert secret not in refused.value.message or secret == "whsec_"
 
 
@@ -269,7 +272,9 @@ def test_no_retry_after_that_a_receiver_can_send_breaks_the_judging_of_its_attem
 
 
 def test_events_are_kept_for_longer_than_their_attempts_may_take() -> None:
-    longest = [max(wait * (1 + webhook.JITTER), webhook.RETRY_AFTER_MAX) for wait in webhook.RETRY_WAITS]
+    longest = [
+        max(wait * (1 + delivery_rules.JITTER), delivery_rules.RETRY_AFTER_MAX) for wait in delivery_rules.RETRY_WAITS
+    ]
     took = sum(longest, (len(longest) + 1) * timedelta(seconds=15))
     assert read_settings({"PIXCONNECT_EVENT_RETENTION_DAYS": "4"}).event_retention_days == 4
     assert timedelta(days=3) < took <= timedelta(days=4)

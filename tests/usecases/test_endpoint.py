@@ -10,11 +10,13 @@ from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
+from pixconnect.domain.delivery import RETRY_WAITS
+from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.domain.listing import Span
-from pixconnect.domain.webhook import RETRY_WAITS, Endpoint, EndpointChange, EndpointRequest
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import webhook as webhook_store
-from pixconnect.usecases import delivery, webhook
+from pixconnect.usecases import delivery
+from pixconnect.usecases import endpoint as endpoint_usecases
 from support import identity, postgres
 from support.webhooks import (
     SECRET,
@@ -47,11 +49,11 @@ def make_request(**changes: Any) -> EndpointRequest:
 
 
 async def test_an_endpoint_is_created_active_and_found_again(service: WebhookService) -> None:
-    made = await webhook.create_endpoint(service.context, service.caller, make_request())
+    made = await endpoint_usecases.create_endpoint(service.context, service.caller, make_request())
     assert (made.url, made.event_types, made.status) == (URL, ("qrcode.pending",), "active")
     assert made.created_at == made.modified_at
-    assert await webhook.read_endpoint(service.context, service.caller, made.id) == made
-    assert (await webhook.list_endpoints(service.context, service.caller, Span())).items == [made]
+    assert await endpoint_usecases.read_endpoint(service.context, service.caller, made.id) == made
+    assert (await endpoint_usecases.list_endpoints(service.context, service.caller, Span())).items == [made]
 
 
 async def test_the_secret_is_sealed_and_bound_to_its_endpoint(service: WebhookService) -> None:
@@ -79,16 +81,16 @@ async def test_a_bad_endpoint_is_refused_and_nothing_is_made(
     service: WebhookService, changes: dict[str, Any], error: type[errors.Refusal]
 ) -> None:
     with pytest.raises(error):
-        await webhook.create_endpoint(service.context, service.caller, make_request(**changes))
-    assert (await webhook.list_endpoints(service.context, service.caller, Span())).total_count == 0
+        await endpoint_usecases.create_endpoint(service.context, service.caller, make_request(**changes))
+    assert (await endpoint_usecases.list_endpoints(service.context, service.caller, Span())).total_count == 0
 
 
 async def test_a_holder_can_have_twenty_endpoints(service: WebhookService) -> None:
     for _ in range(20):
         await service.add_endpoint(URL)
     with pytest.raises(errors.LimitExceeded):
-        await webhook.create_endpoint(service.context, service.caller, make_request(url="https://10.0.0.1/"))
-    await webhook.create_endpoint(service.context, await stranger(service), make_request())
+        await endpoint_usecases.create_endpoint(service.context, service.caller, make_request(url="https://10.0.0.1/"))
+    await endpoint_usecases.create_endpoint(service.context, await stranger(service), make_request())
 
 
 async def test_endpoints_of_others_look_absent(service: WebhookService) -> None:
@@ -97,21 +99,21 @@ async def test_endpoints_of_others_look_absent(service: WebhookService) -> None:
     other, now = await stranger(service), service.context.clock.now()
     (row,) = await service.fetch("select id from delivery")
     for attempt in (
-        webhook.read_endpoint(service.context, other, endpoint.id),
-        webhook.change_endpoint(service.context, other, endpoint.id, EndpointChange(status="inactive")),
-        webhook.delete_endpoint(service.context, other, endpoint.id),
-        webhook.list_deliveries(service.context, other, endpoint.id, None, Span()),
-        webhook.redeliver_unacknowledged(service.context, other, endpoint.id, now),
-        webhook.replay_events(service.context, other, endpoint.id, now, now),
-        webhook.read_delivery(service.context, other, row["id"]),
-        webhook.redeliver(service.context, other, row["id"]),
-        webhook.read_endpoint(service.context, service.caller, 999),
-        webhook.read_delivery(service.context, service.caller, 999),
+        endpoint_usecases.read_endpoint(service.context, other, endpoint.id),
+        endpoint_usecases.change_endpoint(service.context, other, endpoint.id, EndpointChange(status="inactive")),
+        endpoint_usecases.delete_endpoint(service.context, other, endpoint.id),
+        endpoint_usecases.list_deliveries(service.context, other, endpoint.id, None, Span()),
+        endpoint_usecases.redeliver_unacknowledged(service.context, other, endpoint.id, now),
+        endpoint_usecases.replay_events(service.context, other, endpoint.id, now, now),
+        endpoint_usecases.read_delivery(service.context, other, row["id"]),
+        endpoint_usecases.redeliver(service.context, other, row["id"]),
+        endpoint_usecases.read_endpoint(service.context, service.caller, 999),
+        endpoint_usecases.read_delivery(service.context, service.caller, 999),
     ):
         with pytest.raises(errors.NotFound):
             await attempt
-    assert (await webhook.list_endpoints(service.context, other, Span())).total_count == 0
-    assert (await webhook.list_events(service.context, other, Span())).total_count == 0
+    assert (await endpoint_usecases.list_endpoints(service.context, other, Span())).total_count == 0
+    assert (await endpoint_usecases.list_events(service.context, other, Span())).total_count == 0
 
 
 @pytest.mark.parametrize(
@@ -128,14 +130,14 @@ async def test_a_bad_change_is_refused_and_nothing_is_changed(
 ) -> None:
     endpoint = await service.add_endpoint(URL)
     with pytest.raises(error):
-        await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
-    assert await webhook.read_endpoint(service.context, service.caller, endpoint.id) == endpoint
+        await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change)
+    assert await endpoint_usecases.read_endpoint(service.context, service.caller, endpoint.id) == endpoint
 
 
 async def test_a_change_changes_what_it_names(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     change = EndpointChange(url=URL + "2", event_types=["refund.in.error"], status="inactive")
-    changed = await webhook.change_endpoint(service.context, service.caller, endpoint.id, change)
+    changed = await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change)
     assert (changed.url, changed.event_types, changed.status) == (URL + "2", ("refund.in.error",), "inactive")
     assert changed.secret_sealed == endpoint.secret_sealed
     assert changed.modified_at > endpoint.modified_at == changed.created_at
@@ -144,13 +146,13 @@ async def test_a_change_changes_what_it_names(service: WebhookService) -> None:
 async def test_the_same_secret_again_changes_nothing(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     change = EndpointChange(secret=SECRET)
-    assert await webhook.change_endpoint(service.context, service.caller, endpoint.id, change) == endpoint
+    assert await endpoint_usecases.change_endpoint(service.context, service.caller, endpoint.id, change) == endpoint
 
 
 async def test_of_several_old_secrets_the_last_signs_too(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     for secret in ("the second secret", "the third secret"):
-        endpoint = await webhook.change_endpoint(
+        endpoint = await endpoint_usecases.change_endpoint(
             service.context, service.caller, endpoint.id, EndpointChange(secret=secret)
         )
     now = service.context.clock.now()
@@ -161,9 +163,9 @@ async def test_of_several_old_secrets_the_last_signs_too(service: WebhookService
 
 async def test_a_deleted_endpoint_is_gone_and_told_once_more(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
-    assert await webhook.delete_endpoint(service.context, service.caller, endpoint.id) == endpoint
+    assert await endpoint_usecases.delete_endpoint(service.context, service.caller, endpoint.id) == endpoint
     with pytest.raises(errors.NotFound):
-        await webhook.delete_endpoint(service.context, service.caller, endpoint.id)
+        await endpoint_usecases.delete_endpoint(service.context, service.caller, endpoint.id)
 
 
 async def test_deliveries_are_listed_newest_first_and_by_status(service: WebhookService) -> None:
@@ -171,18 +173,22 @@ async def test_deliveries_are_listed_newest_first_and_by_status(service: Webhook
     for number in range(1, 6):
         await service.announce([number])
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
-    page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, Span(page=2, page_size=2))
+    page = await endpoint_usecases.list_deliveries(
+        service.context, service.caller, endpoint.id, None, Span(page=2, page_size=2)
+    )
     assert ([found.id for found in page.items], page.total_count) == ([3, 2], 5)
-    page = await webhook.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
+    page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
     assert ([found.id for found in page.items], page.total_count) == ([4, 2], 2)
     assert page.items[0].attempts == ()
     later = Span(initial_at=service.context.clock.now())
-    assert (await webhook.list_deliveries(service.context, service.caller, endpoint.id, None, later)).total_count == 0
+    assert (
+        await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, None, later)
+    ).total_count == 0
 
 
 async def test_events_are_kept_and_listed_whether_or_not_anybody_is_told(service: WebhookService) -> None:
     made = [event for number in (1, 2, 3) for event in await service.announce([number])]
-    page = await webhook.list_events(service.context, service.caller, Span(page_size=2))
+    page = await endpoint_usecases.list_events(service.context, service.caller, Span(page_size=2))
     assert (page.items, page.total_count) == ([made[2], made[1]], 3)
 
 
@@ -193,11 +199,11 @@ async def test_redelivery_continues_the_numbers_and_starts_a_new_schedule(servic
         await eventually(lambda: _are(service, delivered=1))
         receiver.behave = answering(500)
         (row,) = await service.fetch("select id from delivery")
-        again = await webhook.redeliver(service.context, service.caller, row["id"])
+        again = await endpoint_usecases.redeliver(service.context, service.caller, row["id"])
         assert again.status == "pending"
         await receiver.wait_for(2)
         await eventually(lambda: _attempts(service, 2))
-        found = await webhook.read_delivery(service.context, service.caller, row["id"])
+        found = await endpoint_usecases.read_delivery(service.context, service.caller, row["id"])
     assert [attempt.number for attempt in found.attempts] == [1, 2]
     assert found.endpoint_id == endpoint.id
     assert found.due_at is not None
@@ -210,7 +216,7 @@ async def test_redelivery_of_a_pending_one_tries_now(service: WebhookService) ->
         await service.announce([1])
         await eventually(lambda: _attempts(service, 1))
         (row,) = await service.fetch("select id from delivery")
-        await webhook.redeliver(service.context, service.caller, row["id"])
+        await endpoint_usecases.redeliver(service.context, service.caller, row["id"])
         await receiver.wait_for(2)
 
 
@@ -221,7 +227,9 @@ async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
     await service.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
     (row,) = await service.fetch("select created_at from delivery where id = 2")
-    count = await webhook.redeliver_unacknowledged(service.context, service.caller, endpoint.id, row["created_at"])
+    count = await endpoint_usecases.redeliver_unacknowledged(
+        service.context, service.caller, endpoint.id, row["created_at"]
+    )
     assert count == 3
     rows = await service.fetch("select id from delivery where status = 'pending' order by id")
     assert [row["id"] for row in rows] == [2, 3, 4]
@@ -233,11 +241,11 @@ async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(s
     async with open_receiver() as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
         span = (made[1].created_at, made[3].created_at)
-        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *span) == 3
+        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(3)
-        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *span) == 3
+        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *span) == 3
         await receiver.wait_for(6)
-        assert await webhook.replay_events(service.context, service.caller, endpoint.id, *reversed(span)) == 0
+        assert await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, *reversed(span)) == 0
     assert sorted(request.event["id"] for request in receiver.received) == sorted(2 * [event.id for event in made[1:]])
 
 
@@ -245,17 +253,24 @@ async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookSe
     (event,) = await service.announce([1])
     async with open_receiver() as receiver, running_worker(service):
         endpoint = await service.add_endpoint(receiver.url)
-        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="inactive"))
+        await endpoint_usecases.change_endpoint(
+            service.context, service.caller, endpoint.id, EndpointChange(status="inactive")
+        )
         now = service.context.clock.now()
-        assert await webhook.replay_events(service.context, service.caller, endpoint.id, event.created_at, now) == 1
-        await webhook.change_endpoint(service.context, service.caller, endpoint.id, EndpointChange(status="active"))
+        assert (
+            await endpoint_usecases.replay_events(service.context, service.caller, endpoint.id, event.created_at, now)
+            == 1
+        )
+        await endpoint_usecases.change_endpoint(
+            service.context, service.caller, endpoint.id, EndpointChange(status="active")
+        )
         await receiver.wait_for(1)
 
 
 async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_much_it_is(
     service: WebhookService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "_BATCH_MAX", 3)
+    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 3)
     endpoint = await service.add_endpoint(URL)
     await service.announce([1, 1, 2, 3, 3, 3, 4, 5, 6, 7])
     await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
@@ -264,10 +279,10 @@ async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_
     await _change(service, endpoint.id, "inactive")
     resumed = await _change(service, endpoint.id, "active")
     assert await _dated_before(service, resumed.modified_at) == 5  # one batch is done at once
-    assert await webhook.finish_resuming(service.context) == 2
+    assert await endpoint_usecases.finish_resuming(service.context) == 2
     assert await _dated_before(service, resumed.modified_at) == 0
     assert await service.fetch("select due_at from delivery where due_at > $1", service.context.clock.now())
-    assert await webhook.finish_resuming(service.context) == 0
+    assert await endpoint_usecases.finish_resuming(service.context) == 0
     (row,) = await service.fetch("select status, failures_count, due_at from delivery where resource_id = 6")
     assert tuple(row) == ("failed", 0, None)
 
@@ -276,7 +291,7 @@ async def test_resuming_is_finished_by_whoever_keeps_house_next(
     service: WebhookService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody began and died; two others go on at once."""
-    monkeypatch.setattr(webhook, "_BATCH_MAX", 2)
+    monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 2)
     endpoints = [await service.add_endpoint(URL) for _ in range(2)]
     await service.announce(list(range(1, 8)))
     await service.context.pool.execute("update delivery set due_at = due_at - interval '1 day'")
@@ -285,7 +300,7 @@ async def test_resuming_is_finished_by_whoever_keeps_house_next(
         resumed = await _change(service, endpoint.id, "active")
     died = webhook_store.find_resumed(service.context.pool, 9)
     assert [endpoint_id for endpoint_id, _ in await died] == [endpoint.id for endpoint in endpoints]
-    await asyncio.gather(*(webhook.finish_resuming(service.context) for _ in range(2)))
+    await asyncio.gather(*(endpoint_usecases.finish_resuming(service.context) for _ in range(2)))
     assert await _dated_before(service, resumed.modified_at - timedelta(hours=1)) == 0
     assert await webhook_store.find_resumed(service.context.pool, 9) == []
 
@@ -313,7 +328,9 @@ async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(service: We
 
 
 async def _change(service: WebhookService, endpoint_id: int, status: Literal["active", "inactive"]) -> Endpoint:
-    return await webhook.change_endpoint(service.context, service.caller, endpoint_id, EndpointChange(status=status))
+    return await endpoint_usecases.change_endpoint(
+        service.context, service.caller, endpoint_id, EndpointChange(status=status)
+    )
 
 
 async def _dated_before(service: WebhookService, instant: datetime) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import Final, LiteralString
 
-import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.access import Client
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.table import Table
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
@@ -51,28 +51,35 @@ class Standing(Struct, frozen=True, kw_only=True):
         return tokens_from_s is not None and issued_at_s >= tokens_from_s
 
 
-_INSERT: LiteralString = """
-insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at)
-values ($1, $2, $3, $4, $5, $6, $7)
+_CLIENT: Final = Table(
+    "client",
+    Client,
+    {
+        "client_id": "text",
+        "holder_id": "bigint",
+        "name": "text",
+        "scopes": "text[]",
+        "created_at": "timestamptz",
+        "rotated_at": "timestamptz",
+        "disabled_at": "timestamptz",
+        "tokens_from": "timestamptz",
+    },
+    key=("client_id",),
+    read={"scopes": (tuple, "scopes")},
+)
+
+_INSERT: LiteralString = f"""
+insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $9, $10)
 """
 
 
 async def insert(connection: Connection, client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
     """Remember a new client."""
-    await connection.execute(
-        _INSERT,
-        client.client_id,
-        client.holder_id,
-        client.name,
-        list(client.scopes),
-        secret_hash,
-        secret_key_id,
-        client.created_at,
-    )
+    await connection.execute(_INSERT, *_CLIENT.values(client), secret_hash, secret_key_id)
 
 
-_FIND: LiteralString = """
-select client.*,
+_FIND: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id,
     disabled_at is null and not exists (
         select from holder where holder.id = client.holder_id and holder.disabled_at is not null
     ) as may_log_in
@@ -86,7 +93,7 @@ async def find(connection: Connection, client_id: str) -> StoredClient | None:
     if row is None:
         return None
     return StoredClient(
-        client=_client(row),
+        client=_CLIENT.read(row),
         secret_hash=row["secret_hash"],
         secret_key_id=row["secret_key_id"],
         may_log_in=row["may_log_in"],
@@ -103,8 +110,8 @@ async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes
     await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
 
 
-_LIST_HASHED_OTHERWISE: LiteralString = """
-select * from client where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3
+_LIST_HASHED_OTHERWISE: LiteralString = f"""
+select {_CLIENT.select} from client where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3
 """
 
 
@@ -112,7 +119,7 @@ async def list_hashed_otherwise(
     connection: Connection, secret_key_id: bytes, after: str, rows_max: int
 ) -> list[Client]:
     """Clients whose secret is not, or not surely, hashed under this key; by client_id, those after one of them."""
-    return [_client(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
+    return [_CLIENT.read(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
 
 
 _COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secret_key_id is distinct from $1"
@@ -123,26 +130,26 @@ async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -
     return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
 
 
-_LIST: LiteralString = "select * from client where holder_id = $1 order by created_at, client_id"
+_LIST: LiteralString = f"select {_CLIENT.select} from client where holder_id = $1 order by created_at, client_id"
 
 
 async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
     """A holder's clients, oldest first."""
-    return [_client(row) for row in await connection.fetch(_LIST, holder_id)]
+    return [_CLIENT.read(row) for row in await connection.fetch(_LIST, holder_id)]
 
 
-_LOCK_CLIENT: LiteralString = "select * from client where client_id = $1 for no key update"
+_LOCK_CLIENT: LiteralString = f"select {_CLIENT.select} from client where client_id = $1 for no key update"
 
 
 async def lock(connection: Connection, client_id: str) -> Client | None:
     """A client, which nobody else changes until the transaction ends; ``None`` if there is no such client."""
     row = await connection.fetchrow(_LOCK_CLIENT, client_id)
-    return _client(row) if row is not None else None
+    return _CLIENT.read_found(row)
 
 
-_ROTATE: LiteralString = """
+_ROTATE: LiteralString = f"""
 update client set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5)
-where client_id = $1 returning *
+where client_id = $1 returning {_CLIENT.select}
 """
 
 
@@ -157,12 +164,12 @@ async def rotate(
 ) -> Client | None:
     """Replace a client's secret and end its tokens; ``None`` if there is no such client."""
     row = await connection.fetchrow(_ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
-    return _client(row) if row is not None else None
+    return _CLIENT.read_found(row)
 
 
-_DISABLE: LiteralString = """
+_DISABLE: LiteralString = f"""
 update client set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3)
-where client_id = $1 returning *
+where client_id = $1 returning {_CLIENT.select}
 """
 
 
@@ -175,27 +182,27 @@ async def disable(
         The client, or ``None`` if there is none.
     """
     row = await connection.fetchrow(_DISABLE, client_id, disabled_at, tokens_from)
-    return _client(row) if row is not None else None
+    return _CLIENT.read_found(row)
 
 
-_ENABLE: LiteralString = "update client set disabled_at = null where client_id = $1 returning *"
+_ENABLE: LiteralString = f"update client set disabled_at = null where client_id = $1 returning {_CLIENT.select}"
 
 
 async def enable(connection: Connection, client_id: str) -> Client | None:
     """Let a client in again; ``None`` if there is none."""
     row = await connection.fetchrow(_ENABLE, client_id)
-    return _client(row) if row is not None else None
+    return _CLIENT.read_found(row)
 
 
-_END_TOKENS: LiteralString = """
-update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning *
+_END_TOKENS: LiteralString = f"""
+update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning {_CLIENT.select}
 """
 
 
 async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
     """Refuse a client's tokens that were issued before; ``None`` if there is no such client."""
     row = await connection.fetchrow(_END_TOKENS, client_id, tokens_from)
-    return _client(row) if row is not None else None
+    return _CLIENT.read_found(row)
 
 
 _REVISION: LiteralString = "select revision from access_revision"
@@ -270,16 +277,3 @@ delete from token_failure where id in (
 async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
     """Forget failures that no longer count, a few at a time, so that the table never grows past its minute."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
-
-
-def _client(row: asyncpg.Record) -> Client:
-    return Client(
-        client_id=row["client_id"],
-        holder_id=row["holder_id"],
-        name=row["name"],
-        scopes=tuple(row["scopes"]),
-        created_at=row["created_at"],
-        rotated_at=row["rotated_at"],
-        disabled_at=row["disabled_at"],
-        tokens_from=row["tokens_from"],
-    )

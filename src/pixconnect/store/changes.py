@@ -18,6 +18,7 @@ from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer, is_spent
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
+from pixconnect.store import delivery as delivery_store
 from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import order as order_store
@@ -139,6 +140,7 @@ class Changes:
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
             (event_store.APPEND, self._events),
+            (delivery_store.APPEND, self._events),
             (tally_store.APPEND, self._tallies),
         ]
         present = [(part, rows) for part, rows in parts if rows]
@@ -150,9 +152,9 @@ class Changes:
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
         for part, rows in present:
-            if part.is_counted:
+            if part.returns == "each row":
                 errors.ensure(row[part.name] == len(rows), part.name)
-        return row["has_deliveries"]
+        return any(row[part.name] for part, _ in present if part.returns == "any row")
 
 
 def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:
@@ -168,9 +170,8 @@ def _statement(parts: tuple[tuple[Part[Any], int], ...]) -> LiteralString:
         numbers = [f"${number}" for number in range(first, first + arguments_count)]
         expressions.append(f"{part.name} as ({part.sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
         first += arguments_count
-    has_events = any(part is event_store.APPEND for part, _ in parts)
-    answers: list[LiteralString] = [
-        ("exists (select from delivery_row)" if has_events else "false") + " as has_deliveries",
-        *(f"(select count(*) from {part.name}) as {part.name}" for part, _ in parts if part.is_counted),
-    ]
+    present = [part for part, _ in parts]
+    for part in present:
+        errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads what is not written")
+    answers: list[LiteralString] = [answer for part in present if (answer := part.answer) is not None]
     return "with " + ", ".join(expressions) + " select " + ", ".join(answers)

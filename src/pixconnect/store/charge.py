@@ -59,7 +59,7 @@ UPDATE: Final = Part[Charge](
         where charge.id = new.id and charge.holder_id = new.holder_id
         returning 1
     """,
-    is_counted=True,
+    returns="each row",
     columns=_MOVED.arrays,
 )
 

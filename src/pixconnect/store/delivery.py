@@ -10,15 +10,48 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain.delivery import Conclusion, DueDelivery, DueRead, Place
+from pixconnect.domain.event import Event
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import event as event_store
+from pixconnect.store.part import Part, no_columns
+from pixconnect.store.table import Table
 
-_COLUMNS: Final[LiteralString] = """
-    delivery.id, delivery.holder_id, delivery.endpoint_id, delivery.event_id, delivery.resource, delivery.resource_id,
-    delivery.slot, delivery.due_at, delivery.attempts_count, delivery.failures_count
-"""
+DUE: Final = Table(
+    "delivery",
+    DueDelivery,
+    {
+        "id": "bigint",
+        "holder_id": "bigint",
+        "endpoint_id": "bigint",
+        "event_id": "bigint",
+        "resource": "text",
+        "resource_id": "bigint",
+        "slot": "smallint",
+        "due_at": "timestamptz",
+        "attempts_count": "integer",
+        "failures_count": "smallint",
+    },
+    joined=("body",),
+)
+
+APPEND: Final = Part[Event](
+    name="delivery_row",
+    sql="""
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), event_row.holder_id, webhook_endpoint.id, event_row.id, resource, resource_id, slot,
+            'pending', event_row.created_at, event_row.created_at, event_row.created_at
+        from event_row
+        join webhook_endpoint on webhook_endpoint.holder_id = event_row.holder_id
+            and webhook_endpoint.status = 'active' and event_row.name = any(webhook_endpoint.event_types)
+        returning 1
+    """,
+    columns=no_columns,
+    returns="any row",
+    reads=event_store.APPEND,
+)
+"""A delivery of each new event for each endpoint that is active now and wants it."""
 
 _NOT_HELD_BACK: Final[LiteralString] = """
     not exists (
@@ -33,7 +66,7 @@ _NOT_HELD_BACK: Final[LiteralString] = """
 _READ_DUE: Final[LiteralString] = f"""
     select candidate.*, ready.body
     from (
-        select {_COLUMNS} from delivery
+        select {DUE.select} from delivery
         where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
             and delivery.status = 'pending'
         order by delivery.due_at, delivery.id limit $5
@@ -47,22 +80,6 @@ _READ_DUE: Final[LiteralString] = f"""
     ) as ready on true
     order by candidate.due_at, candidate.id
 """
-
-
-def _due(row: asyncpg.Record) -> DueDelivery:
-    return DueDelivery(
-        id=row["id"],
-        holder_id=row["holder_id"],
-        endpoint_id=row["endpoint_id"],
-        event_id=row["event_id"],
-        resource=row["resource"],
-        resource_id=row["resource_id"],
-        slot=row["slot"],
-        due_at=row["due_at"],
-        attempts_count=row["attempts_count"],
-        failures_count=row["failures_count"],
-        body=row["body"],
-    )
 
 
 async def read_due(
@@ -81,7 +98,7 @@ async def read_due(
     rows = await pool.fetch(_READ_DUE, place.due_at, place.id, until, slots, count_max, passed_over)
     is_unfinished = len(rows) == count_max
     return DueRead(
-        ready=[_due(row) for row in rows if row["body"] is not None],
+        ready=[DUE.read(row) for row in rows if row["body"] is not None],
         unfinished=Place(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
     )
 
@@ -90,7 +107,7 @@ _READ_FOLLOWERS: Final[LiteralString] = f"""
     select candidate.*, event.body
     from unnest($1::bigint[], $2::text[], $3::bigint[]) as done (endpoint_id, resource, resource_id)
     cross join lateral (
-        select {_COLUMNS} from delivery
+        select {DUE.select} from delivery
         where delivery.endpoint_id = done.endpoint_id and delivery.resource_id = done.resource_id
             and delivery.resource = done.resource and delivery.status = 'pending'
         order by delivery.event_id, delivery.id limit 1
@@ -110,13 +127,13 @@ async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetim
     rows = await pool.fetch(
         _READ_FOLLOWERS, [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys], until
     )
-    return [_due(row) for row in rows]
+    return [DUE.read(row) for row in rows]
 
 
 _READ_BACKLOG: Final[LiteralString] = f"""
     select candidate.*, event.body
     from (
-        select {_COLUMNS} from delivery
+        select {DUE.select} from delivery
         where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.status = 'pending'
         order by delivery.resource_id, delivery.event_id, delivery.id limit $5
     ) as candidate
@@ -135,7 +152,7 @@ async def read_backlog(
         What can be tried, and the resource's id to go on after; ``None`` at the end.
     """
     rows = await pool.fetch(_READ_BACKLOG, endpoint_id, after_resource_id, slots, until, count_max)
-    ready = [_due(row) for row in rows if row["body"] is not None]
+    ready = [DUE.read(row) for row in rows if row["body"] is not None]
     return ready, rows[-1]["resource_id"] if len(rows) == count_max else None
 
 

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import LiteralString
-
-import asyncpg
+from typing import Final, LiteralString
 
 from pixconnect.domain.holder import Holder
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.table import Table
+
+HOLDER: Final = Table(
+    "holder",
+    Holder,
+    {
+        "id": "bigint",
+        "name": "text",
+        "tax_id": "text",
+        "city": "text",
+        "branch": "text",
+        "account_number": "text",
+        "account_type": "text",
+        "may_deposit": "boolean",
+        "may_withdraw": "boolean",
+        "may_lend": "boolean",
+        "transfer_limit_cents": "bigint",
+        "day_limit_cents": "bigint",
+        "night_limit_cents": "bigint",
+        "disabled_at": "timestamptz",
+        "created_at": "timestamptz",
+    },
+    key=("id",),
+)
 
 _NEXT_ID: LiteralString = "select nextval('holder_id')"
 
@@ -20,13 +42,9 @@ async def next_id(connection: Connection) -> int:
     return await connection.fetchval(_NEXT_ID)
 
 
-_INSERT: LiteralString = """
+_INSERT: LiteralString = f"""
 with made as (
-    insert into holder (
-        id, name, tax_id, city, branch, account_number, account_type, may_deposit, may_withdraw, may_lend,
-        transfer_limit_cents, day_limit_cents, night_limit_cents, disabled_at, created_at
-    )
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+    insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
     on conflict (account_number) do nothing
     returning id, created_at
 )
@@ -36,74 +54,55 @@ insert into balance (holder_id, modified_at) select id, created_at from made ret
 
 async def insert(connection: Connection, holder: Holder) -> bool:
     """Remember a new holder and open its balance; ``False`` if the account number is taken."""
-    made = await connection.fetchval(
-        _INSERT,
-        holder.id,
-        holder.name,
-        holder.tax_id,
-        holder.city,
-        holder.branch,
-        holder.account_number,
-        holder.account_type,
-        holder.may_deposit,
-        holder.may_withdraw,
-        holder.may_lend,
-        holder.transfer_limit_cents,
-        holder.day_limit_cents,
-        holder.night_limit_cents,
-        holder.disabled_at,
-        holder.created_at,
-    )
-    return made is not None
+    return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
 
 
-_FIND: LiteralString = "select * from holder where id = $1"
+_FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
 
 
 async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
     """One holder."""
     row = await connection.fetchrow(_FIND, holder_id)
-    return _holder(row) if row is not None else None
+    return HOLDER.read_found(row)
 
 
-_FIND_BY_ACCOUNT: LiteralString = "select * from holder where account_number = $2 and branch = $1"
+_FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where account_number = $2 and branch = $1"
 
 
 async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
     """The holder of an account with us."""
     row = await connection.fetchrow(_FIND_BY_ACCOUNT, branch, account_number)
-    return _holder(row) if row is not None else None
+    return HOLDER.read_found(row)
 
 
-_LOCK: LiteralString = "select * from holder where id = $1 for no key update"
+_LOCK: LiteralString = f"select {HOLDER.select} from holder where id = $1 for no key update"
 
 
 async def lock(connection: Connection, holder_id: int) -> Holder | None:
     """One holder, which nobody else can change until the transaction ends."""
     row = await connection.fetchrow(_LOCK, holder_id)
-    return _holder(row) if row is not None else None
+    return HOLDER.read_found(row)
 
 
-_UPDATE: LiteralString = """
-update holder set may_deposit = $2, may_withdraw = $3, may_lend = $4, transfer_limit_cents = $5, day_limit_cents = $6,
-    night_limit_cents = $7, disabled_at = $8
-where id = $1
+_CHANGED = HOLDER.only(
+    "id",
+    "may_deposit",
+    "may_withdraw",
+    "may_lend",
+    "transfer_limit_cents",
+    "day_limit_cents",
+    "night_limit_cents",
+    "disabled_at",
+)
+_UPDATE: LiteralString = f"""
+update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+where holder.id = new.id
 """
 
 
 async def update(connection: Connection, holder: Holder) -> None:
     """Write a holder's flags, limits and ``disabled_at``; nothing else of it ever changes."""
-    await connection.execute(
-        _UPDATE,
-        holder.id,
-        holder.may_deposit,
-        holder.may_withdraw,
-        holder.may_lend,
-        holder.transfer_limit_cents,
-        holder.day_limit_cents,
-        holder.night_limit_cents,
-        holder.disabled_at,
-    )
+    await connection.execute(_UPDATE, *_CHANGED.values(holder))
 
 
 _INSERT_KEY: LiteralString = """
@@ -131,23 +130,3 @@ _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 o
 async def list_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
-
-
-def _holder(row: asyncpg.Record) -> Holder:
-    return Holder(
-        id=row["id"],
-        name=row["name"],
-        tax_id=row["tax_id"],
-        city=row["city"],
-        branch=row["branch"],
-        account_number=row["account_number"],
-        account_type=row["account_type"],
-        may_deposit=row["may_deposit"],
-        may_withdraw=row["may_withdraw"],
-        may_lend=row["may_lend"],
-        transfer_limit_cents=row["transfer_limit_cents"],
-        day_limit_cents=row["day_limit_cents"],
-        night_limit_cents=row["night_limit_cents"],
-        disabled_at=row["disabled_at"],
-        created_at=row["created_at"],
-    )

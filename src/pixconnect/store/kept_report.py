@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain import kept_report
 from pixconnect.domain.kept_report import Kept, KeptReport, Misfit
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.table import Table
 
-_COLUMNS: Final[LiteralString] = """
-    id, kind, reason, explanation, name, report_id, report, refusal_code, seen_count, first_seen_at, last_seen_at, closed_at,
-    closed_by, close_reason
-"""
-
-
-def _kept(row: asyncpg.Record) -> KeptReport:
-    return KeptReport(**row)
+KEPT_REPORT: Final = Table(
+    "kept_report",
+    KeptReport,
+    {
+        "id": "bigint",
+        "kind": "text",
+        "reason": "text",
+        "explanation": "text",
+        "name": "text",
+        "report_id": "text",
+        "report": "text",
+        "refusal_code": "text",
+        "seen_count": "bigint",
+        "first_seen_at": "timestamptz",
+        "last_seen_at": "timestamptz",
+        "closed_at": "timestamptz",
+        "closed_by": "text",
+        "close_reason": "text",
+    },
+    key=("id",),
+)
 
 
 # The first word stands: a report that was kept without a refusal is not refused later, nor the other way round.
@@ -68,31 +80,31 @@ async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
 
 
 _LIST: Final[LiteralString] = f"""
-    select {_COLUMNS} from kept_report where closed_at is null or $1 order by id desc limit $2
+    select {KEPT_REPORT.select} from kept_report where closed_at is null or $1 order by id desc limit $2
 """
 
 
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
     """Those that wait, or all, the newest first."""
-    return [_kept(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
+    return [KEPT_REPORT.read(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
 
 
-_FIND: Final[LiteralString] = f"select {_COLUMNS} from kept_report where id = $1"
+_FIND: Final[LiteralString] = f"select {KEPT_REPORT.select} from kept_report where id = $1"
 
 
 async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
     """One of them."""
     row = await connection.fetchrow(_FIND, kept_id)
-    return None if row is None else _kept(row)
+    return KEPT_REPORT.read_found(row)
 
 
 _CLOSE: Final[LiteralString] = f"""
     update kept_report set closed_at = clock_timestamp(), closed_by = $2, close_reason = $3
-    where id = $1 and closed_at is null returning {_COLUMNS}
+    where id = $1 and closed_at is null returning {KEPT_REPORT.select}
 """
 
 
 async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
     """End the waiting of one; ``None`` where there is none that waits under this id."""
     row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
-    return None if row is None else _kept(row)
+    return KEPT_REPORT.read_found(row)

@@ -14,7 +14,8 @@ from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.clock import DatabaseClock, clock_of
-from pixconnect.store.part import Part, columns_of
+from pixconnect.store.part import Part
+from pixconnect.store.table import Table
 
 _BALANCE_COLUMNS: Final[LiteralString] = """
     balance.holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at, may_deposit, may_withdraw,
@@ -135,29 +136,27 @@ async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], n
     await connection.execute(_TAKE_SERVICE_ROLE)
 
 
+LEDGER_ENTRY: Final = Table(
+    "ledger_entry",
+    LedgerEntry,
+    {
+        "id": "bigint",
+        "holder_id": "bigint",
+        "debit_account": "ledger_account",
+        "credit_account": "ledger_account",
+        "amount_cents": "bigint",
+        "number": "bigint",
+        "running_balance_cents": "bigint",
+        "transfer_id": "bigint",
+        "refund_id": "bigint",
+        "created_at": "timestamptz",
+    },
+)
+
 APPEND: Final = Part[LedgerEntry](
     name="ledger_entry_row",
-    sql="""
-        insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-            transfer_id, refund_id, created_at)
-        select id, holder_id, debit_account::ledger_account, credit_account::ledger_account, amount_cents, number,
-            running_balance_cents, transfer_id, refund_id, created_at
-        from unnest({}::bigint[], {}::bigint[], {}::text[], {}::text[], {}::bigint[], {}::bigint[], {}::bigint[],
-            {}::bigint[], {}::bigint[], {}::timestamptz[]) as new (id, holder_id, debit_account, credit_account,
-            amount_cents, number, running_balance_cents, transfer_id, refund_id, created_at)
-    """,
-    columns=columns_of(
-        "id",
-        "holder_id",
-        "debit_account",
-        "credit_account",
-        "amount_cents",
-        "number",
-        "running_balance_cents",
-        "transfer_id",
-        "refund_id",
-        "created_at",
-    ),
+    sql=f"insert into ledger_entry ({LEDGER_ENTRY.names}) select * from unnest({LEDGER_ENTRY.array_parameters})",
+    columns=LEDGER_ENTRY.arrays,
 )
 
 # Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.

@@ -37,7 +37,7 @@ INSERT: Final = Part[OpenOrder](
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",
     sql="delete from open_order where name = any({}::text[]) returning 1",
-    is_counted=True,
+    returns="each row",
     columns=lambda orders: [[order.name for order in orders]],
 )
 

@@ -56,7 +56,7 @@ UPDATE: Final = Part[Refund](
         where refund.id = new.id and refund.holder_id = new.holder_id
         returning 1
     """,
-    is_counted=True,
+    returns="each row",
     columns=_MOVED.arrays,
 )
 

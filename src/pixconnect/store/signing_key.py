@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import LiteralString
+from typing import Final, LiteralString
 
 from msgspec import Struct
 
 from pixconnect.domain.signing import SigningKey
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.table import Table
 
 _KEY_LOCK = 0x7078_6103
 
@@ -39,6 +40,36 @@ class Keys(Struct, frozen=True, kw_only=True):
     keys: Sequence[SigningKey]
 
 
+SIGNING_KEY: Final = Table(
+    "signing_key",
+    SigningKey,
+    {
+        "kid": "text",
+        "public_jwk": "bytea",
+        "private_sealed": "bytea",
+        "certificates": "bytea[]",
+        "host": "text",
+        "expires_at": "timestamptz",
+        "created_at": "timestamptz",
+        "signs_from": "timestamptz",
+        "revoked_at": "timestamptz",
+    },
+    key=("kid",),
+    read={"certificates": (tuple, "certificates")},
+)
+_AUTHORITY: Final = Table(
+    "certificate_authority",
+    Authority,
+    {
+        "id": "bigint",
+        "private_sealed": "bytea",
+        "certificate": "bytea",
+        "expires_at": "timestamptz",
+        "created_at": "timestamptz",
+    },
+    key=("id",),
+)
+
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
 
 
@@ -47,8 +78,8 @@ async def lock(connection: Connection) -> None:
     await connection.execute(_LOCK, _KEY_LOCK)
 
 
-_LIST: LiteralString = """
-select revision, signing_key.*
+_LIST: LiteralString = f"""
+select revision, {SIGNING_KEY.select}
 from access_revision left join signing_key on true order by signs_from desc, created_at desc, kid
 """
 
@@ -56,21 +87,7 @@ from access_revision left join signing_key on true order by signs_from desc, cre
 async def read_all(connection: Connection | Pool) -> Keys:
     """Every key that is not forgotten yet, the latest first."""
     rows = await connection.fetch(_LIST)
-    keys = [
-        SigningKey(
-            kid=row["kid"],
-            public_jwk=row["public_jwk"],
-            private_sealed=row["private_sealed"],
-            certificates=tuple(row["certificates"]),
-            host=row["host"],
-            expires_at=row["expires_at"],
-            created_at=row["created_at"],
-            signs_from=row["signs_from"],
-            revoked_at=row["revoked_at"],
-        )
-        for row in rows
-        if row["kid"] is not None
-    ]
+    keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
     return Keys(revision=rows[0]["revision"], keys=keys)
 
 
@@ -79,25 +96,12 @@ async def list_all(connection: Connection | Pool) -> list[SigningKey]:
     return list((await read_all(connection)).keys)
 
 
-_INSERT: LiteralString = """
-insert into signing_key (kid, public_jwk, private_sealed, certificates, host, expires_at, created_at, signs_from)
-values ($1, $2, $3, $4, $5, $6, $7, $8)
-"""
+_INSERT: LiteralString = f"insert into signing_key ({SIGNING_KEY.names}) values ({SIGNING_KEY.parameters})"
 
 
 async def insert(connection: Connection, key: SigningKey) -> None:
     """Publish a new key."""
-    await connection.execute(
-        _INSERT,
-        key.kid,
-        key.public_jwk,
-        key.private_sealed,
-        list(key.certificates),
-        key.host,
-        key.expires_at,
-        key.created_at,
-        key.signs_from,
-    )
+    await connection.execute(_INSERT, *SIGNING_KEY.values(key))
 
 
 _FORGET_PRIVATE: LiteralString = """
@@ -138,23 +142,14 @@ async def delete(connection: Connection, kids: Sequence[str]) -> None:
     await connection.execute(_DELETE, list(kids))
 
 
-_LIST_AUTHORITIES: LiteralString = """
-select id, private_sealed, certificate, expires_at, created_at from certificate_authority order by created_at desc, id desc
+_LIST_AUTHORITIES: LiteralString = f"""
+select {_AUTHORITY.select} from certificate_authority order by created_at desc, id desc
 """
 
 
 async def list_authorities(connection: Connection) -> list[Authority]:
     """All authorities, the one that signs certificates now first."""
-    return [
-        Authority(
-            id=row["id"],
-            private_sealed=row["private_sealed"],
-            certificate=row["certificate"],
-            expires_at=row["expires_at"],
-            created_at=row["created_at"],
-        )
-        for row in await connection.fetch(_LIST_AUTHORITIES)
-    ]
+    return [_AUTHORITY.read(row) for row in await connection.fetch(_LIST_AUTHORITIES)]
 
 
 _RESEAL_AUTHORITY: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
@@ -165,17 +160,12 @@ async def reseal_authority(connection: Connection, authority: Authority, private
     await connection.execute(_RESEAL_AUTHORITY, authority.id, private_sealed)
 
 
-_INSERT_AUTHORITY: LiteralString = """
-insert into certificate_authority (private_sealed, certificate, expires_at, created_at) values ($1, $2, $3, $4)
+_NEW_AUTHORITY = _AUTHORITY.only("private_sealed", "certificate", "expires_at", "created_at")
+_INSERT_AUTHORITY: LiteralString = f"""
+insert into certificate_authority ({_NEW_AUTHORITY.names}) values ({_NEW_AUTHORITY.parameters})
 """
 
 
 async def insert_authority(connection: Connection, authority: Authority) -> None:
     """Remember a new authority."""
-    await connection.execute(
-        _INSERT_AUTHORITY,
-        authority.private_sealed,
-        authority.certificate,
-        authority.expires_at,
-        authority.created_at,
-    )
+    await connection.execute(_INSERT_AUTHORITY, *_NEW_AUTHORITY.values(authority))

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Generic, LiteralString, TypeVar
+from typing import Any, Final, Generic, LiteralString, TypeVar
 
 import asyncpg
 from msgspec import Struct
 
 Record = TypeVar("Record", bound=Struct)
+Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
+"""What makes an attribute, of which columns; without a function it is the column itself, of another name."""
+
+_OUR_TYPES: Final = {"ledger_account"}
 
 
 class Columns(Generic[Record]):
@@ -49,9 +53,9 @@ class Columns(Generic[Record]):
         # A number is no LiteralString for the type checker; it holds nothing that could be injected.
         numbers: list[LiteralString] = [f"${number}" for number in range(1, len(types) + 1)]  # pyright: ignore[reportAssignmentType]
         self.parameters = ", ".join(
-            [f"{number}::{sql_type}" for number, sql_type in zip(numbers, types.values(), strict=True)]
+            [f"{number}::{_sent(sql_type)}" for number, sql_type in zip(numbers, types.values(), strict=True)]
         )
-        self.array_parameters = ", ".join([f"{{}}::{sql_type}[]" for sql_type in types.values()])
+        self.array_parameters = ", ".join([f"{{}}::{_sent(sql_type, '[]')}" for sql_type in types.values()])
         self.assignments = ", ".join([f"{name} = new.{name}" for name in types if name not in key])
         self._write = write
         self._attributes = _attributes([name for name in types if name not in write])
@@ -65,6 +69,12 @@ class Columns(Generic[Record]):
         # All attributes of a record at once: that takes half as long as column by column.
         read = zip(*map(self._attributes, records), strict=True)
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
+
+
+def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
+    """The type that a parameter is sent as, with the cast to its column's where that is another."""
+    # The driver knows no types of ours: each connection would ask the database what they are before it first sends one.
+    return f"text{many}::{sql_type}{many}" if sql_type in _OUR_TYPES else f"{sql_type}{many}"
 
 
 def _attributes(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
@@ -97,7 +107,7 @@ class Table(Columns[Record]):
         types: Mapping[LiteralString, LiteralString],
         *,
         key: Sequence[LiteralString] = ("id", "holder_id"),
-        read: Mapping[str, tuple[Callable[..., object], *tuple[str, ...]]] | None = None,
+        read: Mapping[str, Source] | None = None,
         write: Mapping[str, Callable[[Record], object]] | None = None,
         joined: Sequence[str] = (),
     ) -> None:
@@ -119,7 +129,7 @@ class Table(Columns[Record]):
 
 
 def _constructor(
-    record: type[Record], columns: set[str], read: Mapping[str, tuple[Callable[..., object], *tuple[str, ...]]]
+    record: type[Record], columns: set[str], read: Mapping[str, Source]
 ) -> Callable[[asyncpg.Record], Record]:
     """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them.
 

@@ -78,7 +78,7 @@ UPDATE: Final = Part[Transfer](
         where transfer.id = new.id and transfer.holder_id = new.holder_id
         returning 1
     """,
-    is_counted=True,
+    returns="each row",
     columns=_MOVED.arrays,
 )
 

@@ -7,37 +7,42 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
+from pixconnect.store.table import Table
 
 REPLAY_LOCKS: Final = 0x7078_6104
 """Class of advisory locks."""
 
-_COLUMNS: Final[LiteralString] = """
-    id, holder_id, url, event_types, status, status_reason, secret, previous_secret, previous_secret_until, first_failure_at,
-    created_at, modified_at
-"""
-
-
-def _endpoint(row: asyncpg.Record) -> Endpoint:
-    return Endpoint(
-        id=row["id"],
-        holder_id=row["holder_id"],
-        url=row["url"],
-        event_types=tuple(row["event_types"]),
-        status=row["status"],
-        status_reason=row["status_reason"],
-        secret_sealed=row["secret"],
-        previous_secret_sealed=row["previous_secret"],
-        previous_secret_until=row["previous_secret_until"],
-        first_failure_at=row["first_failure_at"],
-        created_at=row["created_at"],
-        modified_at=row["modified_at"],
-    )
+ENDPOINT: Final = Table(
+    "webhook_endpoint",
+    Endpoint,
+    {
+        "id": "bigint",
+        "holder_id": "bigint",
+        "url": "text",
+        "event_types": "text[]",
+        "status": "text",
+        "status_reason": "text",
+        "secret": "bytea",
+        "previous_secret": "bytea",
+        "previous_secret_until": "timestamptz",
+        "first_failure_at": "timestamptz",
+        "created_at": "timestamptz",
+        "modified_at": "timestamptz",
+    },
+    read={
+        "event_types": (tuple, "event_types"),
+        "secret_sealed": (None, "secret"),
+        "previous_secret_sealed": (None, "previous_secret"),
+    },
+    write={
+        "secret": lambda endpoint: endpoint.secret_sealed,
+        "previous_secret": lambda endpoint: endpoint.previous_secret_sealed,
+    },
+)
 
 
 _NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id')"
@@ -65,44 +70,30 @@ async def lock_holder(connection: Connection, holder_id: int) -> None:
 
 
 _INSERT: Final[LiteralString] = f"""
-    insert into webhook_endpoint ({_COLUMNS}) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    insert into webhook_endpoint ({ENDPOINT.names}) values ({ENDPOINT.parameters})
 """
 
 
 async def insert(connection: Connection, endpoint: Endpoint) -> None:
     """Remember a new endpoint."""
-    await connection.execute(
-        _INSERT,
-        endpoint.id,
-        endpoint.holder_id,
-        endpoint.url,
-        list(endpoint.event_types),
-        endpoint.status,
-        endpoint.status_reason,
-        endpoint.secret_sealed,
-        endpoint.previous_secret_sealed,
-        endpoint.previous_secret_until,
-        endpoint.first_failure_at,
-        endpoint.created_at,
-        endpoint.modified_at,
-    )
+    await connection.execute(_INSERT, *ENDPOINT.values(endpoint))
 
 
-_FIND: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = $1 and holder_id = $2"
+_FIND: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2"
 
 
 async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     """The endpoint of this holder."""
     row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
-    return None if row is None else _endpoint(row)
+    return ENDPOINT.read_found(row)
 
 
-_FIND_MANY: Final[LiteralString] = f"select {_COLUMNS} from webhook_endpoint where id = any($1)"
+_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
 
 
 async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
     """Endpoints as they are now, by id; of whichever holders."""
-    return {row["id"]: _endpoint(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+    return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
 
 
 _LOCK: Final[LiteralString] = f"{_FIND} for no key update"
@@ -111,11 +102,11 @@ _LOCK: Final[LiteralString] = f"{_FIND} for no key update"
 async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
     """The endpoint of this holder, held until the transaction ends."""
     row = await connection.fetchrow(_LOCK, endpoint_id, holder_id)
-    return None if row is None else _endpoint(row)
+    return ENDPOINT.read_found(row)
 
 
 _LOCK_CONCERNED: Final[LiteralString] = f"""
-    select {_COLUMNS} from webhook_endpoint
+    select {ENDPOINT.select} from webhook_endpoint
     where id = any($1) and (id = any($2) or first_failure_at is not null)
     order by id for no key update
 """
@@ -125,36 +116,35 @@ async def lock_concerned(
     connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
 ) -> list[Endpoint]:
     """Of the endpoints that were posted to, those that something may change for: they failed now or had failed before."""
-    return [_endpoint(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
+    return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
 
 
-_UPDATE: Final[LiteralString] = """
-    update webhook_endpoint set url = $3, event_types = $4, status = $5, status_reason = $6, secret = $7, previous_secret = $8,
-        previous_secret_until = $9, first_failure_at = $10, modified_at = $11
-    where id = $1 and holder_id = $2
+_CHANGED: Final = ENDPOINT.only(
+    "id",
+    "holder_id",
+    "url",
+    "event_types",
+    "status",
+    "status_reason",
+    "secret",
+    "previous_secret",
+    "previous_secret_until",
+    "first_failure_at",
+    "modified_at",
+)
+_UPDATE: Final[LiteralString] = f"""
+    update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+    where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id
 """
 
 
 async def update(connection: Connection, endpoint: Endpoint) -> None:
     """Remember what has changed of an endpoint that is locked."""
-    await connection.execute(
-        _UPDATE,
-        endpoint.id,
-        endpoint.holder_id,
-        endpoint.url,
-        list(endpoint.event_types),
-        endpoint.status,
-        endpoint.status_reason,
-        endpoint.secret_sealed,
-        endpoint.previous_secret_sealed,
-        endpoint.previous_secret_until,
-        endpoint.first_failure_at,
-        endpoint.modified_at,
-    )
+    await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
 
 
 _LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
-    select {_COLUMNS} from webhook_endpoint
+    select {ENDPOINT.select} from webhook_endpoint
     where id > $2 and (
         substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
     )
@@ -167,7 +157,7 @@ async def lock_sealed_otherwise(
 ) -> list[Endpoint]:
     """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
     rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
-    return [_endpoint(row) for row in rows]
+    return [ENDPOINT.read(row) for row in rows]
 
 
 _RESEAL: Final[LiteralString] = """
@@ -217,7 +207,7 @@ async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> No
 
 
 _PAGE: Final[LiteralString] = f"""
-    select {_COLUMNS} from webhook_endpoint
+    select {ENDPOINT.select} from webhook_endpoint
     where holder_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
         and created_at <= coalesce($3, 'infinity'::timestamptz)
     order by created_at desc, id desc
@@ -233,7 +223,7 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
         start, total_count = 0, after.total_count
     shown = rows[start : start + span.page_size]
     page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
-    return page.with_items([_endpoint(row) for row in shown])
+    return page.with_items([ENDPOINT.read(row) for row in shown])
 
 
 _TRY_LOCK_REPLAY: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"

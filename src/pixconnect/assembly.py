@@ -47,6 +47,7 @@ from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_people, set_up_logging
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.http import descriptors, listening
 from pixconnect.http.metrics import tell_metrics
 from pixconnect.http.server import Server
@@ -69,8 +70,6 @@ from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
 from pixconnect.writing.write_queues import WriteQueues
 
-SERVICE_ROLE: Final = "pixconnect_service"
-OPERATOR_ROLE: Final = "pixconnect_operator"
 SERVICE_SCHEMA: Final = "pixconnect"
 SERVICE_PACKAGE: Final = "pixconnect.store"
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pixconnect.api import browser
 from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
+from pixconnect.domain.access import Caller, Scope
 
 if TYPE_CHECKING:  # whose limits answer in the envelope, which lists what is declared here
     from pixconnect.api.services import Services
@@ -25,18 +25,7 @@ AnswerT = TypeVar("AnswerT")
 ItemT = TypeVar("ItemT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Scope = Literal[
-    "charge.read",
-    "charge.write",
-    "transfer.read",
-    "transfer.write",
-    "refund.read",
-    "refund.write",
-    "ledger.read",
-    "webhook.read",
-    "webhook.write",
-    "any",
-]
+NeededScope = Scope | Literal["any"]
 """What a token needs: the permission of that name; for ``any``, to be valid."""
 
 
@@ -144,7 +133,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     id: str
     method: Method
     path: str
-    scope: Scope | None
+    scope: NeededScope | None
     parameter: Parameter[ParameterT]
     query: type[QueryT]
     body: type[BodyT]

@@ -1,4 +1,4 @@
-"""The statement on the wire: one handler, four formats, any length.
+"""The statement on the wire: one handler, every format, any length.
 
 ::
 

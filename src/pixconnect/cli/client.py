@@ -1,25 +1,11 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
-from typing import Literal
-
 from cyclopts import App
 
 from pixconnect.cli import operating
 from pixconnect.cli.operating import HolderId, Json
-from pixconnect.domain.access import Client
+from pixconnect.domain.access import Client, Scope
 from pixconnect.usecases import access as access_usecases
-
-Scope = Literal[
-    "charge.read",
-    "charge.write",
-    "transfer.read",
-    "transfer.write",
-    "refund.read",
-    "refund.write",
-    "ledger.read",
-    "webhook.read",
-    "webhook.write",
-]
 
 app = App(name="client", help="The OAuth clients of holders.")
 

@@ -19,7 +19,7 @@ from pixconnect.usecases.installation import check_mode, refuse_other_mode
 POSTGRES_VERSION_MIN = 160_000  # as the server itself counts: 16.0
 
 _SCHEMA = "pixconnect"
-_GROUP_ROLES = {"pixconnect": "pixconnect_service", "sandbox": "pixconnect_sandbox"}
+_GROUP_ROLES = {"pixconnect": privileges.SERVICE_ROLE, "sandbox": "pixconnect_sandbox"}
 _PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
 
 
@@ -59,7 +59,7 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         await connection.execute(f"set search_path = {_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
         for login_url in (url, settings.operators_url):
-            await privileges.let_take(connection, await _login_of(connection, login_url), "pixconnect_operator")
+            await privileges.let_take(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
         if settings.mode == "sandbox":
             await privileges.allow_deposits(connection, _SCHEMA, login)
         else:

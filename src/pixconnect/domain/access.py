@@ -7,12 +7,13 @@ lifetimes and the limits on failed token requests keep real time, whatever the s
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Literal, get_args
 
 from msgspec import Struct
 
 from pixconnect.domain import errors
 
-SCOPES = (
+Scope = Literal[
     "charge.read",
     "charge.write",
     "transfer.read",
@@ -22,7 +23,8 @@ SCOPES = (
     "ledger.read",
     "webhook.read",
     "webhook.write",
-)
+]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
 """Every permission there is, in the order in which they are shown."""
 
 AUDIENCE = "pix-connect"

@@ -9,6 +9,8 @@ from typing import Final
 
 from pixconnect.foundation.pool import Connection
 
+SERVICE_ROLE: Final = "pixconnect_service"
+OPERATOR_ROLE: Final = "pixconnect_operator"
 FUNDING_ROLE: Final = "pixconnect_funding"
 
 _MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"

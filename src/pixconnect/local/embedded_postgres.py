@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 import asyncpg
 
+from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.local import home as home_files
 from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
 from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
@@ -29,8 +30,7 @@ from pixconnect.local.postgres_programs import PostgresUnavailableError, Postgre
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
 DATABASE = "pixconnect"
-GROUP_ROLES = ("pixconnect_service", "pixconnect_sandbox")
-OPERATOR_ROLE = "pixconnect_operator"
+GROUP_ROLES = (SERVICE_ROLE, "pixconnect_sandbox")
 """Taken by operators' verbs, which log in as the owner; the service's login may not."""
 
 READY_TIMEOUT_S = 120  # recovery reads at most max_wal_size

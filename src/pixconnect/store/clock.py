@@ -8,6 +8,7 @@ from typing import Final, LiteralString
 import asyncpg
 from msgspec import Struct
 
+from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.pool import Connection, Pool
 
 CHANNEL: Final = "pixconnect_clock"
@@ -91,7 +92,7 @@ _LAST_DUE: Final[LiteralString] = """
     select greatest(
         (select max(expires_at) from charge where status = 'PENDING' and expires_at <= $1),
         (select max(due_at) from open_order where due_at <= $1),
-        (select max(last.due_at) from generate_series(0, 255) as slots (wanted), lateral (
+        (select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
             select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
             order by due_at desc limit 1
         ) as last)
@@ -101,7 +102,7 @@ _LAST_DUE: Final[LiteralString] = """
 
 async def find_last_due(pool: Pool, until: datetime) -> datetime | None:
     """The latest deadline up to an instant."""
-    return await pool.fetchval(_LAST_DUE, until)
+    return await pool.fetchval(_LAST_DUE, until, SLOTS_COUNT)
 
 
 _MOVE_BACK: Final[LiteralString] = """

@@ -11,6 +11,7 @@ import asyncpg
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.limit import Limits
 from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.clock import DatabaseClock, clock_of
@@ -113,8 +114,8 @@ async def find_entries(connection: Connection, wanted: Sequence[tuple[int, int]]
     return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}
 
 
-_TAKE_FUNDING_ROLE: Final[LiteralString] = "set local role pixconnect_funding"
-_TAKE_SERVICE_ROLE: Final[LiteralString] = "set local role pixconnect_service"
+_TAKE_FUNDING_ROLE: Final[LiteralString] = f"set local role {privileges.FUNDING_ROLE}"
+_TAKE_SERVICE_ROLE: Final[LiteralString] = f"set local role {privileges.SERVICE_ROLE}"
 _ADD_DEPOSITS: Final[LiteralString] = """
     insert into deposit (id, holder_id, amount_cents, created_at)
     select id, holder_id, amount_cents, $4 from unnest($1::bigint[], $2::bigint[], $3::bigint[])

@@ -21,6 +21,7 @@ import asyncpg
 import structlog
 
 from pixconnect.domain import errors
+from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
@@ -49,7 +50,7 @@ _REJOIN_AFTER_S = 0.5
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
 _EXPIRED_MAX = 1000
-_ALL_SLOTS = range(256)
+_ALL_SLOTS = range(SLOTS_COUNT)
 
 _log = structlog.get_logger(__name__)
 

@@ -28,6 +28,7 @@ from msgspec import Struct
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.notifier import CHANNEL
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import lease as lease_store
 from pixconnect.writing.service_time import check_skew, is_clock_right
@@ -37,7 +38,6 @@ Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 LEASE_S = lease_store.LEASE.total_seconds()
 """A worker that has not been able to renew for this long has lost its slots."""
 
-CHANNEL = "pixconnect_work"
 """Where processes say that there is something to do."""
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, get_args
 
 from pixconnect.domain import kept_report
+from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Family, Measured, Read, measure
 from pixconnect.store import delivery as delivery_store
@@ -63,7 +64,7 @@ FIRST_ATTEMPT: Final = Family(
 SLOTS: Final = Family(
     name="pixconnect_slots_held",
     kind="gauge",
-    meaning="Slots in which this worker may start work; all workers together hold 256.",
+    meaning=f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}.",
 )
 ORDERS_DUE: Final = Family(
     name="pixconnect_orders_due",

@@ -1,7 +1,7 @@
-"""Who may ask: clients, scopes, and whoever is calling now.
+"""Who may ask: clients, their scopes, and the caller of a request.
 
-A client belongs to one holder and has a subset of the scopes. Its secret is known to it alone; we keep a keyed hash. Token
-lifetimes and the limits on failed token requests keep real time, whatever the sandbox clock says.
+A client belongs to one holder and has some of the scopes. Only the client knows its secret; we keep a keyed hash. Token
+lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Scope = Literal[
     "webhook.write",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""Every permission there is, in the order in which they are shown."""
+"""In the order in which they are shown."""
 
 AUDIENCE = "pix-connect"
 """The tokens' ``aud``."""
@@ -37,13 +37,7 @@ Network = IPv4Network | IPv6Network
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Whoever asks now, as their token says.
-
-    Attributes:
-        client_id: The OAuth client.
-        holder_id: Whose account it works on.
-        scopes: What it may do.
-    """
+    """The client that sent a request, as its token says."""
 
     client_id: str
     holder_id: int
@@ -51,91 +45,50 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """An OAuth client of one holder, without its secret.
-
-    Attributes:
-        client_id: Unguessable letters and digits.
-        holder_id: Whose account it works on.
-        name: For the operator.
-        scopes: What it may do, in the order of ``SCOPES``.
-        created_at: Real time.
-        rotated_at: When its secret was last replaced.
-        disabled_at: Since when it is shut out.
-        tokens_from: Tokens issued before it are refused; a whole second, as tokens are dated.
-    """
-
     client_id: str
     holder_id: int
     name: str
     scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
     created_at: datetime
     rotated_at: datetime | None = None
     disabled_at: datetime | None = None
     tokens_from: datetime | None = None
+    """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
 
 
 class IssuedClient(Struct, frozen=True, kw_only=True):
-    """A client and its secret, which is told this once and never again.
-
-    Attributes:
-        client: The client.
-        client_secret: 43 characters of chance, 256 bits.
-    """
+    """A client with its secret, which is shown once and never again."""
 
     client: Client
     client_secret: str
+    """43 random characters, 256 bits."""
 
 
 class AccessToken(Struct, frozen=True, kw_only=True):
-    """The answer to a token request.
-
-    Attributes:
-        access_token: A JWT.
-        expires_in_s: How long it is good for.
-    """
-
     access_token: str
     expires_in_s: int
 
 
 def end_tokens_at(now: datetime) -> datetime:
-    """The ``tokens_from`` that refuses every token issued until now.
-
-    Tokens are dated in whole seconds, so it is the next one: of two tokens of this second nobody could tell which is older.
-    """
+    """Find the ``tokens_from`` that refuses every token issued until now."""
+    # The next whole second: nobody could tell which of two tokens of this second is older.
     return now.replace(microsecond=0) + timedelta(seconds=1)
 
 
 def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
-    """The ``iat`` of a token that is issued now: not before those of its client that were ended.
-
-    So a client can log in at once after its tokens were ended; the date of its new token is then up to a second ahead.
-    """
+    """Date a new token (``iat``), so that a client whose tokens were ended can log in again at once."""
+    # Up to a second ahead, or the new token would be refused with those that were ended.
     return now if tokens_from is None else max(now, tokens_from)
 
 
 def authorize(caller: Caller, scope: str) -> None:
-    """Let a caller pass who has the scope.
-
-    Raises:
-        Forbidden: The token lacks it.
-    """
     if scope not in caller.scopes:
         raise errors.Forbidden(f"the token lacks the scope {scope}")
 
 
 def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
-    """Read a client's scopes.
-
-    Args:
-        scopes: In any order.
-
-    Returns:
-        The same, once each, in the order of ``SCOPES``.
-
-    Raises:
-        BadRequest: None at all, or one that does not exist.
-    """
+    """Read scopes in any order; the answer has each once, in the order of ``SCOPES``."""
     for scope in scopes:
         if scope not in SCOPES:
             raise errors.BadRequest(f"scope: must be one of {', '.join(SCOPES)}")
@@ -145,27 +98,15 @@ def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Read a comma-separated list of networks or addresses.
-
-    Raises:
-        ValueError: One of them is neither; the message names it.
-    """
+    """Read a comma-separated list of networks or addresses; a ``ValueError`` names the one that is neither."""
     return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Find out whom the failures of a token request count for.
-
-    ``X-Forwarded-For`` is believed from right to left, only as far as it was written by proxies that we trust: anybody can
-    send one, and whoever believed it whole would give each bad guess an address of its own.
+    """Find the address that the failures of a token request count for.
 
     Args:
-        peer: The address at the other end of the connection.
-        forwarded_for: The header's values joined with commas, oldest first; empty if there was none.
-        trusted: Whose header is believed.
-
-    Returns:
-        The address; of IPv6 its /64, because whoever has one address has all of those.
+        forwarded_for: The values of ``X-Forwarded-For`` joined with commas, oldest first; empty if there was none.
 
     Example:
         >>> client_address("10.0.0.1", "6.6.6.6, 203.0.113.9", parse_networks("10.0.0.0/8"))
@@ -174,6 +115,8 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
     address = _parse_address(peer)
     if address is None:
         return peer
+    # From right to left, and only as far as proxies that we trust wrote it: anybody can send this header, and whoever
+    # believed all of it would give each guess at a secret an address of its own.
     for hop in reversed(forwarded_for.split(",")):
         if not any(address in network for network in trusted):
             break
@@ -182,6 +125,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
             break
         address = earlier
     if isinstance(address, IPv6Address):
+        # Whoever has one IPv6 address has its whole /64.
         return str(IPv6Network((address, 64), strict=False))
     return str(address)
 

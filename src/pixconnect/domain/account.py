@@ -1,7 +1,6 @@
-"""The form of an account at any institution. Whether it exists is for that institution to say.
+"""The form of an account at any institution. Whether the account exists is for that institution to say.
 
-Source:
-    SPI message catalogue 5.13.1, pacs.008: account, branch and participant identifiers.
+Source: SPI message catalogue 5.13.1, pacs.008, identifiers of account, branch and participant.
 """
 
 import re
@@ -15,19 +14,7 @@ _ISPB: Final = re.compile(r"[0-9A-Z]{8}")
 
 
 def check_account(branch: str, account_number: str, ispb: str) -> None:
-    """Refuse an account that no institution could have.
-
-    Args:
-        branch: 1 to 4 digits.
-        account_number: 1 to 20 digits or capital letters, the check digit among them, unmasked.
-        ispb: The institution: 8 digits or capital letters.
-
-    Raises:
-        InvalidAccount: One of them has another form; the message names the first.
-
-    Example:
-        >>> check_account("0001", "1001", "99999004")
-    """
+    """Refuse an account that no institution could have; the message names the first field that is wrong."""
     if not _BRANCH.fullmatch(branch):
         raise errors.InvalidAccount("branch: must be 1 to 4 digits")
     if not _ACCOUNT_NUMBER.fullmatch(account_number):

@@ -1,13 +1,13 @@
-"""Where we may connect to on somebody's word: webhook receivers, and the locations of other institutions' QR codes.
+"""Which addresses we may connect to when a URL comes from others: webhook endpoints, and locations of QR codes.
 
 ::
 
-    URL ──parse_target──► Target ──(its name is looked up)──► addresses ──check_addresses──► connect to one of just these
+    URL ──parse_target──► Target ──(DNS look-up)──► addresses ──check_addresses──► connect to one of these only
 
-Names are judged when they are written down, addresses each time before a connection is made, and all of a name's addresses
-together: one forbidden answer refuses the name. Only public unicast is allowed, by the ranges below; Python's own
-``is_global`` lets some forbidden ones through. Addresses inside addresses (mapped, NAT64) are judged as what they carry.
-Where the sandbox allows it, loopback may be reached too, but only by those who write it: a name that leads there is forbidden.
+A name is judged when it is saved, its addresses before each connection, and all of them together: one forbidden address
+refuses the name. Only public unicast is allowed, by the ranges below; Python's own ``is_global`` lets some forbidden
+ranges through. An address inside another (mapped, NAT64) is judged as the one it carries. Where the sandbox allows
+loopback, the URL itself must say so: a name that merely leads there is refused.
 """
 
 import re
@@ -67,7 +67,7 @@ class TargetRefused(Exception):  # noqa: N818  named as what it is
     """A URL, or an address behind it, may not be connected to.
 
     Args:
-        reason: Which rule it breaks, to follow the name of the field.
+        reason: The rule that it breaks, as a phrase that follows the name of the field.
     """
 
     def __init__(self, reason: str) -> None:
@@ -76,23 +76,19 @@ class TargetRefused(Exception):  # noqa: N818  named as what it is
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """A URL that may be tried, taken apart.
-
-    Attributes:
-        scheme: ``http`` only to loopback in the sandbox.
-        host: A name in its ASCII form and lower case, or an address.
-        port: TCP.
-        path: What is asked for, query included; ASCII.
-        address: The host, if it is an address.
-        is_loopback_allowed: For those who wrote a loopback address or ``localhost``, where that is allowed.
-    """
+    """A URL of an allowed form, taken apart."""
 
     scheme: Literal["http", "https"]
+    """``http`` only for loopback in the sandbox."""
     host: str
+    """A name in ASCII and lower case, or an address."""
     port: int
     path: str
+    """With the query; ASCII."""
     address: Address | None
+    """Set where the host is an address."""
     is_loopback_allowed: bool
+    """The URL says a loopback address or ``localhost``, and that is allowed."""
 
     @property
     def authority(self) -> str:
@@ -102,14 +98,10 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def parse_target(url: str, *, allows_loopback: bool) -> Target:
-    """Judge a URL by its form and take it apart.
+    """Judge a URL by its form and take it apart; ``TargetRefused`` says the first rule that it breaks.
 
     Args:
-        url: As it was written.
-        allows_loopback: Whether it may be one on this very machine: only in the sandbox, and not in every one.
-
-    Raises:
-        TargetRefused: Against one of the rules; the first that is broken.
+        allows_loopback: Whether it may lead to this machine: only in a sandbox, and not in every one.
 
     Example:
         >>> parse_target("https://shop.example:8443/hooks?a=1", allows_loopback=False).authority
@@ -132,13 +124,16 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
     host, address = _parse_host(authority["host"])
     is_local = allows_loopback and (_is_loopback(address) if address is not None else host == "localhost")
     scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
+    # Plain http can be read on its way, and only this machine is no way at all.
     if scheme == "http" and not is_local:
         raise TargetRefused("must be an https URL")
     port = int(authority["port"]) if authority["port"] else (443 if scheme == "https" else 80)
     if not is_local:
         _check_name(host, address)
+    # The other ports below 1024 are services that were never made to receive webhooks, such as SSH or mail.
     if not (0 < port <= 65535 if is_local else port == 443 or 1024 <= port <= 65535):
         raise TargetRefused("must use port 443 or one of 1024 to 65535")
+    # What is escaped already stays so ("%" is safe); what is not ASCII is escaped now.
     path = quote(found["path"], safe=_PATH_SAFE)
     return Target(
         scheme=scheme,
@@ -151,21 +146,15 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
 
 
 def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[Address]:
-    """Judge all that a target's name leads to.
+    """Parse and return all addresses of a target, or refuse them all because there is none or one is forbidden.
 
     Args:
-        target: Judged by its form already.
-        addresses: Every answer of the look-up, or the address itself where it was written as one.
+        addresses: Every answer of the look-up, or the address itself where the URL has one.
         forbidden: Networks that the operator has named, besides those of this module.
-
-    Returns:
-        The same, to connect to.
-
-    Raises:
-        TargetRefused: There is none, or one of them may not be reached.
     """
     if not addresses:
         raise TargetRefused("has a host without addresses")
+    # All of them: whoever runs the name server chooses the order, and which one a later look-up shows.
     judged = [_judge(text) for text in addresses]
     for address, address_is_public, is_loopback in judged:
         if not (is_loopback if target.is_loopback_allowed else address_is_public):
@@ -177,18 +166,12 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
 
 @lru_cache(maxsize=4096)
 def _judge(text: str) -> tuple[Address, bool, bool]:
-    """An address, whether it is public, and whether it is loopback; what an address is never changes."""
+    """Parse an address and say whether it is public, and whether it is loopback."""
     address = ip_address(text)
     return address, is_public(address), _is_loopback(address)
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is public unicast.
-
-    Example:
-        >>> is_public(ip_address("::ffff:10.0.0.1"))
-        False
-    """
     address = _carried(address)
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _DENIED_IPV4)
@@ -198,7 +181,6 @@ def is_public(address: Address) -> bool:
 
 
 def _is_within(address: Address, networks: Sequence[Network]) -> bool:
-    """Whether an address, or the one that it carries, is in one of these networks."""
     return any(one in network for network in networks for one in (address, _carried(address)))
 
 
@@ -209,7 +191,7 @@ def _is_loopback(address: Address) -> bool:
 
 
 def _carried(address: Address) -> Address:
-    """The IPv4 address inside an IPv6 one that is nothing else."""
+    """The IPv4 address inside an IPv6 address that stands for it, or the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -219,7 +201,7 @@ def _carried(address: Address) -> Address:
 
 
 def _parse_host(text: str) -> tuple[str, Address | None]:
-    """A host as it is looked up: an address in its usual form, or a name in ASCII and lower case."""
+    """Write a host as it is looked up: an address in its usual form, or a name in ASCII and lower case."""
     if text.startswith("["):
         try:
             address = IPv6Address(text[1:-1])
@@ -230,6 +212,8 @@ def _parse_host(text: str) -> tuple[str, Address | None]:
         return str(address), address
     name = _ascii_name(text)
     labels = name.split(".")
+    # A name whose last label is a number is an IPv4 address to some resolvers ("127.1", "0x7f000001"): only the
+    # usual form passes.
     if _NUMBER.fullmatch(labels[-1]):
         try:
             address = IPv4Address(name)
@@ -242,7 +226,7 @@ def _parse_host(text: str) -> tuple[str, Address | None]:
 
 
 def _ascii_name(text: str) -> str:
-    """A name as the DNS has it: other ways to write letters, digits and dots are folded, one final dot is dropped."""
+    # One final dot names the same host. Anything else is folded, or "\uff11\uff12\uff17" would not be a number.
     if text.isascii():
         return text.lower().removesuffix(".")
     folded = unicodedata.normalize("NFKC", text).lower()

@@ -1,19 +1,18 @@
 """BR Codes: a charge as text, which a QR code shows and people copy and paste.
 
-A code is a row of fields, each an id of two digits, a length of two digits and a value; templates hold rows themselves::
+A code is a row of fields, each an id of two digits, a length of two digits and a value; templates hold rows
+themselves::
 
     000201 010212 26..0014br.gov.bcb.pix25..pix.example/qr/7b2d.. 52040000 5303986 5802BR 59.. 60.. 62070503*** 6304ABCD
     version  once   Pix: GUI, and a key (01) or a location (25)   category   BRL          name city  reference      CRC
 
-Three kinds: a *static* code names a key, a *dynamic* one names the location of a signed payload, and one that names only
-the location of a *recurrence* cannot be paid by itself. A static or dynamic code may name a recurrence besides.
-
+A *static* code names a key, a *dynamic* one the location of a signed payload, and a *recurrence* alone cannot be paid.
 We write the strict form and read what is in circulation. Two traps: lengths count characters while the CRC counts UTF-8
 bytes, and a right CRC says nothing about the fields, so both are judged. Digits are compared as ASCII: ``int`` and
-``str.isdigit`` also take the digits of other scripts, signs and blanks.
+``str.isdigit`` also take digits of other scripts, signs and blanks.
 
-Source:
-    Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification for Payment Systems, merchant-presented.
+Source: Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification for Payment Systems,
+merchant-presented.
 """
 
 import re
@@ -31,10 +30,10 @@ from pixconnect.domain.money import Cents
 Kind = Literal["static", "dynamic", "recurrence"]
 
 BR_CODE_LENGTH_MAX: Final = 512
-"""Of a whole code, in UTF-8 bytes (``pixCopiaECola`` of the Pix API)."""
+"""UTF-8 bytes of a whole code (``pixCopiaECola`` of the Pix API)."""
 
 LOCATION_LENGTH_MAX: Final = 77
-"""Of host and path together: what a Pix template has room for."""
+"""Characters of host and path together: what a Pix template has room for."""
 
 _GUI: Final = "br.gov.bcb.pix"
 _TEMPLATE_LENGTH_MAX: Final = 99
@@ -64,67 +63,52 @@ _FORMS: Final = (
 
 
 class BrCode(Struct, frozen=True, kw_only=True):
-    """A BR Code as it was read.
-
-    Attributes:
-        kind: What it names: a key, a location, or a recurrence alone.
-        key: 26-01 of a static code, as written: not normalised, and not judged.
-        location: 26-25 of a dynamic code: host and path, no scheme.
-        recurrence_location: 80-25 (or any of 80 to 99): where a recurrence can be agreed to.
-        description: 26-02, a text for the payer.
-        facilitator_ispb: 26-03, who hands out the cash of a Pix Saque.
-        is_single_use: 01 is 12. It does not tell static from dynamic.
-        merchant_category: 52; ``0000`` says nothing.
-        amount_cents: 54. In a dynamic code it means nothing; see ``fixed_amount_cents``.
-        merchant_name: 59. Payers are shown the directory's name instead.
-        merchant_city: 60.
-        postal_code: 61.
-        reference_label: 62-05 as written. Only sometimes a txid; see ``txid``.
-    """
+    """A BR Code as it was read; numbers below are ids of fields, "26-01" is field 01 of template 26."""
 
     kind: Kind
     key: str | None
+    """26-01, as written: neither normalised nor judged."""
     location: str | None
+    """26-25: host and path, no scheme."""
     recurrence_location: str | None
+    """80-25 (or 81 to 99): where the payer can agree to a recurrence."""
     description: str | None
+    """26-02, for the payer."""
     facilitator_ispb: str | None
+    """26-03, who hands out the cash of a Pix Saque."""
     is_single_use: bool
+    """Field 01 is 12. It does not tell static from dynamic."""
     merchant_category: str
     amount_cents: Cents | None
+    """54. In a dynamic code it means nothing; see ``fixed_amount_cents``."""
     merchant_name: str
+    """59. Payers are shown the name in the directory instead."""
     merchant_city: str
     postal_code: str | None
     reference_label: str | None
+    """62-05 as written. Only sometimes a txid; see ``txid``."""
 
     @property
     def fixed_amount_cents(self) -> Cents | None:
-        """What must be paid exactly, if the code itself says so: not when it is 0, and never in a dynamic code."""
+        """The amount that must be paid, where the code itself fixes one: only a static code with more than 0."""
+        # 0 means that the payer chooses; in a dynamic code the payload's amount counts.
         return self.amount_cents or None if self.kind == "static" else None
 
     @property
     def txid(self) -> str | None:
-        """The txid that a payment of this static code carries; ``***`` is none, and a dynamic code's payload has its own."""
+        """The txid that a payment of this static code carries; a dynamic code has its own in the payload."""
+        # "***" is how a code says that it has none.
         return self.reference_label if self.kind == "static" and self.reference_label != "***" else None
 
 
 def parse_br_code(text: str) -> BrCode:
-    """Read a BR Code of ours or of anybody else.
+    """Read a BR Code of ours or of anybody else, as scanned or pasted; any text that is none raises ``InvalidQrCode``.
 
-    Args:
-        text: As scanned or pasted, complete and unchanged.
-
-    Returns:
-        What it says. Whether its key or location leads anywhere is for others to find out.
-
-    Raises:
-        InvalidQrCode: It is malformed, its CRC is wrong, or it is no Pix code. Nothing else is ever raised.
-
-    Example:
-        >>> parse_br_code(format_dynamic_br_code("pix.example/qr/7b2d64c4", "Loja Sao Joao", "Recife")).location
-        'pix.example/qr/7b2d64c4'
+    Whether its key or location leads anywhere is not judged here.
     """
     _check_frame(text)
     fields = _read_fields(text, "the code")
+    # Fields stand in any order but for these two, by EMV.
     if next(iter(fields)) != "00" or next(reversed(fields)) != "63":
         raise _refusal("field 00 must come first and field 63 last")
     pix = _read_pix_template(fields)
@@ -149,19 +133,9 @@ def parse_br_code(text: str) -> BrCode:
 
 
 def parse_amount(text: str) -> Cents:
-    r"""Read an amount from a BR Code or from the payload behind one.
+    r"""Read an amount from a BR Code or from the payload behind one; 0 lets the payer choose.
 
-    Args:
-        text: Reais, such as ``"106.07"``. What other writers leave out is read as zeros: ``"106"``, ``"106."``, ``"106.7"``.
-
-    Returns:
-        The same amount in cents; 0 means that the payer chooses.
-
-    Raises:
-        InvalidQrCode: The text is not of the form ``\d{1,10}(\.\d{0,2})?``.
-
-    Source:
-        Manual de Padroes para Iniciacao do Pix, field 54.
+    The form is ``\d{1,10}(\.\d{0,2})?`` reais: some writers leave out zeros, as in ``106``, ``106.`` and ``106.7``.
 
     Example:
         >>> parse_amount("106.07"), parse_amount("0.9")
@@ -177,19 +151,15 @@ def parse_amount(text: str) -> Cents:
 def format_dynamic_br_code(
     location: str, merchant_name: str, merchant_city: str, recurrence_location: str | None = None
 ) -> str:
-    """Write the code of a charge: payable once, everything that matters behind its location.
+    """Write the code of a charge: paid once, everything that matters is behind its location.
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
-        merchant_name: Of any length and script; accents are dropped, and what does not fit.
-        merchant_city: The same.
+        merchant_name: Any length and script; accents are dropped, and what does not fit.
         recurrence_location: Where the payer can agree to a recurrence along with the payment.
 
     Returns:
-        Pure ASCII, at most 512 characters.
-
-    Raises:
-        InvalidQrCode: A location that no code can carry.
+        ASCII, at most 512 characters.
 
     Example:
         >>> format_dynamic_br_code("pix.example.com/8b3da2f39a4140d1a91abd93113bd441", "Fulano de Tal", "BRASILIA")[:80]
@@ -214,23 +184,12 @@ def format_static_br_code(
     """Write a code that names a key and can be paid again and again.
 
     Args:
-        key: A normalised Pix key.
-        merchant_name: As for a dynamic code.
-        merchant_city: As for a dynamic code.
-        amount_cents: What must be paid; ``None`` leaves it to the payer.
-        txid: What the receiver recognises the payment by: 1 to 25 letters and digits.
-        description: For the payer; accents are dropped. What fits depends on the key's length.
-        recurrence_location: Where the payer can agree to a recurrence along with the payment.
-
-    Raises:
-        InvalidPixKey: The key has no valid form, or is not normalised.
-        AmountOutOfRange: The amount is none that can be paid.
-        InvalidQrCode: Another value that no code can carry.
-
-    Example:
-        >>> parse_br_code(format_static_br_code("pix@bcb.gov.br", "Loja", "Recife", amount_cents=990)).amount_cents
-        990
+        key: Normalised, or ``InvalidPixKey`` is raised.
+        amount_cents: ``None`` lets the payer choose.
+        txid: 1 to 25 letters and digits, by which the receiver recognises the payment.
+        description: For the payer; accents are dropped. How much fits depends on the key's length.
     """
+    # Payers' institutions look up what is written, as it is written.
     if pix_key.parse_pix_key(key).key != key:
         raise errors.InvalidPixKey("key: must be normalised before it is written")
     if txid is not None and not _WRITTEN_TXID.fullmatch(txid):
@@ -240,6 +199,7 @@ def format_static_br_code(
     template = _format_field("00", _GUI) + _format_field("01", key)
     text = _fold(description or "")
     if text:
+        # 4 characters are the id and length of the description itself.
         room = _TEMPLATE_LENGTH_MAX - len(template) - 4
         if len(text) > room:
             raise errors.InvalidQrCode(f"description: only {max(room, 0)} characters fit beside this key")
@@ -249,18 +209,18 @@ def format_static_br_code(
 
 
 def format_recurrence_br_code(recurrence_location: str, merchant_name: str, merchant_city: str) -> str:
-    """Write a code that offers a recurrence and no payment. Arguments and refusals are those of a dynamic code."""
+    """Write a code that offers a recurrence and no payment."""
     tail = _format_tail(merchant_name, merchant_city, None, "***", recurrence_location)
     return _seal(f"000201{_format_field('26', _format_field('00', _GUI))}{tail}")
 
 
 def _check_frame(text: str) -> None:
-    """Judge the size, the characters and the CRC."""
     # Nothing invisible: neither control characters nor half surrogates nor marks that turn the direction of writing.
     if len(text) > BR_CODE_LENGTH_MAX or not text.isprintable() or len(text.encode()) > BR_CODE_LENGTH_MAX:
         raise _refusal(f"must be at most {BR_CODE_LENGTH_MAX} bytes of printable text")
     if text[-8:-4] != "6304":
         raise _refusal("must end in field 63, the CRC, of 4 characters")
+    # The CRC covers its own id and length, "6304".
     crc = _crc(text[:-4])
     if text[-4:] != crc:
         raise _refusal(f"the CRC is wrong, it must be {crc}: the code was changed or cut")
@@ -297,9 +257,9 @@ def _check_forms(fields: Mapping[str, str]) -> None:
 
 
 def _read_pix_templates(fields: Mapping[str, str], first_id: str, last_id: str) -> list[dict[str, str]]:
-    """Those of the templates that are Pix; other schemes' are none of our business, whatever is in them."""
     templates: list[dict[str, str]] = []
     for field_id, value in fields.items():
+        # Templates of other schemes may hold anything, so only one that names Pix is taken apart.
         if first_id <= field_id <= last_id and _GUI in value.lower():
             template = _read_fields(value, f"field {field_id}")
             if template.get("00", "").lower() == _GUI:
@@ -325,6 +285,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
 
 def _read_recurrence_location(fields: Mapping[str, str]) -> str | None:
     locations = [template["25"] for template in _read_pix_templates(fields, "80", "99") if "25" in template]
+    # A payer could not be told which of them was agreed to.
     if len(locations) > 1:
         raise _refusal("offers more than one recurrence")
     for location in locations:
@@ -359,7 +320,6 @@ def _check_location(location: str, field: str) -> None:
 def _format_tail(
     merchant_name: str, merchant_city: str, amount_cents: Cents | None, label: str, recurrence_location: str | None
 ) -> str:
-    """Write all that follows the Pix template."""
     amount = "" if amount_cents is None else _format_field("54", money.format_reais(amount_cents))
     names = _format_names(merchant_name, merchant_city)
     tail = f"520400005303986{amount}5802BR{names}62{4 + len(label):02d}05{len(label):02d}{label}"
@@ -369,9 +329,9 @@ def _format_tail(
     return tail + _format_field("80", _format_field("00", _GUI) + _format_field("25", recurrence_location))
 
 
+# Cached because they are the same in every code of a holder, and folding costs more than all the rest.
 @lru_cache(1024)
 def _format_names(merchant_name: str, merchant_city: str) -> str:
-    """Write the fields 59 and 60. They are the same in every code of a holder, and folding costs more than all else."""
     name = _fold(merchant_name)[:25].rstrip() or "NAO INFORMADO"
     city = _fold(merchant_city)[:15].rstrip() or "NAO INFORMADA"
     return _format_field("59", name) + _format_field("60", city)
@@ -382,7 +342,7 @@ def _format_field(field_id: str, value: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Drop accents (by NFD) and everything else that is not printable ASCII; blanks of any kind become single ones."""
+    """Reduce a text to printable ASCII: accents are dropped, blanks of any kind become single ones."""
     spaced = unicodedata.normalize("NFD", " ".join(text.split()))
     return " ".join("".join(character for character in spaced if " " <= character <= "~").split())
 
@@ -393,12 +353,7 @@ def _seal(text: str) -> str:
 
 
 def _crc(text: str) -> str:
-    """CRC-16/CCITT-FALSE over the UTF-8 bytes: polynomial 0x1021, start 0xFFFF, nothing reflected.
-
-    Example:
-        >>> _crc("123456789")
-        '29B1'
-    """
+    """CRC-16/CCITT-FALSE over the UTF-8 bytes: polynomial 0x1021, start 0xFFFF, nothing reflected."""
     return f"{crc_hqx(text.encode(), 0xFFFF):04X}"
 
 

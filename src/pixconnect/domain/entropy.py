@@ -1,12 +1,10 @@
-"""Chance as an argument."""
+"""Randomness as an argument."""
 
 from typing import Protocol
 from uuid import UUID
 
 
 class Entropy(Protocol):
-    """Where randomness comes from."""
-
     def token(self, length: int) -> str:
         """Unguessable text of ``[a-zA-Z0-9]``, each character equally likely."""
         ...
@@ -15,9 +13,7 @@ class Entropy(Protocol):
         """Unguessable bytes."""
         ...
 
-    def uuid4(self) -> UUID:
-        """A random UUID."""
-        ...
+    def uuid4(self) -> UUID: ...
 
     def uuid7(self) -> UUID:
         """A UUID that sorts by the time at which it was made."""

@@ -1,4 +1,4 @@
-"""Every way in which we say no, as one tree.
+"""Every error that a caller can get, as one tree.
 
 ::
 
@@ -45,15 +45,11 @@ from pixconnect.domain.rate import RatePolicy
 
 
 class InvariantBroken(AssertionError):
-    """What must always hold does not: a defect of ours, and nothing may be written. Raised, never asserted: ``-O`` keeps it."""
+    """Something that must always hold does not: our defect, and nothing may be written."""
 
 
 def ensure(holds: object, what: object) -> None:
-    """Go no further unless this holds.
-
-    Raises:
-        InvariantBroken: It does not.
-    """
+    # Raised and not asserted: `python -O` leaves assertions out.
     if not holds:
         raise InvariantBroken(what)
 
@@ -62,7 +58,7 @@ class PixConnectError(Exception):
     """Any answer that is not a success.
 
     Args:
-        message: For a developer to read: names the field and the rule. Never holds a secret, a key's owner or a tax id.
+        message: For a developer: names the field and the rule. Never holds a secret, a key's owner or a tax id.
     """
 
     code: ClassVar[str]
@@ -101,12 +97,7 @@ class NotFound(Refusal):
 
 
 class MethodNotAllowed(Refusal):
-    """The path exists and does not take this method.
-
-    Args:
-        message: As in every error.
-        allowed: The methods that it does take.
-    """
+    """The path exists and does not take this method."""
 
     code = "METHOD_NOT_ALLOWED"
 
@@ -125,9 +116,7 @@ class RateLimited(Refusal):
     """Too many of what costs others: failed token requests, look-ups, or more requests than the operator allows.
 
     Args:
-        message: As in every error.
         retry_after_s: Whole seconds after which one more is allowed.
-        policy: The rate that was reached.
     """
 
     code = "RATE_LIMITED"
@@ -260,7 +249,6 @@ class ServiceUnavailable(Refusal):
     """Something that must be asked first cannot be reached, or the queue is full. Nothing was done.
 
     Args:
-        message: As in every error.
         retry_after_s: Whole seconds after which another try makes sense.
     """
 

@@ -1,6 +1,7 @@
-"""What happened, in the words in which it is announced.
+"""Events: what happened, in the form in which webhooks announce it.
 
-An event is made where its fact is decided and written in the same transaction. Its body is encoded once: every attempt at
+An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt
+at
 every endpoint sends the same bytes.
 """
 
@@ -35,11 +36,11 @@ EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 Resource = Literal["charge", "transfer", "refund"]
 
 SLOTS_COUNT = 256
-"""Work is leased in this many parts; everything of one payment is in one part."""
+"""Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
 
 
 class ChargePayload(Struct, frozen=True, kw_only=True):
-    """Of the ``qrcode.*`` events."""
+    """The payload of ``qrcode.*`` events."""
 
     id: int
     transaction_identification: str
@@ -49,7 +50,7 @@ class ChargePayload(Struct, frozen=True, kw_only=True):
 
 
 class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of the ``transfer.*`` events; incoming transfers have no ``external_id``."""
+    """The payload of ``transfer.*`` events; incoming transfers have no ``external_id``."""
 
     id: int
     external_id: str | None = None
@@ -63,7 +64,7 @@ class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of the ``refund.*`` events; incoming refunds have no ``external_id``."""
+    """The payload of ``refund.*`` events; incoming refunds have no ``external_id``."""
 
     id: int
     external_id: str | None = None
@@ -77,36 +78,18 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
-    """The body of a webhook.
-
-    Attributes:
-        id: The event's.
-        name: Its type.
-        payload: As its family has it.
-        create_timestamp: When the fact was decided, service time.
-    """
+    """The body of a webhook."""
 
     id: int
     name: EventName
     payload: ChargePayload | TransferPayload | RefundPayload
     create_timestamp: str
+    """When the fact was decided, service time."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened to a charge, a transfer or a refund.
-
-    Attributes:
-        id: Below 2^53; receivers drop what they have seen.
-        holder_id: Whose it is.
-        name: Its type.
-        resource: What it happened to...
-        resource_id: ...and to which one; events of one resource are delivered in the order of their ids.
-        slot: Of the payment.
-        body: The JSON that is sent.
-        created_at: Service time.
-    """
-
     id: int
+    """Below 2^53, so that JSON readers keep it; receivers drop ids that they have seen."""
     holder_id: int
     name: EventName
     resource: Resource
@@ -122,6 +105,5 @@ _encoder = msgspec.json.Encoder()
 def encode_body(
     event_id: int, name: EventName, payload: ChargePayload | TransferPayload | RefundPayload, created_at: datetime
 ) -> str:
-    """The body that announces an event, as it will be sent."""
     envelope = Envelope(id=event_id, name=name, payload=payload, create_timestamp=format_instant(created_at))
     return _encoder.encode(envelope).decode()

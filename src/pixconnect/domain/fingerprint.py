@@ -1,11 +1,13 @@
-"""Tells a replay from a conflict: two requests of one ``external_id`` have the same contents or they do not.
+"""Fingerprints of requests: they tell a replay from a conflict under one ``external_id``.
 
-What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain an
-optional field, and the requests of yesterday keep their fingerprints. Anything else that would change the bytes (a field's
-name, a request's tag, the encoding) needs a new version beside the ones that are here; ``test_fingerprint.py`` pins them.
+What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain
+an
+optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name, a
+request's tag, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them.
 
-- Version 1, 16 bytes: the hash of all the fields that there were then, with the request's name in place of ``external_id``.
-- Version 2, the byte ``02`` and 16 more: the hash of the request's tag and of those fields that differ from their defaults.
+- Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
+- Version 2, the byte ``02`` and 16 more: the hash of the request's tag and of the fields that differ from their
+defaults.
 """
 
 from hashlib import blake2b
@@ -24,24 +26,23 @@ _FIRST_FIELDS: dict[str, frozenset[str]] = {
     "QrCodeTransferRequest": frozenset({"amount_cents", "br_code"}),
     "RefundRequest": frozenset({"end_to_end_id", "amount_cents", "reason", "description"}),
 }
-"""By request: what version 1 hashed. It knows nothing of later fields, so a request that sets one is another request."""
+"""What version 1 hashed of each request."""
 
 
 def fingerprint(request: Struct) -> bytes:
-    """What stands for the contents of a request, as it is stored now.
-
-    The operation counts, defaults count as if they had been sent, the order of fields does not, and texts are taken as they
-    were sent. ``external_id`` is left out: it is what the fingerprint is compared under, and the service may have made it.
+    """Hash what a client asked for: the request's tag and its fields as they were sent.
 
     Args:
-        request: One of the request records: tagged with its operation, and leaving out defaults when it is encoded.
+        request: Tagged with its operation, and leaving out defaults when it is encoded.
     """
+    # Without the external_id: fingerprints are compared under it, and the service may have made it.
     return _VERSION + _hash(_encode(msgspec.structs.replace(request, external_id=None)))
 
 
 def was_made_by(stored: bytes, request: Struct) -> bool:
-    """Whether a stored fingerprint, of whichever version, is that of this request."""
-    if len(stored) == _HASH_SIZE:  # without a version in front: the first
+    """Whether a stored fingerprint, of either version, is that of this request."""
+    # Only version 1 has no version byte in front.
+    if len(stored) == _HASH_SIZE:
         return stored == _first_fingerprint(request)
     return stored == fingerprint(request)
 
@@ -50,6 +51,7 @@ def _first_fingerprint(request: Struct) -> bytes | None:
     name = type(request).__name__
     fields = msgspec.structs.asdict(request)
     sent = msgspec.to_builtins(request).keys() - {"external_id", "type"}
+    # Version 1 knew nothing of later fields, so a request that sets one is another request.
     if not sent <= _FIRST_FIELDS[name]:
         return None
     return _hash(_encode({field: fields[field] for field in _FIRST_FIELDS[name]} | {"external_id": name}))

@@ -1,13 +1,14 @@
-"""The names of things on the network: who made them, when, and eleven characters of chance.
+"""Names on the network: which institution made them, in which minute, and random characters.
 
 ::
 
     E 99999003 202611200753 a1B2c3D4e5F     an EndToEndId: one transfer, for as long as it lives
     D 99999003 202611200753 f5E4d3C2b1A     a return id: one refund
-      ISPB     UTC minute   chance
+      ISPB     UTC minute   random
 
-All are made before the first try and kept through every repetition: a second name would be a second transfer.
-They are case-sensitive.
+They are made before the first try and kept through every retry: a second name would be a second transfer. Case counts.
+
+Source: SPI message catalogue 5.13.1, pacs.008 EndToEndId and pacs.004 RtrId; Pix API 2.9.0, TxId.
 """
 
 import re
@@ -18,20 +19,20 @@ from typing import Final
 from pixconnect.domain.entropy import Entropy
 
 EndToEndId = str
-"""A transfer's name on the whole network, 32 characters."""
+"""A transfer's name on the network, 32 characters."""
 
 ReturnId = str
-"""A refund's name on the whole network, 32 characters."""
+"""A refund's name on the network, 32 characters."""
 
 Txid = str
 """A charge's name, ``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
 
 WINDOW: Final = timedelta(hours=12)
-"""How far from the time in its name the network takes an order; outside of it the answer is FF08."""
+"""The network takes an order only this close to the time in its name; outside of it the answer is FF08."""
 
 _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# Base 62 two digits at a time, in the order of ASCII, so that names sort as their numbers do.
 _PAIRS: Final = [first + second for first in _DIGITS for second in _DIGITS]
-"""Base 62, two digits at a time, in the order of ASCII."""
 
 _NETWORK_ID: Final = r"[0-9A-Z]{8}[0-9]{4}[0-1][0-9][0-3][0-9][0-2][0-9][0-5][0-9][a-zA-Z0-9]{11}"
 _END_TO_END_ID: Final = re.compile("E" + _NETWORK_ID)
@@ -40,37 +41,17 @@ _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 
 
 def make_end_to_end_id(ispb: str, instant: datetime, entropy: Entropy) -> EndToEndId:
-    """Name a transfer.
-
-    Args:
-        ispb: Ours.
-        instant: Aware; the network refuses a name more than 12 hours off (FF08).
-        entropy: 62^11 names a minute: two alike are not to be expected, and a unique key would refuse the second.
-
-    Source:
-        SPI message catalogue 5.13.1, pacs.008, EndToEndId.
-    """
+    # 62^11 names a minute: a second one alike is not to be expected, and the unique index would refuse it.
     return f"E{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
 
 
 def make_return_id(ispb: str, instant: datetime, entropy: Entropy) -> ReturnId:
-    """Name a refund; as ``make_end_to_end_id``.
-
-    Source:
-        SPI message catalogue 5.13.1, pacs.004, RtrId.
-    """
     return f"D{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
 
 
 def make_txid(instant: datetime, entropy: Entropy) -> Txid:
-    """Name a charge: 8 characters that rise with time, and 24 of chance: more than anybody could guess.
-
-    Names that rise are new at one end of their index: the database touches few of its pages, and writes few of them whole.
-
-    Args:
-        instant: Aware.
-        entropy: 62^24 names a millisecond.
-    """
+    """Name a charge: 8 characters that rise with time, then 24 random ones, so that nobody can guess it."""
+    # Names that rise are new at one end of their index, so the database touches, and writes whole, few of its pages.
     rest, fourth = divmod(int(instant.timestamp() * 1000), 3844)
     rest, third = divmod(rest, 3844)
     first, second = divmod(rest, 3844)
@@ -78,37 +59,20 @@ def make_txid(instant: datetime, entropy: Entropy) -> Txid:
 
 
 def is_end_to_end_id(text: str) -> bool:
-    """Whether a transfer could have this name.
-
-    Example:
-        >>> is_end_to_end_id("E99999003202611200753a1B2c3D4e5F")
-        True
-    """
     return _END_TO_END_ID.fullmatch(text) is not None
 
 
 def is_return_id(text: str) -> bool:
-    """Whether a refund could have this name."""
     return _RETURN_ID.fullmatch(text) is not None
 
 
 def is_of_another(text: str, ispb: str) -> bool:
-    """Whether another institution has named a transfer or refund so; what is no name at all is not another's.
-
-    Example:
-        >>> is_of_another("E99999003202611200753a1B2c3D4e5F", "99999003")
-        False
-    """
+    """Whether another institution made this name; a text that is no name is not another's."""
     return (is_end_to_end_id(text) or is_return_id(text)) and text[1:9] != ispb
 
 
 def read_instant(text: str) -> datetime | None:
-    """The minute in a transfer's or refund's name; ``None`` where it is no such name.
-
-    Example:
-        >>> read_instant("E99999003202611200753a1B2c3D4e5F").isoformat()
-        '2026-11-20T07:53:00+00:00'
-    """
+    """Read the minute in a transfer's or refund's name; ``None`` where it is no such name."""
     if not is_end_to_end_id(text) and not is_return_id(text):
         return None
     try:
@@ -117,19 +81,16 @@ def read_instant(text: str) -> datetime | None:
             int(text[9:13]), int(text[13:15]), int(text[15:17]), int(text[17:19]), int(text[19:21]), tzinfo=UTC
         )
     except ValueError:
+        # The pattern lets months and days through that no calendar has.
         return None
 
 
 def is_outside_window(text: str, now: datetime) -> bool:
-    """Whether the network refuses an order of this name for its time (FF08)."""
+    """Whether the network refuses an order of this name because of its time (FF08)."""
     instant = read_instant(text)
     return instant is not None and abs(now - instant) > WINDOW
 
 
 def is_txid(text: str) -> bool:
-    """Whether a charge of any institution could have this name.
-
-    Source:
-        Pix API 2.9.0, TxId. What a static code carries is shorter and no charge's name.
-    """
+    # A static code carries a shorter txid, which is no charge's name.
     return _TXID.fullmatch(text) is not None

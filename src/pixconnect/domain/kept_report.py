@@ -1,7 +1,8 @@
-"""Reports of the rail that wait for a person: when a report is judged to be one, and what is remembered of it.
+"""Reports of the rail that a person must look at: which ones are kept, and what is stored of them.
 
-A report is kept where recording it would be a guess: it names an order of ours that we do not have, says the opposite of what
-was said before, comes again with other contents, or cannot be recorded at all.
+A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
+earlier
+one, comes again with other contents, or cannot be recorded at all.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TXID_LENGTH_MAX: Final = 35
 
 
 class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
-    """What a rail answered to a question, in the form of a report, so that it can be kept like one."""
+    """The rail's answer to a query, in the form of a report so that it can be kept like one."""
 
     report_id: str
     id: str
@@ -61,20 +62,19 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
 
 class KeptReport(Struct, frozen=True, kw_only=True):
-    """A report that waits for a person, or has been closed by one."""
+    """A report that waits for a person, or that one has closed."""
 
     id: int
     kind: Kind
     reason: Reason
     explanation: str
     name: str
-    """Of the transfer, refund or return on the network."""
+    """The ``end_to_end_id`` or ``return_id``."""
     report_id: str
-    """The rail's."""
     report: str
-    """As JSON."""
+    """JSON."""
     refusal_code: str | None
-    """What a payment or return was refused with."""
+    """What we refused a payment or return with."""
     seen_count: int
     first_seen_at: datetime
     last_seen_at: datetime
@@ -84,12 +84,10 @@ class KeptReport(Struct, frozen=True, kw_only=True):
 
 
 def kind_of(kept: Kept) -> Kind:
-    """Which kind of report it is."""
     return _KINDS[type(kept)]
 
 
 def name_of(kept: Kept) -> str:
-    """What it is about, by its name on the network."""
     match kept:
         case CreditReport():
             return kept.end_to_end_id
@@ -100,12 +98,11 @@ def name_of(kept: Kept) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether something could be kept under this name."""
     return len(text) == NAME_LENGTH and text[0] in "ED" and _is_storable(text)
 
 
 def as_report(name: str, answer: Settled | Rejected | NeverTaken) -> Kept:
-    """What the rail answered about an order of ours, as if it had reported it."""
+    """Turn the rail's answer about an order of ours into a report of it."""
     match answer:
         case Settled(settled_at=settled_at):
             return SettledReport(report_id=name, id=name, settled_at=settled_at)
@@ -116,32 +113,28 @@ def as_report(name: str, answer: Settled | Rejected | NeverTaken) -> Kept:
 
 
 def encode(kept: Kept) -> str:
-    """A report as JSON of nothing but ASCII, so that any text can be kept."""
+    # In ASCII with escapes, so that any text can be kept, even half surrogates.
     return json.dumps(msgspec.to_builtins(kept), ensure_ascii=True)
 
 
 def fingerprint(kept: Kept, reason: Reason) -> bytes:
-    """The same for every repetition of a report: what it is about and what it says, not when and under which number it came.
-
-    Example:
-        >>> first = NeverTakenAnswer(report_id="1", id="E1")
-        >>> again = NeverTakenAnswer(report_id="2", id="E1")
-        >>> fingerprint(first, "contradiction") == fingerprint(again, "contradiction")
-        True
-    """
+    """Hash what a report is about and what it says, so that every repetition of it has the same fingerprint."""
     said: dict[str, Any] = msgspec.to_builtins(kept)
+    # A repetition may come under another number and at another time.
     for passing in ("report_id", "reported_at", "settled_at"):
         said.pop(passing, None)
+    # The 1 is the version of this form: fingerprints are stored.
     return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
 
 
 def storable(text: str, length_max: int = 255) -> str:
-    """A text without what PostgreSQL refuses, and no longer than it needs to be."""
+    """Cut a text, and replace in it what PostgreSQL refuses."""
     return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def find_fault(report: Report) -> str | None:
-    """Why a report can never be recorded as it is, naming field and rule; ``None`` where nothing stands against it."""
+    """Say why a report can never be recorded as it is, naming field and rule; ``None`` where it can."""
+    # Nearly all reports are plain, and one look at the whole is faster than one at each text.
     if not _is_plain(report):
         for field, text in _texts(msgspec.to_builtins(report)):
             if not _is_storable(text):
@@ -166,7 +159,6 @@ def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
 
 
 def _is_plain(report: Report) -> bool:
-    """Whether a short look finds nothing; what looks strange is read text by text."""
     try:
         return b"\\u0000" not in msgspec.json.encode(report)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The port to what outside institutions serve behind their dynamic QR codes."""
+"""The port to other institutions' locations: what their dynamic QR codes lead to."""
 
 from datetime import datetime
 from typing import Literal, Protocol
@@ -7,38 +7,31 @@ from msgspec import Struct
 
 
 class LocationUnreachable(Exception):  # noqa: N818  it is not our error
-    """No address, no connection, no answer in time, or an error on the other side: it may work later."""
+    """No address, no connection, no answer in time, or an error on the other side: a retry may succeed."""
 
 
 class OutsideCharge(Struct, frozen=True, kw_only=True):
-    """What an outside institution asks for, once its signature has been verified.
-
-    Attributes:
-        txid: The charge's name, 1 to 35 characters.
-        key: Whom to pay; not yet normalised.
-        amount_cents: What must be paid; ``None`` takes any amount.
-        status: ``ATIVA`` can be paid.
-        expires_at: From this instant on it cannot be paid; ``None`` where nothing says so.
-    """
+    """A charge of another institution, its signature verified."""
 
     txid: str
+    """1 to 35 characters."""
     key: str
     amount_cents: int | None
+    """``None`` takes any amount."""
     status: Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
+    """Only ``ATIVA`` can be paid."""
     expires_at: datetime | None
+    """It cannot be paid from then on; ``None`` where nothing says so."""
 
 
 class Locations(Protocol):
     """Reads locations under the address rules of webhooks, within 5 s to connect, 10 s in all and 64 KiB."""
 
     async def read(self, location: str) -> OutsideCharge:
-        """Fetch and verify what a location serves.
-
-        Args:
-            location: Host and path, without a scheme.
+        """Fetch what a location (host and path, without a scheme) serves, and verify it.
 
         Raises:
-            InvalidQrCode: A forbidden address, an answer of 4xx, or a payload whose form or signature fails.
+            InvalidQrCode: A forbidden address, an answer of 4xx, or a payload whose form or signature is wrong.
             LocationUnreachable: It could not be fetched.
         """
         ...

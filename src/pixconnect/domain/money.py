@@ -7,7 +7,6 @@ from msgspec import Meta
 from pixconnect.domain import errors
 
 Cents = int
-"""An amount of Brazilian reais in cents."""
 
 AMOUNT_MIN_CENTS = 1
 AMOUNT_MAX_CENTS = 999_999_999_999
@@ -17,20 +16,11 @@ AmountCents = Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)]
 
 
 def check_amount(amount_cents: int) -> None:
-    """Refuse an amount that no Pix can have.
-
-    Raises:
-        AmountOutOfRange: Below 1 or above 999 999 999 999 cents.
-    """
+    """Refuse an amount that no Pix can have."""
     if not AMOUNT_MIN_CENTS <= amount_cents <= AMOUNT_MAX_CENTS:
         raise errors.AmountOutOfRange(f"amount: must be from {AMOUNT_MIN_CENTS} to {AMOUNT_MAX_CENTS} cents")
 
 
 def format_reais(amount_cents: Cents) -> str:
-    """Write an amount as the Pix scheme does.
-
-    Example:
-        >>> format_reais(10607)
-        '106.07'
-    """
+    """Write an amount as the Pix scheme does: 10607 cents are ``106.07``."""
     return f"{amount_cents // 100}.{amount_cents % 100:02d}"

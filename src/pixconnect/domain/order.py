@@ -1,7 +1,8 @@
 """An order: an outgoing transfer or refund that the rail has not ended yet.
 
-It lives beside its transfer or refund from acceptance to the end, and holds only what its way over the rail changes: what was
-agreed does not move while it is under way.
+It lives beside its transfer or refund from acceptance to the end, and holds only what changes on the way over the rail:
+the
+transfer or refund itself does not change while it is under way.
 """
 
 from __future__ import annotations
@@ -23,63 +24,52 @@ class GivenUp(Struct, frozen=True):
 
 
 Ending = Settled | Rejected | NeverTaken | GivenUp
-"""What becomes of an order in the end."""
 
 _GIVEN_UP_REASON = "It could not be handed to the rail in time."
 _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
-    """What a worker must know to move it on.
-
-    Attributes:
-        name: On the network: the ``end_to_end_id`` of a transfer, the ``return_id`` of a refund.
-        holder_id: Whose it is.
-        resource_id: Of the transfer or refund.
-        slot: Part of the workers' division of labour; that of its transfer or refund.
-        ordered_at: Service time.
-        due_at: When a worker looks at it again.
-        give_up_at: When it is given up if it has not been handed over.
-        handed_at: Written before the rail first hears of it. From then on only the rail's own word ends it.
-        asked_count: How often the rail was asked about it.
-    """
+    """An order as a worker moves it on."""
 
     name: str
+    """The ``end_to_end_id`` of a transfer, the ``return_id`` of a refund."""
     holder_id: int
     resource_id: int
     slot: int
+    """That of its transfer or refund."""
     ordered_at: datetime
     due_at: datetime
     give_up_at: datetime
     handed_at: datetime | None = None
+    """Written before the rail first hears of it. From then on only the rail's answer ends it."""
     asked_count: int = 0
 
 
 def name_of(ordered: Transfer | Refund) -> str:
-    """Its name on the network."""
     return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
 
 
 def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta) -> OpenOrder:
-    """A new order, due at once."""
     return OpenOrder(
         name=name_of(ordered),
         holder_id=ordered.holder_id,
         resource_id=ordered.id,
         slot=ordered.slot,
         ordered_at=now,
-        due_at=now,
+        due_at=now,  # handed over at once
         give_up_at=now + handover_timeout,
     )
 
 
 def may_give_up(order: OpenOrder, now: datetime) -> bool:
-    """Whether it was never handed over and its time is over, by the clock that counts; the worker's own may be ahead."""
+    """Whether it was never handed over and its time is over."""
+    # `now` is the database's clock, read under the lock: the worker's own may be ahead.
     return order.handed_at is None and order.give_up_at <= now
 
 
 def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
-    """The transfer as its order has left it: only what settled has moved money."""
+    """Apply how its order ended to the transfer: money moves only where it settled."""
     match ending:
         case Settled():
             return transfer_rules.settle_transfer(transfer, now)
@@ -92,7 +82,7 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
 
 
 def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
-    """The refund as its order has left it: only what settled has moved money."""
+    """Apply how its order ended to the refund: money moves only where it settled."""
     match ending:
         case Settled():
             return refund_rules.settle_refund(refund, now)
@@ -105,5 +95,5 @@ def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
 
 
 def _storable(code: str, reason: str) -> tuple[str, str]:
-    """The rail's reason, as far as it can be written: a rejection counts whatever its words are."""
+    # A rejection counts whatever the rail says of it, so its texts are cut rather than refused.
     return kept_report.storable(code, 35), kept_report.storable(reason, 1000)

@@ -1,8 +1,9 @@
 """Pix keys: what people give instead of an account.
 
-A key is normalised before anything else looks at it, so that one key has one spelling in the database, in the directory
-and in every answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that
-looks like another must not become it.
+A key is normalised before anything else sees it, so that it has one spelling in the database, in the directory and in
+every
+answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks like
+another must not become it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ from pixconnect.domain import errors, tax_id
 from pixconnect.domain.holder import KeyType
 
 KEY_LENGTH_MAX: Final = 77
-"""Of any key, in characters."""
 
 SENT_LENGTH_MAX: Final = 120
-"""Of a key as people write it, with its marks and blanks: what is longer is none, and is not even looked at."""
+"""Of a key as people write it, with marks and blanks; longer texts are refused unread."""
 
 _CACHED_MAX: Final = 4096
 
@@ -32,45 +32,31 @@ _MASKED_CNPJ: Final = re.compile(
 )
 _PHONE_MARKS: Final = str.maketrans("", "", " .-()")
 _PHONE: Final = re.compile(r"\+[1-9][0-9]{1,14}")
+# The version of the UUID is not judged: the directory's own example has none.
 _EVP: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL})*")
 
 
 class PixKey(Struct, frozen=True, kw_only=True):
-    """A key in its one spelling.
-
-    Attributes:
-        key: Normalised: no mask, e-mail and EVP in lower case, CNPJ in capitals.
-        key_type: What it is.
-    """
+    """A normalised key."""
 
     key: str
+    """No mask, e-mail and EVP in lower case, CNPJ in capitals."""
     key_type: KeyType
 
 
 def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
-    """Normalise a key and judge its form.
+    """Normalise a key and judge its form; an ``InvalidPixKey`` does not repeat the key.
 
     Args:
-        text: As the caller wrote it.
-        key_type: What it must be. ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF,
-            then CNPJ.
+        key_type: ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
 
-    Returns:
-        The key as the directory holds it.
-
-    Raises:
-        InvalidPixKey: It has no form of that type, or wrong check digits. The message does not repeat the key.
-
-    Source:
-        DICT API 2.12.1, table of key types. An EVP's version is not judged: the directory's own example has none.
+    Source: DICT API 2.12.1, table of key types.
 
     Example:
         >>> parse_pix_key("529.982.247-25")
         PixKey(key='52998224725', key_type='CPF')
-        >>> parse_pix_key("+55 (61) 98888-7777", "PHONE").key
-        '+5561988887777'
     """
     if len(text) > SENT_LENGTH_MAX:
         raise errors.InvalidPixKey(
@@ -96,6 +82,7 @@ def _type_of(text: str) -> KeyType:
         return "EMAIL"
     if text.startswith("+"):
         return "PHONE"
+    # Both may be written without marks; 14 characters are never a CPF.
     return "CPF" if _normalise_cpf(text) else "CNPJ"
 
 

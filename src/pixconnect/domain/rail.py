@@ -1,7 +1,9 @@
-"""The port to the network that settles and knows keys, in our words and in groups.
+"""The port to the network that settles money and knows keys; calls take many orders or reports at once.
 
-An adapter speaks for one institution's way to the scheme: the sandbox over HTTP, later ISO 20022 or an institution's API.
-The one rule above all: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or the
+An adapter speaks to one institution's way into the scheme: the sandbox over HTTP, later ISO 20022 or an institution's
+API.
+The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or
+the
 answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to ask.
 """
 
@@ -21,58 +23,39 @@ class RailUnavailable(Exception):  # noqa: N818  it is not our error
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """What the directory knows of a key: the account that it leads to.
-
-    Attributes:
-        key: Normalised.
-        key_type: Its type.
-        party: The account and its owner, ``key`` and ``key_type`` among its fields.
-    """
+    """The account that a key leads to, as the directory knows it."""
 
     key: str
     key_type: KeyType
     party: Party
+    """With ``key`` and ``key_type``."""
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """One credit order (the scheme's pacs.008).
-
-    Attributes:
-        end_to_end_id: Its only name; a re-send carries the same.
-        amount_cents: Cents.
-        debit_party: Our holder.
-        credit_party: Whoever is paid.
-        initiation_type: How the payer named the payee.
-        txid: Of the QR code, if it had one.
-        ordered_at: When the transfer was accepted. How old it may be the network judges by the time in its id.
-    """
+    """One credit order (pacs.008)."""
 
     end_to_end_id: str
+    """Its only name; a retry carries the same."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
     initiation_type: InitiationType
     txid: str | None
     ordered_at: datetime
+    """When the transfer was accepted; the network judges its age by the time in its id instead."""
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
-    """One return of a received payment (the scheme's pacs.004).
-
-    Attributes:
-        return_id: Its only name; a re-send carries the same.
-        original_end_to_end_id: The payment that is returned, wholly or in part.
-        amount_cents: Cents.
-        reason: MD06, BE08, FR01 or SL02.
-        description: For the receiver, at most 140 characters.
-        ordered_at: When it was accepted.
-    """
+    """One return of a received payment (pacs.004)."""
 
     return_id: str
+    """Its only name; a retry carries the same."""
     original_end_to_end_id: str
     amount_cents: int
     reason: str
+    """MD06, BE08, FR01 or SL02."""
     description: str | None
+    """For the receiver, at most 140 characters."""
     ordered_at: datetime
 
 
@@ -81,29 +64,21 @@ class Taken(Struct, frozen=True, tag="taken"):
 
 
 class Settled(Struct, frozen=True, kw_only=True, tag="settled"):
-    """The money has moved. Final.
-
-    Attributes:
-        settled_at: When it did, by the rail.
-    """
+    """The money has moved. Final."""
 
     settled_at: datetime
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
-    """This very order was rejected and no money moved. Final.
-
-    Attributes:
-        code: The scheme's reason, such as AC03.
-        reason: A sentence.
-    """
+    """This very order was rejected and no money moved. Final."""
 
     code: str
+    """The scheme's reason, such as AC03."""
     reason: str
 
 
 class AlreadyKnown(Struct, frozen=True, tag="already_known"):
-    """A duplicate of an order that the rail has, or a re-send that came too late: ask; it is never a rejection."""
+    """A duplicate of an order that the rail has, or a retry that came too late: query it; this is never a rejection."""
 
 
 class NotTaken(Struct, frozen=True, tag="not_taken"):
@@ -111,14 +86,15 @@ class NotTaken(Struct, frozen=True, tag="not_taken"):
 
 
 class Unknown(Struct, frozen=True, tag="unknown"):
-    """To a query: the rail has never seen this id. To a submission: no answer came. Never final by itself."""
+    """A query found no such id, or a submission got no answer. Never final."""
 
 
 class NeverTaken(Struct, frozen=True, tag="never_taken"):
-    """To a query: the rail has never seen this id, and can never take it any more. Final: the money goes back.
+    """A query found no such id, and the rail can never take it any more. Final: the money goes back.
 
-    Only to a question that was asked after the id's window had closed (``identifiers.is_outside_window``), and only where
-    whatever may still be on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    Only a query after the id's window has closed (``identifiers.is_outside_window``) may be answered so, and only where
+    all
+    that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
     """
 
 
@@ -127,71 +103,39 @@ QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
 
 class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
-    """Somebody pays one of our holders; the rail waits for our word.
-
-    Attributes:
-        report_id: What is acknowledged; a repeated report carries the same.
-        end_to_end_id: The payment's name.
-        amount_cents: Cents.
-        debit_party: Whoever pays.
-        credit_party: Our holder's account as the payer named it (``key`` where paid by key).
-        txid: Of the QR code; that of a charge pays that charge.
-        initiation_type: How the payer named the payee.
-        reported_at: When the rail reports; this moment decides whether a charge is paid in time.
-    """
+    """Somebody pays one of our holders; the rail waits for our acknowledgement."""
 
     report_id: str
+    """What is acknowledged; a repeated report carries the same."""
     end_to_end_id: str
     amount_cents: int
     debit_party: Party
     credit_party: Party
+    """Our holder's account as the payer named it, ``key`` set where paid by key."""
     txid: str | None
+    """From the QR code; that of a charge pays the charge."""
     initiation_type: InitiationType
     reported_at: datetime
+    """This moment decides whether a charge is paid in time."""
 
 
 class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
-    """An order or refund order of ours has settled.
-
-    Attributes:
-        report_id: What is acknowledged.
-        id: The ``end_to_end_id`` or ``return_id``.
-        settled_at: When.
-    """
-
     report_id: str
     id: str
+    """The ``end_to_end_id`` or ``return_id``."""
     settled_at: datetime
 
 
 class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected"):
-    """An order or refund order of ours was rejected.
-
-    Attributes:
-        report_id: What is acknowledged.
-        id: The ``end_to_end_id`` or ``return_id``.
-        code: The scheme's reason.
-        reason: A sentence.
-    """
-
     report_id: str
     id: str
+    """The ``end_to_end_id`` or ``return_id``."""
     code: str
     reason: str
 
 
 class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
-    """The receiver of a transfer of ours gives it back, wholly or in part; the rail waits for our word.
-
-    Attributes:
-        report_id: What is acknowledged.
-        return_id: The return's name.
-        original_end_to_end_id: The transfer of ours.
-        amount_cents: Cents.
-        reason: MD06, BE08, FR01 or SL02.
-        description: From whoever returns it.
-        reported_at: When the rail reports.
-    """
+    """The receiver of a transfer of ours returns it, wholly or in part; the rail waits for our acknowledgement."""
 
     report_id: str
     return_id: str
@@ -206,33 +150,24 @@ Report = CreditReport | SettledReport | RejectedReport | ReturnReport
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):
-    """Our word on one report, given after it is durable here.
-
-    Attributes:
-        report_id: Of the report.
-        refusal_code: For a credit or return that we refuse: the scheme's reason (BE17, AM09, AC06...); otherwise ``None``.
-    """
+    """Our answer to one report, given once it is durable here."""
 
     report_id: str
     refusal_code: str | None = None
+    """The scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return."""
 
 
 class Rail(Protocol):
-    """The network as we see it. Every call has a bound on time and size of the adapter's own."""
+    """The network as we see it. The adapter bounds every call in time and size.
+
+    Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
+    """
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         """Ask the directory for a key that is not one of ours.
 
         Args:
-            key: Normalised.
             payer_tax_id: Of the holder who will pay: real directories count look-ups by payer.
-            end_to_end_id: The very id that the payment will carry.
-
-        Returns:
-            The entry, or ``None`` where there is none.
-
-        Raises:
-            RailUnavailable: The directory gave no answer.
         """
         ...
 
@@ -240,52 +175,28 @@ class Rail(Protocol):
         """Send orders, or send them again under the same ids. One answer each, in order; never raises for one order."""
         ...
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
-        """Send refund orders; as ``submit``."""
-        ...
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """Ask what became of orders and refund orders, by ``end_to_end_id`` or ``return_id``.
-
-        A final answer is for good: whoever asks again gets the same.
-
-        Raises:
-            RailUnavailable: No answer came.
-        """
+        """Ask how orders and refund orders ended, by ``end_to_end_id`` or ``return_id``. A final answer never changes."""
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:
-        """What has happened and was not acknowledged yet, oldest first; waits up to ``wait_s`` for the first.
+        """Wait up to ``wait_s`` for reports that are not acknowledged yet, oldest first.
 
-        The same report may come again until it is acknowledged, and even after.
-
-        Raises:
-            RailUnavailable: No answer came.
+        A report may come again until it is acknowledged, and even after.
         """
         ...
 
     async def waiting_since(self) -> datetime | None:
-        """When the oldest payment was reported that is not acknowledged yet, whoever has it in hand; ``None`` if none waits.
+        """When the oldest payment was reported that nobody has acknowledged yet.
 
-        A charge does not expire before what was reported in its time is recorded.
-
-        Raises:
-            RailUnavailable: No answer came.
+        A charge does not expire before what was reported in time is recorded.
         """
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Give our word on reports; giving it twice changes nothing.
-
-        Raises:
-            RailUnavailable: No answer came; the reports will come again.
-        """
+        """Acknowledge reports; doing it twice changes nothing, and those that were missed come again."""
         ...
 
-    async def check(self) -> None:
-        """See whether the rail answers.
-
-        Raises:
-            RailUnavailable: It does not.
-        """
-        ...
+    async def check(self) -> None: ...

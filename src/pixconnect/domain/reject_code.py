@@ -1,10 +1,8 @@
-"""Why the network rejects an order: every reason code of the scheme's ``pacs.002``, and what it means.
+"""Why the network rejects an order: every reason code of the scheme's ``pacs.002``, with a sentence for people.
 
-Both sides need the sentences: whoever refuses a payment names a code, whoever is refused explains it.
 ``docs/reference/spi-reject-codes.md`` is the page for people; a test holds the two together.
 
-Source:
-    SPI catalogue 5.13.1, pacs.002.spi.1.17, ``ExternalStatusReason1Code``.
+Source: SPI catalogue 5.13.1, pacs.002.spi.1.17, ``ExternalStatusReason1Code``.
 """
 
 from __future__ import annotations
@@ -71,19 +69,13 @@ REASONS: Final[dict[str, str]] = {
 RAISED_BY_NETWORK: Final[frozenset[str]] = frozenset(
     {"AG12", "AG13", "AGNT", "AM01", "AM04", "AM18", "DS02", "DS27", "RC09", "RC10"}
 )
-"""What the network itself sees in an order, before the receiver's institution is asked."""
+"""What the network itself rejects, before the receiver's institution is asked."""
 
 
-# Ours, for what the network never judged: an order that never reached it.
+# Codes of our own, for orders that never reached the network.
 NEVER_TAKEN: Final = "NEVER_TAKEN"
 NOT_HANDED_OVER: Final = "NOT_HANDED_OVER"
 
 
 def explain(code: str) -> str:
-    """The sentence for a code; codes that we do not know are explained as such.
-
-    Example:
-        >>> explain("AC07")
-        "The receiver's account is closed."
-    """
     return REASONS.get(code, "The network gave a reason that is not in its catalogue.")

@@ -1,16 +1,19 @@
-"""What we sign with: keys that come, sign, stay published, and go.
+"""Signing keys: when they sign, and how long they stay published.
 
 ::
 
     created ── published, does not sign yet ── signs_from ── signs ── next key's signs_from ── published ── forgotten
-               (every process has time to reload)                     (for 30 days: what it signed can still be verified)
+               (every process has time to reload)                     (for 30 days: what it signed can still be
+verified)
 
     revoked, at any moment ── neither signs nor verifies nor is published, from now on
 
-Each key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a certificate's
-thumbprint never come apart between two processes. The certificate names the host that payloads are served from; a process signs
-with the keys of its own host, so that one that was told another address spoils nothing for the others.
-Keys and certificates keep real time, whatever the sandbox clock says.
+A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a
+certificate's
+thumbprint never differ between two processes. The certificate names the host that payloads are served from, and a
+process
+signs with the keys of its own host, so that one with a wrong address spoils nothing for the others. All times are real
+time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,32 +23,25 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 PUBLISHED_AHEAD = timedelta(seconds=60)
-"""How long a new key is published before it signs; every process reloads its keys several times within it."""
+"""A new key is published this long before it signs; every process reloads its keys several times within it."""
 
 CERTIFICATE_RENEWAL = timedelta(days=30)
 """A key is replaced when its certificate has less than this left."""
 
 
 class SigningKey(Struct, frozen=True, kw_only=True):
-    """An ES256 key pair.
-
-    Attributes:
-        kid: Its name, the RFC 7638 thumbprint.
-        public_jwk: JSON of the public key: ``crv``, ``kty``, ``x``, ``y``.
-        private_sealed: PKCS #8, sealed about ``signing_key:<kid>``; ``None`` once it signs no more.
-        certificates: DER, the leaf first, then who signed it.
-        host: In the leaf's name: where the payloads that it signs are served.
-        expires_at: The leaf's last instant.
-        created_at: Real time.
-        signs_from: Real time; it signs until the next key does.
-        revoked_at: Since when it is worth nothing; real time.
-    """
+    """An ES256 key pair."""
 
     kid: str
+    """The RFC 7638 thumbprint."""
     public_jwk: bytes
+    """JSON: ``crv``, ``kty``, ``x``, ``y``."""
     private_sealed: bytes | None
+    """PKCS #8, sealed about ``signing_key:<kid>``; ``None`` once it signs no more."""
     certificates: tuple[bytes, ...]
+    """DER, the leaf first, then its issuers."""
     host: str
+    """The host in the leaf: where the payloads that it signs are served."""
     expires_at: datetime
     created_at: datetime
     signs_from: datetime
@@ -53,104 +49,65 @@ class SigningKey(Struct, frozen=True, kw_only=True):
 
 
 class Signer(Protocol):
-    """Signs with the current key."""
+    """Signs with the current key; raises ``ServiceUnavailable`` where there is none."""
 
     @property
-    def current_kid(self) -> str:
-        """Of the key that signs now.
-
-        Raises:
-            ServiceUnavailable: There is none.
-        """
-        ...
+    def current_kid(self) -> str: ...
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
         """Sign a compact JWS.
 
         Args:
-            payload: The bytes.
-            header: What the protected header has beside ``alg`` and ``kid``.
-
-        Returns:
-            ``header.payload.signature``.
-
-        Raises:
-            ServiceUnavailable: There is no key to sign with.
+            header: Added to ``alg`` and ``kid`` in the protected header.
         """
         ...
 
     def sign_location(self, payload: bytes, jku: str) -> str:
-        """Sign a QR code's payload for any payer's institution.
-
-        Args:
-            payload: JSON.
-            jku: Where the key is served with its certificates.
-
-        Returns:
-            A compact JWS with the header ``alg kid jku typ x5t#S256``.
-
-        Raises:
-            ServiceUnavailable: There is no key to sign with.
-        """
+        """Sign a QR code's payload as a compact JWS with the header ``alg kid jku typ x5t#S256``."""
         ...
 
     def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
-        """Sign a body that is sent beside its signature (RFC 7515, appendix F).
-
-        Args:
-            body: The bytes.
-            header: What the protected header has beside ``alg`` and ``kid``.
-
-        Returns:
-            ``header..signature``.
-
-        Raises:
-            ServiceUnavailable: There is no key to sign with.
-        """
+        """Sign a body that is sent beside its signature, ``header..signature`` (RFC 7515, appendix F)."""
         ...
 
 
 def newest_key(keys: Sequence[SigningKey], host: str) -> SigningKey | None:
-    """Of a host's keys the latest that is not revoked, whether it signs yet or not."""
+    """The latest key of a host that is not revoked, whether it signs yet or not."""
     return max((key for key in keys if key.host == host and key.revoked_at is None), key=_age, default=None)
 
 
 def current_key(keys: Sequence[SigningKey], host: str, now: datetime) -> SigningKey | None:
-    """The key that signs for a host.
-
-    Of those that no other has followed yet it is the oldest. Where the current one was revoked this is the next, even if its
-    time is only about to come: the process that made it may have had a clock a little ahead.
-    """
     own = [key for key in keys if key.host == host]
     still_sign = [
         key
         for key in own
         if key.revoked_at is None and ((ends_at := next_signs_from(key, own)) is None or ends_at > now)
     ]
+    # The oldest that no later key has followed yet. Where that one was revoked it is the next, even if its time is only
+    # about to come: the process that made it may have had a clock a little ahead.
     return min(still_sign, key=_age, default=None)
 
 
 def superseded_at(key: SigningKey, keys: Sequence[SigningKey]) -> datetime | None:
-    """When a key signs, or signed, for the last time; ``None`` while no later key is known.
-
-    The last key of a host that nobody serves any more is over with its certificate.
-    """
+    """When a key stops signing; ``None`` while no later key is known."""
     ends_at = next_signs_from(key, [other for other in keys if other.host == key.host])
     if ends_at is not None:
         return ends_at
+    # Keys have been made since, none of them for this host: nobody serves it any more, and its last key ends with its
+    # certificate.
     has_later = any(_age(other) > _age(key) for other in keys)
     return key.expires_at if has_later else None
 
 
 def is_replacement_needed(key: SigningKey, keys: Sequence[SigningKey], now: datetime) -> bool:
-    """Whether a host could not sign any more, if this key of it were revoked now."""
+    """Whether a host could not sign any more if this key were revoked now."""
     remaining = [other for other in keys if other.kid != key.kid]
     revoked = structs.replace(key, revoked_at=now)
     return current_key([*remaining, revoked], key.host, now) is None
 
 
 def published_keys(keys: Sequence[SigningKey], now: datetime, published_for: timedelta) -> list[SigningKey]:
-    """The keys still needed to verify something, and those about to sign; the latest first."""
+    """The keys that may still verify something, and those about to sign; the latest first."""
 
     def is_published(key: SigningKey) -> bool:
         if key.revoked_at is not None:
@@ -162,15 +119,13 @@ def published_keys(keys: Sequence[SigningKey], now: datetime, published_for: tim
 
 
 def is_rotation_due(newest: SigningKey | None, now: datetime, rotated_every: timedelta) -> bool:
-    """Whether a host needs a new key: it has none, or the newest is old, or its certificate nearly over."""
+    """Whether a host needs a new key: it has none, or the newest is old, or its certificate is nearly over."""
     return newest is None or now >= newest.created_at + rotated_every or now >= newest.expires_at - CERTIFICATE_RENEWAL
 
 
 def next_signs_from(key: SigningKey, own: Sequence[SigningKey]) -> datetime | None:
-    """When the next key of the same host began to sign, or will.
-
-    A revoked key counts, or those before it would come back to life; not so one that was revoked before it ever signed.
-    """
+    """When the next key of the same host began to sign, or will."""
+    # A revoked key counts too, or those before it would come back to life; not so one revoked before it ever signed.
     return min(
         (
             other.signs_from

@@ -1,8 +1,10 @@
 """A statement: every change of a holder's current funds in a span of time, oldest first.
 
-What a statement holds is fixed once, as a first and a last number; lines are then read by number, in parts, however long that
-takes. Numbered entries never change and never come in between, so ``opening + lines = closing`` holds although money keeps
-arriving while somebody reads.
+What it holds is fixed at the start, as a first and a last number; lines are then read by number, in parts, however long
+that
+takes. Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds
+although
+money keeps arriving meanwhile.
 """
 
 from datetime import datetime
@@ -14,39 +16,26 @@ from pixconnect.domain.holder import Party
 
 
 class Extent(Struct, frozen=True, kw_only=True):
-    """Which entries a statement holds.
-
-    Attributes:
-        first_number: Of its first line, or of the next entry there could be.
-        last_number: Of its last line; below ``first_number`` if it has none.
-        opening_cents: Current funds before the first line.
-        closing_cents: Current funds after the last line.
-        last_at: The last line's instant; ``None`` if there is none.
-    """
+    """Which entries a statement holds."""
 
     first_number: int
+    """Of the first line; without lines, the number that the next entry would have."""
     last_number: int
+    """Of the last line; without lines, below ``first_number``."""
     opening_cents: int
+    """Current funds before the first line."""
     closing_cents: int
+    """Current funds after the last line."""
     last_at: datetime | None
+    """The last line's instant."""
 
     @property
     def lines_count(self) -> int:
-        """How many lines there are."""
         return max(0, self.last_number - self.first_number + 1)
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """A statement without its lines.
-
-    Attributes:
-        holder_id: Whose it is.
-        account: The holder's account.
-        initial_at: The first instant included.
-        final_at: The last instant included.
-        made_at: Service time.
-        extent: What it holds.
-    """
+    """A statement without its lines."""
 
     holder_id: int
     account: Party
@@ -57,48 +46,30 @@ class Statement(Struct, frozen=True, kw_only=True):
 
     @property
     def closed_at(self) -> datetime:
-        """The instant of the closing balance: a span may end in the future, a balance cannot.
-
-        The last line may be dated after ``made_at``: instants are pushed on so that they rise, and processes differ.
-        """
+        """The instant of the closing balance."""
+        # A span may end in the future, a balance cannot. The last line may be dated after made_at: instants are pushed on so
+        # that they rise, and processes differ.
         return min(self.final_at, max(self.made_at, self.extent.last_at or self.made_at))
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
-    """The other side of a line.
-
-    Attributes:
-        name: The account's owner.
-        tax_id: CPF or CNPJ, unmasked.
-        ispb: The institution.
-    """
-
     name: str
     tax_id: str
     ispb: str
 
 
 class StatementLine(Struct, frozen=True, kw_only=True):
-    """One change of current funds.
-
-    Attributes:
-        id: Of the ledger entry.
-        created_at: When it settled.
-        end_to_end_id: The transfer's; of a refund, the original's. ``None`` for a deposit.
-        return_id: Of a refund.
-        direction: ``IN`` raised current funds, ``OUT`` lowered them.
-        amount_cents: Positive.
-        running_balance_cents: Current funds after it.
-        counterparty: The other side; ``None`` for a deposit.
-        description: What the refund's author wrote.
-    """
+    """One change of current funds."""
 
     id: int
     created_at: datetime
     end_to_end_id: str | None
+    """The transfer's; of a refund, the original's. ``None`` for a deposit."""
     return_id: str | None
     direction: Literal["IN", "OUT"]
+    """``IN`` raised current funds, ``OUT`` lowered them."""
     amount_cents: int
     running_balance_cents: int
     counterparty: Counterparty | None
+    """``None`` for a deposit."""
     description: str | None

@@ -1,9 +1,11 @@
-"""What a webhook's headers say, so that its receiver can check who sent it.
+"""The headers of a webhook, by which its receiver can check who sent it.
 
 Three signatures over the same bytes, each for other tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
 ``webhook-*`` headers of the Standard Webhooks specification, and ``X-Webhook-Signature-JWS`` (a detached JWS under the
-published key). One key signs for all holders, so the last says whom it is for: a receiver that does not compare that
+published key). One key signs for all holders, so the last names the holder: a receiver that does not compare the name
 believes every holder of the service.
+
+Source: Standard Webhooks specification 1.0, "Signature scheme"; RFC 7519, sections 4.1 and 5.3.
 """
 
 import base64
@@ -17,59 +19,39 @@ USER_AGENT = "PixConnect-Webhooks/1.0"
 
 
 def message_id(event_id: int) -> str:
-    """An event's name in ``webhook-id``, the same on every attempt."""
+    """An event's ``webhook-id``, the same on every attempt."""
     return f"evt_{event_id}"
 
 
 def jws_header(holder_id: int, event_id: int, issued_s: int) -> dict[str, str | int]:
-    """What the protected header of ``X-Webhook-Signature-JWS`` says beside the key: for whom, when, and of which event.
+    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the event.
 
     Args:
-        holder_id: Whose event it is; ``aud`` is its text, as in tokens.
-        event_id: ``jti`` is ``webhook-id``.
-        issued_s: Seconds of the machine's own time.
-
-    Source:
-        RFC 7519, sections 4.1 and 5.3.
+        issued_s: Unix time by the machine's own clock.
     """
     return {"aud": str(holder_id), "iat": issued_s, "jti": message_id(event_id)}
 
 
 def hex_signature(secret: str, body: bytes) -> str:
-    """``X-Webhook-Signature``: HMAC-SHA256 of the body, keyed with the secret as given.
-
-    Example:
-        >>> hex_signature("a secret of sixteen", b"{}")[:16]
-        'cf388c77af90b2dc'
-    """
+    """Compute ``X-Webhook-Signature``: HMAC-SHA256 of the body, keyed with the secret as given."""
     return hmac.digest(secret.encode(), body, hashlib.sha256).hex()
 
 
 def standard_signature(secrets: Sequence[str], name: str, timestamp_s: int, body: bytes) -> str:
-    """``webhook-signature``: one signature for each secret that counts now, the newest first.
-
-    Args:
-        secrets: One, or two for a day after a change.
-        name: ``webhook-id``.
-        timestamp_s: ``webhook-timestamp``.
-        body: What is sent.
-
-    Source:
-        Standard Webhooks specification 1.0, "Signature scheme".
-    """
+    """Compute ``webhook-signature``: one signature for each secret that is valid now, the newest first."""
     message = b"%b.%d.%b" % (name.encode(), timestamp_s, body)
     digests = (hmac.digest(_standard_key(secret), message, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def _standard_key(secret: str) -> bytes:
-    """The key that a secret stands for: ``whsec_`` and base64 is decoded, anything else is its own bytes."""
+    # A secret that only looks encoded stands for its own bytes, like any other text.
     decoded = decode_secret(secret) if secret.startswith(SECRET_PREFIX) else None
     return secret.encode() if decoded is None else decoded
 
 
 def decode_secret(secret: str) -> bytes | None:
-    """The key in a secret that begins with ``whsec_``; ``None`` if what follows is no base64."""
+    """Decode the key in a secret that begins with ``whsec_``; ``None`` if the rest is no base64."""
     try:
         return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except ValueError:
@@ -79,13 +61,9 @@ def decode_secret(secret: str) -> bytes | None:
 def request_headers(
     secrets: Sequence[str], event_id: int, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
 ) -> list[tuple[str, str]]:
-    """The headers of one attempt, without those of the transport.
+    """Write the headers of one attempt, without those of the transport.
 
     Args:
-        secrets: The current one first.
-        event_id: Of the event.
-        body: What is sent.
-        jws: Detached, over the body.
         attempt_number: From 1.
         real_now: The machine's own time, whatever the sandbox clock says: receivers compare it with theirs.
     """
@@ -93,6 +71,7 @@ def request_headers(
     return [
         ("Content-Type", "application/json"),
         ("User-Agent", USER_AGENT),
+        # This header holds one signature, so the newest secret alone makes it.
         ("X-Webhook-Signature", hex_signature(secrets[0], body)),
         ("X-Webhook-Signature-JWS", jws),
         ("X-Webhook-Attempt", str(attempt_number)),

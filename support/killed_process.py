@@ -28,7 +28,7 @@ _RAIL: Final = "pixconnect.adapters.rail_sandbox:SandboxRail"
 # What a process may die before or after, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
-        "group write": "pixconnect.store.changes:Changes.write",  # after it: between the group's write and its COMMIT
+        "group write": "pixconnect.writing.changes:Changes.write",  # after it: between the group's write and its COMMIT
         "move of the clock": "pixconnect.store.clock:move",
     },
     "work": {
@@ -38,7 +38,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "question": f"{_RAIL}.query",
         "postponement": "pixconnect.store.order:postpone",
         "unmark": "pixconnect.store.order:unmark",
-        "group write": "pixconnect.store.changes:Changes.write",
+        "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "expiry": "pixconnect.worker.expiry:expire_charges",
         "post": "pixconnect.usecases.delivery:attempt",

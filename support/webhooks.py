@@ -19,12 +19,12 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.endpoint import Endpoint, EndpointRequest
 from pixconnect.domain.event import Event, EventName
 from pixconnect.foundation.pool import connect
-from pixconnect.store.changes import Changes
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
+from pixconnect.writing.changes import Changes
 from support import identity, postgres
 from support.records import make_event
 from support.service import Service, open_service

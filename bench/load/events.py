@@ -12,7 +12,7 @@ from itertools import cycle, islice
 from bench.harness.installation import Installation
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool, open_pool
-from pixconnect.store.changes import Changes
+from pixconnect.writing.changes import Changes
 from support.records import make_event
 
 _TICK_S = 0.01

@@ -21,7 +21,7 @@ from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.store.changes import Changes
+from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.service import FakeClock
 

@@ -21,8 +21,8 @@ from pixconnect.domain.transfer import Transfer, announce_transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import write_group as write_group_store
-from pixconnect.store.changes import Changes
 from pixconnect.writing.batch import Batch
+from pixconnect.writing.changes import Changes
 from pixconnect.writing.operation import OfHolder, Request
 from pixconnect.writing.service_time import take_time
 

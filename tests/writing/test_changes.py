@@ -11,11 +11,11 @@ from pixconnect.domain.refund import Refund, RefundRequest, fail_refund
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer, begin_return
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.store.changes import Changes
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import incoming
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.writing.changes import Changes
 from support.records import outside_party, own_key
 from support.service import Service, credit_report
 

@@ -1,4 +1,4 @@
-"""What one group changes, written by one statement.
+"""What one batch changes, written by one statement.
 
 Facts, money, events, deliveries and totals go to PostgreSQL together: there is no moment at which one stands without the
 others, and one round trip for all of them. The statement is put together from the parts that have rows.

@@ -18,6 +18,8 @@ from pixconnect.http.open_connections import Connections
 
 _TICK_S = 0.1
 _TICKS_OF_SECOND = 10
+ACCEPTED_AT_ONCE = 8
+"""New connections in one turn of the event loop."""
 
 _log = structlog.get_logger(__name__)
 
@@ -88,7 +90,10 @@ class Server:
         loop = asyncio.get_running_loop()
         self._write_common_head()  # the first answer may come before the first tick
         make = partial(Connection, self.connections, self._app)
-        listening = [await loop.create_server(make, sock=each, backlog=BACKLOG) for each in sockets]
+        # libuv accepts one connection a turn for each file it listens on. Where a turn is long because many send, a newcomer
+        # would wait as many turns as there are others in the queue before it: so the same socket is listened on several times.
+        files = [each.dup() for each in sockets for _ in range(ACCEPTED_AT_ONCE)]
+        listening = [await loop.create_server(make, sock=each, backlog=BACKLOG) for each in files]
         on_ready()
         ticks_count = 0
         while not self._is_stopped:

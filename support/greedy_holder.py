@@ -3,24 +3,23 @@
 The greedy one is a process of its own, so that what it costs to ask is not taken for what it costs to be answered::
 
     python -m support.greedy_holder < its orders        asks until its standard input ends, then tells how it was answered
+    python -m support.greedy_holder OCTETS              answers everything at once, with a body of that size, and tells its port
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 ASKED_EVERY_S = 0.2
 GREEDY_ADDRESS = "127.0.0.2"
@@ -56,6 +55,21 @@ class Orders(Struct, frozen=True, kw_only=True):
     token: str
     asked: list[Asked]
     connections: int
+    per_s: float = 0.0
+    """Requests a second at most; 0 is as many as are answered."""
+
+
+class Told(Struct):
+    """How it was answered."""
+
+    statuses: dict[int, int] = field(default_factory=dict)
+    """How often each."""
+    octets: int = 0
+    """Of all bodies."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.statuses.values())
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -157,28 +171,43 @@ def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Ask
 
 
 @contextmanager
-def greedy(orders: Orders) -> Iterator[Callable[[], Counter[int]]]:
-    """Let somebody do its worst meanwhile; afterwards tells how it was answered, by status."""
-    root = str(Path(__file__).parents[1])
-    child = subprocess.Popen(
-        [sys.executable, "-m", "support.greedy_holder"],
-        env=os.environ | {"PYTHONPATH": root},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    told: Counter[int] = Counter()
-    try:
+def greedy(orders: Orders) -> Iterator[Told]:
+    """Let somebody do its worst meanwhile; afterwards tells how it was answered."""
+    told = Told()
+    with _program() as child:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(_json(orders) + b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"asking\n"
-        yield lambda: told
+        yield told
         rest, _ = child.communicate(timeout=60)
-        told.update({int(status): count for status, count in json.loads(rest).items()})
+        after = msgspec.json.decode(rest, type=Told)
+        told.statuses, told.octets = after.statuses, after.octets
+
+
+@contextmanager
+def idle_server(octets: int) -> Iterator[str]:
+    """A server that does nothing but answer: what asking alone costs. Gives its address."""
+    with _program(str(octets)) as child:
+        assert child.stdout is not None
+        yield f"http://127.0.0.1:{int(child.stdout.readline())}"
+
+
+@contextmanager
+def _program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    root = str(Path(__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, "-m", "support.greedy_holder", *arguments],
+        env=os.environ | {"PYTHONPATH": root},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield child
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
 
 
 async def ask_calmly(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> list[Answered]:
@@ -228,26 +257,49 @@ def p99_ms(answered: Sequence[Answered]) -> float:
     return took_ms[min(len(took_ms) - 1, len(took_ms) * 99 // 100)]
 
 
-async def _be_greedy(orders: Orders, stop: threading.Event) -> Counter[int]:
+async def _be_greedy(orders: Orders, stop: threading.Event) -> Told:
     host = urlsplit(orders.base_url).netloc
     requests = [asked.written(host, orders.token) for asked in orders.asked]
-    statuses: Counter[int] = Counter()
+    told = Told()
+    apart_s = orders.connections / orders.per_s if orders.per_s else 0.0
 
     async def keep_asking(number: int) -> None:
         connection = HttpConnection(orders.base_url, GREEDY_ADDRESS)
         turn = number
+        due_at_s = time.monotonic() + apart_s * number / orders.connections
         while not stop.is_set():
+            await asyncio.sleep(max(0.0, due_at_s - time.monotonic()) if apart_s else 0.0)
+            due_at_s += apart_s
             try:
-                status, _ = await connection.ask(requests[turn % len(requests)])
+                status, body = await connection.ask(requests[turn % len(requests)])
             except (OSError, asyncio.IncompleteReadError):
                 connection.close()
-                status = 0
-            statuses[status] += 1
+                status, body = 0, b""
+            told.statuses[status] = told.statuses.get(status, 0) + 1
+            told.octets += len(body)
             turn += 1
         connection.close()
 
     await asyncio.gather(*(keep_asking(number) for number in range(orders.connections)))
-    return statuses
+    return told
+
+
+async def _answer_everything(octets: int) -> None:
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {octets}\r\n\r\n".encode() + bytes(octets)
+
+    async def answer_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]))
+                writer.write(answer)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer_connection, "127.0.0.1", 0)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
 
 
 def _json(value: object) -> bytes:
@@ -255,6 +307,8 @@ def _json(value: object) -> bytes:
 
 
 def _main() -> None:
+    if len(sys.argv) > 1:
+        asyncio.run(_answer_everything(int(sys.argv[1])))
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
     stop = threading.Event()
 
@@ -265,7 +319,7 @@ def _main() -> None:
     threading.Thread(target=wait, daemon=True).start()
     sys.stdout.write("asking\n")
     sys.stdout.flush()
-    sys.stdout.write(json.dumps(asyncio.run(_be_greedy(orders, stop))))
+    sys.stdout.buffer.write(_json(asyncio.run(_be_greedy(orders, stop))))
 
 
 if __name__ == "__main__":

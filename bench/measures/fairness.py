@@ -2,20 +2,23 @@
 
 ``fairness``: nine holders make five requests a second each, in turn alone and beside a tenth that does its worst on one kind of
 operation, as fast as it is answered. Told are, for each kind, the 99th percentile of the nine in milliseconds, alone and beside
-it (medians of all rounds), and how many of the nine's requests failed. ``is_fair`` says whether each is at most the larger of
-twice and 20 ms above what it is alone.
+it (medians of all rounds), and how many of the nine's requests failed. Asking costs the same cores too: the third figure is of
+the nine while the tenth asks a server elsewhere that only answers, as often and with answers as long. ``is_fair`` says whether
+each is at most the larger of twice and 20 ms above what it is alone.
 """
 
 import asyncio
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
 
 from bench.figures import Row
 from bench.harness.installation import Account, Installation, installed
 from pixconnect.cli import operating
 from pixconnect.usecases import holder as holder_usecases
-from support.greedy_holder import Orders, ask_calmly, greedy, p99_ms, worst_of
+from support.greedy_holder import Orders, Told, ask_calmly, greedy, idle_server, p99_ms, worst_of
 
 OTHERS_COUNT = 9
 CHARGES_COUNT = 1_000
@@ -34,28 +37,43 @@ def measure_fairness(seconds: float, rounds: int) -> Iterator[Row]:
         endpoint_id = _prepare(service, tenth, key)
         alone_ms: dict[str, list[float]] = {}
         beside_ms: dict[str, list[float]] = {}
+        asking_ms: dict[str, list[float]] = {}
         failed_count = 0
         for _ in range(rounds):
             for name, (connections, asked) in worst_of(key, endpoint_id).items():
                 answered = asyncio.run(ask_calmly(service.base_url, callers, seconds))
                 alone_ms.setdefault(name, []).append(p99_ms(answered))
                 orders = Orders(base_url=service.base_url, token=tenth.token, asked=asked, connections=connections)
-                with greedy(orders):
+                with greedy(orders) as told:
                     answered = asyncio.run(ask_calmly(service.base_url, callers, seconds))
                 beside_ms.setdefault(name, []).append(p99_ms(answered))
                 failed_count += sum(each.status != 200 for each in answered)
                 time.sleep(TAIL_S)
-    alone = {name: statistics.median(values) for name, values in alone_ms.items()}
-    beside = {name: statistics.median(values) for name, values in beside_ms.items()}
+                asking_ms.setdefault(name, []).append(_measure_asking(service.base_url, callers, seconds, orders, told))
+    alone, beside, asking = (
+        {name: statistics.median(ms) for name, ms in of.items()} for of in (alone_ms, beside_ms, asking_ms)
+    )
     yield {
         "name": "fairness",
         "seconds": seconds,
         "rounds": rounds,
         "p99_ms_alone": alone,
         "p99_ms_beside": beside,
+        "p99_ms_beside_asking_elsewhere": asking,
         "failed": failed_count,
         "is_fair": all(beside[name] <= max(SLOWER_TIMES * alone[name], SLOWER_MS + alone[name]) for name in alone),
     }
+
+
+def _measure_asking(
+    base_url: str, callers: Sequence[tuple[str, str]], seconds: float, orders: Orders, told: Told
+) -> float:
+    """The nine, while the tenth asks somebody else for as much as it was answered here."""
+    count = max(1, told.count)
+    with idle_server(told.octets // count) as elsewhere:
+        same = structs.replace(orders, base_url=elsewhere, per_s=count / seconds)
+        with greedy(same):
+            return p99_ms(asyncio.run(ask_calmly(base_url, callers, seconds)))
 
 
 def _add_key(account: Account) -> str:

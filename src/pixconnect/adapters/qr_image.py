@@ -4,14 +4,15 @@ zxing-cpp makes the symbol (QR Code Model 2, error correction M, quiet zone of f
 put together here. That is short because of one choice: a module is eight pixels wide, hence one byte of a picture of one
 bit a pixel, 0x00 where dark and 0xFF where light, which is the very byte that zxing-cpp has for it.
 
-A picture takes ten times as long as the charge that it shows, so it is drawn beside the event loop, for each party in turn.
+A picture takes ten times as long as the charge that it shows, so the event loop draws one in each of its turns, of each
+party in turn. Not on a thread: zxing-cpp keeps the interpreter's lock for nearly all of it, and the loop, which takes that lock
+anew for each thing that it does, would wait for a whole picture each time.
 """
 
 import asyncio
 import struct
 import sys
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from math import isqrt
 from typing import Final, cast
 
@@ -21,24 +22,23 @@ from pixconnect.foundation.shares import FairPlaces, current_party
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8
-_UNDER_WAY_MAX: Final = 2
-"""One that is drawn, and one that the thread finds when it has done that."""
 
 
 class QrPictures:
-    """Draws QR codes on a thread of its own, of each party in turn.
+    """Draws QR codes one after the other, of each party in turn.
 
     Whoever waits has what is to be drawn already, so nobody is refused: as many wait at most as requests are under way.
     """
 
     def __init__(self) -> None:
-        self._places = FairPlaces(_UNDER_WAY_MAX, waiting_max=sys.maxsize, what="pictures")
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="qr picture")
+        self._places = FairPlaces(1, waiting_max=sys.maxsize, what="pictures")
 
     async def draw(self, text: str) -> bytes:
         """Draw a QR code, as ``render_qr_png``, when it is this party's turn."""
         async with self._places.lend(current_party.get()):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, render_qr_png, text)
+            picture = render_qr_png(text)
+            await asyncio.sleep(0)  # only then the next one: between two pictures the loop does what else there is
+            return picture
 
 
 def render_qr_png(text: str) -> bytes:

@@ -10,10 +10,10 @@ what does not change from request to request is prepared there.
 
 from __future__ import annotations
 
-import sys
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from typing import Any, Final, cast
 
 import structlog
 from msgspec import Struct
@@ -24,6 +24,7 @@ from pixconnect.api.envelope import Headers
 from pixconnect.api.operation import NOBODY, AnyOperation, Document, Listing, Nothing, Request
 from pixconnect.api.operations import list_operations
 from pixconnect.api.paging import link_next
+from pixconnect.api.refusal_pace import PACED, RefusalPace
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
@@ -31,14 +32,15 @@ from pixconnect.domain.access import authorize, client_address
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
-from pixconnect.foundation.shares import FairPlaces, current_party
+from pixconnect.foundation.shares import current_party
+from pixconnect.foundation.turns import LongTurns, Turns
 from pixconnect.http.asgi import Receive, Scope, Send
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-_UNDER_WAY_BESIDE_OTHERS: Final = 16
-"""Requests of one party that a process works on at once while others are there: what all of them need of the event loop is what
-another's request waits for at each of its steps. A party that is alone has no such bound."""
+_PAGE_SIZE_SHORT: Final = 100
+_REPLAY: Final = "replay_events"
+"""What may take as long as a hundred others: a larger page, and a replay of everything that ever happened."""
 
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 """Money and tokens are for whoever asked, and for no cache on the way."""
@@ -95,9 +97,9 @@ class Application:
         self._request_ids = envelope.RequestIds(services.context.clock, services.context.entropy)
         self._access_log = access_log
         self._rates = services.rates
-        self._turns = FairPlaces(
-            sys.maxsize, waiting_max=sys.maxsize, what="requests", share_max=_UNDER_WAY_BESIDE_OTHERS
-        )
+        self._refusal_pace = RefusalPace()
+        self._turns = Turns()
+        self._long_turns = LongTurns()
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for who watches."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
@@ -133,11 +135,25 @@ class Application:
         if self._rates is not None and status != envelope.STATUSES["RATE_LIMITED"]:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
         self._count(progress.operation, status, self._monotonic_s() - started_s)
+        if status in PACED:
+            await self._slow_down(scope, headers, progress)
         if scope["method"] == "HEAD" and not isinstance(content, bytes):
             content = _no_parts()  # nobody hears them, so they are not made
         await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
         if self._access_log.wants(status):
             self._note_access(scope, headers, status, started_s, progress)
+
+    async def _slow_down(self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress) -> None:
+        """Let a refusal wait if there are many of this party."""
+        party: Hashable = progress.caller.holder_id
+        if not party:
+            forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")
+            party = client_address(
+                scope["client"][0] if scope["client"] else "", forwarded_for, self._services.trusted_proxies
+            )
+        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s())
+        if delay_s:
+            await asyncio.sleep(delay_s)
 
     def _note_access(
         self, scope: Scope, headers: Mapping[bytes, bytes], status: int, started_s: float, progress: _Progress
@@ -192,10 +208,19 @@ class Application:
             headers=headers,
         )
         party = current_party.get()
+        if operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT:
+            async with self._long_turns.lend(party):
+                return await self._answer(endpoint, request, party)
+        return await self._answer(endpoint, request, party)
+
+    async def _answer(self, endpoint: _Endpoint, request: Request[Any, Any, Any], party: Hashable) -> object:
         if not self._turns.take_now(party):
             await self._turns.take(party)
         try:
-            return await operation.handler(self._services, request)
+            answer = await endpoint.operation.handler(self._services, request)
+            if type(answer) is Listing:
+                return await envelope.write_items(cast("Listing[object]", answer))
+            return answer
         finally:
             self._turns.give_back(party)
 

@@ -132,7 +132,7 @@ async def list_charges(services: Services, request: Request[None, ChargeListQuer
     """
     asked = paging.read_asked("charges", request)
     page = await charge_usecases.list_charges(services.context, request.caller, request.query.status, asked.span)
-    return asked.show(page, [_show(charge) for charge in page.items])
+    return asked.show(page, map(_show, page.items))
 
 
 async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:

@@ -201,7 +201,7 @@ async def list_endpoints(services: Services, request: Request[None, ListQuery, N
     """List your webhook endpoints."""
     asked = paging.read_asked("endpoints", request)
     page = await endpoint_usecases.list_endpoints(services.context, request.caller, asked.span)
-    return asked.show(page, [_show_endpoint(endpoint) for endpoint in page.items])
+    return asked.show(page, map(_show_endpoint, page.items))
 
 
 async def get_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
@@ -246,7 +246,7 @@ async def list_deliveries(
     page = await endpoint_usecases.list_deliveries(
         services.context, request.caller, request.parameter, request.query.status, asked.span
     )
-    return asked.show(page, [_show_delivery(delivery) for delivery in page.items])
+    return asked.show(page, map(_show_delivery, page.items))
 
 
 async def get_delivery(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
@@ -286,7 +286,7 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
     """
     asked = paging.read_asked("events", request)
     page = await endpoint_usecases.list_events(services.context, request.caller, asked.span)
-    return asked.show(page, [_show_event(event) for event in page.items])
+    return asked.show(page, map(_show_event, page.items))
 
 
 async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:

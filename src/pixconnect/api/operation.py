@@ -6,9 +6,10 @@ whose handler expects another parameter, query, body or answer than the row decl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.api import browser
@@ -41,7 +42,7 @@ class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
     """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``.
 
     Attributes:
-        items: Of this page, in their wire form.
+        items: Of this page, in their wire form: made one by one while they are written, and ``Raw`` afterwards.
         page: Asked for, from 1.
         page_size: Asked for.
         total_count: In the whole list.
@@ -49,7 +50,7 @@ class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
         next_after: The cursor to the next page; empty if there is none.
     """
 
-    items: list[ItemT]
+    items: Iterable[ItemT] | msgspec.Raw
     page: int
     page_size: int
     total_count: int

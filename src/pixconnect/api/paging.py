@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -47,7 +48,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     listed: bytes
     """What is listed: whose, under which filters."""
 
-    def show(self, page: Page[Any], items: list[ShownT]) -> Listing[ShownT]:
+    def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
         """The page on the wire, with a cursor to the next one."""
         span = self.span
         return Listing(

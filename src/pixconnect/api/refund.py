@@ -115,7 +115,7 @@ async def list_refunds(services: Services, request: Request[None, RefundListQuer
     """
     asked = paging.read_asked("refunds", request)
     page = await refund_usecases.list_refunds(services.context, request.caller, request.query.status, asked.span)
-    return asked.show(page, [_show(refund) for refund in page.items])
+    return asked.show(page, map(_show, page.items))
 
 
 def _show(refund: refunds.Refund) -> Refund:

@@ -234,7 +234,7 @@ async def list_transfers(services: Services, request: Request[None, TransferList
     """
     asked = paging.read_asked("transfers", request)
     page = await transfer_usecases.list_transfers(services.context, request.caller, request.query.status, asked.span)
-    return asked.show(page, [_show(view) for view in page.items])
+    return asked.show(page, map(_show, page.items))
 
 
 def show_party(party: Party) -> TransferParty:

@@ -59,6 +59,10 @@ class FairQueue(Generic[Item]):
     def __len__(self) -> int:
         return self._length
 
+    def has(self, party: Hashable) -> bool:
+        """Whether anything of a party waits."""
+        return party in self._lines
+
     def is_shared(self, party: Hashable) -> bool:
         """Whether anybody else waits."""
         return len(self._lines) > (party in self._lines)

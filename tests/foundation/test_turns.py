@@ -1,0 +1,169 @@
+"""Turns: a party that asks for much gets what the others leave, and everything when there are none."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from pixconnect.foundation import turns
+from pixconnect.foundation.turns import AT_ONCE_FREELY, AT_ONCE_MAX, LongTurns, Turns
+
+
+def stopped() -> float:
+    """A loop that is never late."""
+    return 0.0
+
+
+class Late:
+    """Each look comes a second after it was due."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 1
+        return self.now_s
+
+
+class LateWithoutRest(Late):
+    """Each look comes late, and soon after the one before."""
+
+    def __call__(self) -> float:
+        self.now_s += 2 * turns.LATE_S + turns.LOOK_EVERY_S
+        return self.now_s
+
+
+class Asking:
+    """Requests of parties that run until they are told to end."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self.turns = Turns(monotonic_s)
+        self.running: list[str] = []
+        self._began = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ends: dict[str, list[asyncio.Event]] = {}
+
+    async def ask(self, party: str, count: int = 1) -> None:
+        for _ in range(count):
+            end = asyncio.Event()
+            self._ends.setdefault(party, []).append(end)
+            self._tasks.append(asyncio.create_task(self._run(party, end)))
+        await asyncio.sleep(0)
+
+    async def _run(self, party: str, end: asyncio.Event) -> None:
+        if not self.turns.take_now(party):
+            await self.turns.take(party)
+        self.running.append(party)
+        self._began.set()
+        try:
+            await end.wait()
+        finally:
+            self.running.remove(party)
+            self.turns.give_back(party)
+
+    async def until(self, party: str, count: int) -> None:
+        async with asyncio.timeout(10):
+            while self.running.count(party) < count:
+                self._began.clear()
+                await self._began.wait()
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def test_a_party_that_is_alone_has_no_bound() -> None:
+    asking = Asking(Late())
+    await asking.ask("hot", 200)
+    assert asking.running.count("hot") == 200
+    await asking.stop()
+
+
+async def test_beside_others_a_party_has_a_few_at_once_and_the_others_wait_for_nothing() -> None:
+    asking = Asking(LateWithoutRest())
+    await asking.ask("calm")
+    await asking.ask("hot", 200)
+    assert asking.running.count("hot") == AT_ONCE_FREELY
+    await asking.ask("calm")
+    await asking.ask("another")
+    assert (asking.running.count("calm"), asking.running.count("another")) == (2, 1)
+    await asking.stop()
+
+
+async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    asking = Asking(stopped)
+    await asking.ask("calm")
+    await asking.ask("hot", 200)
+    await asking.until("hot", AT_ONCE_MAX)
+    for _ in range(5):
+        await asyncio.sleep(turns.LOOK_EVERY_S)
+    assert asking.running.count("hot") == AT_ONCE_MAX
+    await asking.stop()
+
+
+async def test_while_it_is_late_one_is_let_in_after_each_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    asking = Asking(Late())
+    await asking.ask("calm")
+    await asking.ask("hot", 200)
+    await asking.until("hot", AT_ONCE_FREELY + 3)
+    await asking.stop()
+
+
+async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    asking = Asking(stopped)
+    await asking.ask("calm")
+    await asking.ask("hot", 30)
+    await asking.until("hot", AT_ONCE_MAX)
+    asking.turns._monotonic_s = LateWithoutRest()
+    await asking.ask("as hot", 30)
+    await asking.until("as hot", AT_ONCE_MAX)
+    await asking.stop()
+
+
+async def test_who_is_left_alone_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PRESENT_S", 0.05)
+    asking = Asking(Late())
+    await asking.ask("calm")
+    await asking.ask("hot", 200)
+    await asking.until("hot", 200)
+    await asking.stop()
+
+
+async def test_what_is_cancelled_while_it_waits_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    asking = Asking(stopped)
+    await asking.ask("calm")
+    await asking.ask("hot", AT_ONCE_FREELY + 20)
+    await asking.stop()
+    assert asking.running == []
+    await asking.ask("hot", AT_ONCE_FREELY)
+    await asking.until("hot", AT_ONCE_FREELY)
+    await asking.stop()
+
+
+async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rests_as_long_as_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests_s: list[float] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
+    long_turns, now_s = LongTurns(), loop.time()
+    async with long_turns.lend("calm"):
+        pass
+    async with long_turns.lend("hot"):
+        monkeypatch.setattr(loop, "time", lambda: now_s + 0.5)
+    second = asyncio.create_task(long_turns.lend("hot").__aenter__())
+    await asyncio.sleep(0)
+    assert not second.done()
+    assert rests_s[1] > 0.4
+    second.cancel()
+
+
+async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:
+    long_turns = LongTurns()
+    for _ in range(20):
+        await long_turns.lend("hot").__aenter__()

@@ -33,6 +33,8 @@ LET_IN_MAX: Final = 16
 """Requests let in at one look."""
 REST_MAX_S: Final = 0.02
 """However late the loop is, one request is let in after this: what makes it late may be none of ours."""
+REST_TIMES: Final = 3
+"""How much longer than a long request the rest after it is."""
 
 _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
@@ -133,7 +135,8 @@ class Turns:
 class LongTurns:
     """Lets requests run of which a few are enough to fill cores and connections, such as pages of 1,000.
 
-    Beside others a party has one at a time, and then rests for as long as that one took: half of the time is the others'.
+    Beside others a party has one at a time, and then rests three times as long as that one took: what is written of the answer
+    after its turn, and what the database does for it, come on top.
     """
 
     def __init__(self) -> None:
@@ -149,7 +152,7 @@ class LongTurns:
         try:
             yield
         finally:
-            loop.call_later(loop.time() - began_at_s, self._places.give_back, party)
+            loop.call_later(REST_TIMES * (loop.time() - began_at_s), self._places.give_back, party)
 
 
 def _keep(_: _Waiter) -> None:

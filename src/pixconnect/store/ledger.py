@@ -44,20 +44,17 @@ def _balance(row: asyncpg.Record) -> Balance:
     )
 
 
-# Counting the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
-# with snapshots of their own. Of several holders the last one's clock counts, which is the latest.
+# Gathering the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
+# with a snapshot of their own.
 _LOCK_BALANCES: Final[LiteralString] = """
     with locked as materialized (
-        select holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at from balance
-        where holder_id = any($1) order by holder_id for no key update
+        select holder_id from balance where holder_id = any($1) order by holder_id for no key update
     ),
     opened as materialized (
-        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, locked_count
-        from (select count(*) as locked_count from locked) as all_are_locked
+        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, held
+        from (select array_agg(holder_id) as held from locked) as all_are_locked
     )
-    select locked.*, opened.first_id, opened.real_now, facts.*
-    from opened cross join locked
-    cross join lateral read_facts(case when locked_count > 0 then locked.holder_id end) as facts
+    select opened.first_id, opened.real_now, held.* from opened cross join lateral read_held(opened.held) as held
 """
 
 

@@ -23,6 +23,7 @@ from pixconnect.adapters.kept_connections import Address, KeptConnections
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Network, Target, check_addresses
+from pixconnect.foundation.shared_timeout import SharedTimeout
 from pixconnect.http.client import Answer, ConnectionFailed, HttpConnection
 
 NO_CONNECTION: Final = "no connection: it was refused, took too long, or has no TLS certificate that can be trusted"
@@ -62,6 +63,7 @@ class OutgoingHttp:
         self._tls = tls or ssl.create_default_context()
         self._forbidden = forbidden
         self._kept = KeptConnections()
+        self._exchange_timeout = SharedTimeout(limits.exchange_s)
 
     async def check(self, target: Target) -> None:
         """Whether a target may be reached, by where its name leads to now.
@@ -89,7 +91,7 @@ class OutgoingHttp:
         """
         connection: HttpConnection | None = None
         try:
-            async with asyncio.timeout(self._limits.exchange_s):
+            with self._exchange_timeout.begin():
                 connection = await self._connection(target)
                 try:
                     answer = await connection.exchange(request)
@@ -124,7 +126,7 @@ class OutgoingHttp:
                 raise ConnectionFailed(f"the host's name cannot be resolved: {error.strerror}") from error
             except errors.ServiceUnavailable as error:
                 raise ConnectionFailed(f"the host's name was not looked up: {error.message}") from error
-        return [str(address) for address in check_addresses(target, found, self._forbidden)]
+        return check_addresses(target, found, self._forbidden)
 
     async def _connection(self, target: Target, *, is_new: bool = False) -> HttpConnection:
         if target.address is not None and not is_new:

@@ -145,8 +145,8 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
     )
 
 
-def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[Address]:
-    """Parse and return all addresses of a target, or refuse them all because there is none or one is forbidden.
+def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[str]:
+    """Return all addresses of a target in their usual form, or refuse them all because there is none or one is forbidden.
 
     Args:
         addresses: Every answer of the look-up, or the address itself where the URL has one.
@@ -156,19 +156,19 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
         raise TargetRefused("has a host without addresses")
     # All of them: whoever runs the name server chooses the order, and which one a later look-up shows.
     judged = [_judge(text) for text in addresses]
-    for address, address_is_public, is_loopback in judged:
+    for address, _, address_is_public, is_loopback in judged:
         if not (is_loopback if target.is_loopback_allowed else address_is_public):
             raise TargetRefused(f"leads to {address}, which is not a public address")
         if forbidden and _is_within(address, forbidden):
             raise TargetRefused(f"leads to {address}, which this service may not reach")
-    return [address for address, *_ in judged]
+    return [text for _, text, *_ in judged]
 
 
 @lru_cache(maxsize=4096)
-def _judge(text: str) -> tuple[Address, bool, bool]:
-    """Parse an address and say whether it is public, and whether it is loopback."""
+def _judge(text: str) -> tuple[Address, str, bool, bool]:
+    """Parse an address and say its usual form, whether it is public, and whether it is loopback."""
     address = ip_address(text)
-    return address, is_public(address), _is_loopback(address)
+    return address, str(address), is_public(address), _is_loopback(address)
 
 
 def is_public(address: Address) -> bool:

@@ -1,0 +1,79 @@
+"""``asyncio.timeout`` of one length for very many at once, at the price of one timer for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+
+class SharedTimeout:
+    """Ends what takes longer than so many seconds; as ``asyncio.timeout``, but for ``with``.
+
+    ::
+
+        timeout = SharedTimeout(15.0)
+        with timeout.begin():
+            await something()      # TimeoutError after 15 s
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends_at_s: dict[_Wait, float] = {}
+        """In the order in which they began, which is that of their ends: all are of the same length."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> _Wait:
+        """One wait, which begins with its block."""
+        return _Wait(self)
+
+    def add(self, wait: _Wait) -> None:
+        """Count from now on."""
+        loop = asyncio.get_running_loop()
+        ends_at_s = self._ends_at_s[wait] = loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = loop.call_at(ends_at_s, self._end_overdue)
+
+    def remove(self, wait: _Wait) -> None:
+        """It has ended in time, or was ended."""
+        self._ends_at_s.pop(wait, None)
+
+    def _end_overdue(self) -> None:
+        """End what is overdue; comes back when the next one may be. The timer outlives waits that end in time."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for wait, ends_at_s in list(self._ends_at_s.items()):
+            if ends_at_s > loop.time():
+                self._timer = loop.call_at(ends_at_s, self._end_overdue)
+                break
+            del self._ends_at_s[wait]
+            wait.end()
+
+
+class _Wait:
+    """The block of one task."""
+
+    __slots__ = ("_cancelling_count", "_is_over", "_task", "_timeout")
+
+    def __init__(self, timeout: SharedTimeout) -> None:
+        self._timeout = timeout
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "used in a task"
+        self._task = task
+        self._cancelling_count = task.cancelling()
+        self._timeout.add(self)
+
+    def end(self) -> None:
+        """Its time is over."""
+        self._is_over = True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timeout.remove(self)
+        # Whoever else has cancelled the task meanwhile is not kept from it.
+        if self._is_over and self._task.uncancel() <= self._cancelling_count and kind is asyncio.CancelledError:
+            raise TimeoutError from error

@@ -21,7 +21,7 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.worker.rail_figures import ANSWERS, REPORTS, RailFigures, WatchedRail
+from pixconnect.worker.rail_figures import ANSWERS, REPORTS, CountingRail, RailFigures
 from support.records import outside_party
 from support.service import FakeRail
 
@@ -66,7 +66,7 @@ def test_everything_that_can_be_answered_or_reported_has_a_name() -> None:
 
 async def test_every_answer_is_counted_and_passed_on() -> None:
     figures, inner = RailFigures(), ReportingRail()
-    rail: Rail = WatchedRail(inner, figures)
+    rail: Rail = CountingRail(inner, figures)
     answers: list[SubmitAnswer] = [Taken(), Settled(settled_at=NOW), NotTaken(), Taken()]
     inner.answer(*answers)
     assert await rail.submit([make_order(number) for number in range(3)]) == answers[:3]
@@ -85,7 +85,7 @@ async def test_every_answer_is_counted_and_passed_on() -> None:
 
 async def test_a_rail_that_gives_no_answer_is_counted_and_heard_of() -> None:
     figures, inner = RailFigures(), FakeRail()
-    rail = WatchedRail(inner, figures)
+    rail = CountingRail(inner, figures)
     inner.is_reachable = False
     with pytest.raises(RailUnavailable):
         await rail.query(["E1", "E2"])

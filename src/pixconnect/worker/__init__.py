@@ -1,1 +1,1 @@
-"""The caller that is time."""
+"""Everything that happens without a request: deliveries, orders, expiry, housekeeping."""

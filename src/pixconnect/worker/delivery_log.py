@@ -1,8 +1,8 @@
-"""One log line for each attempt, at a cost that may be paid thousands of times a second.
+"""One log line for each delivery attempt, cheap enough for thousands a second.
 
-A line names endpoint, event and delivery by their ids, and what came of it. It has nothing of the URL, the secret, the body or
-the answer: those who may see them read the delivery itself. Lines are encoded together, a few microseconds each; through
-structlog each would cost sixty. For people on a terminal a few are shown each second and the others counted.
+A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: those who may see them read the
+delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. On a terminal only a few
+are shown each second, and the others are counted.
 """
 
 import sys
@@ -26,23 +26,6 @@ _log = structlog.get_logger(__name__)
 
 
 class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt.
-
-    Attributes:
-        timestamp: When it had ended, real time.
-        level: Of the line.
-        event: What the line is.
-        delivery_id: Of what.
-        endpoint_id: Who was told.
-        event_id: Of what they were told.
-        holder_id: Whose they are.
-        number: Of the attempt, from 1.
-        status: Of the delivery now: ``delivered``, ``pending`` or given up, ``failed``.
-        status_code: HTTP's, if there was an answer.
-        duration_ms: From looking the name up to the last byte.
-        error: Why it failed, in full: the delivery's owner may have been told less.
-    """
-
     timestamp: str
     level: str
     event: str
@@ -51,24 +34,19 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_id: int
     holder_id: int
     number: int
+    """The attempt's number, from 1."""
     status: DeliveryStatus
+    """The delivery's status after the attempt."""
     status_code: int | None = None
     duration_ms: float
+    """From the look-up of the name to the last byte."""
     error: str | None = None
+    """Why it failed, in full; the delivery's owner may be told less."""
 
 
 class AttemptLog(GatheredLog[_Noted]):
-    """Writes a line for each attempt.
-
-    Args:
-        clock: Real time.
-        is_on: Whether lines are wanted at all.
-        is_for_people: Some of them, for people; otherwise all of them, as JSON.
-        stream: Where to, as JSON.
-    """
-
     SHOWN_MAX = 5
-    """Attempts of one second that people are shown."""
+    """How many attempts of a second a terminal shows."""
 
     def __init__(self, clock: Clock, *, is_on: bool, is_for_people: bool = False, stream: IO[str] = sys.stderr) -> None:
         super().__init__(stream)
@@ -80,12 +58,10 @@ class AttemptLog(GatheredLog[_Noted]):
             self.LINES_MAX = _GATHERED_FOR_PEOPLE_MAX
 
     def append(self, conclusion: Conclusion) -> None:
-        """Take an attempt."""
         if self._is_on:
             self.gather((self._clock.real_now(), conclusion))
 
     def make_line(self, noted: _Noted) -> AttemptLine:
-        """A line of what was noted."""
         at, conclusion = noted
         delivery, attempt = conclusion.delivery, conclusion.attempt
         error = conclusion.detail or attempt.error
@@ -105,10 +81,10 @@ class AttemptLog(GatheredLog[_Noted]):
         )
 
     def write(self, gathered: Sequence[_Noted]) -> None:
-        """Write all of them, or for people some; of these, those that failed come first."""
         if not self._is_for_people:
             super().write(gathered)
             return
+        # Failures first: when only a few are shown, these are the ones that people look for.
         by_outcome = sorted(gathered, key=lambda noted: noted[1].status == "delivered")
         for noted in by_outcome[: self.SHOWN_MAX]:
             fields = structs.asdict(self.make_line(noted)).items()

@@ -1,12 +1,12 @@
-"""Finds what is due in the slots that are held, without walking over what was done.
+"""Reads deliveries that are due in the held slots, without reading again what was done.
 
-Three reads, each a page at a time:
+There are three reads, each a page at a time:
 
-- *forward*: from where the last one ended, a little overlapping;
-- *behind it*, once a second: three seconds back, for what was committed late;
+- *forward*: from where the last one ended, with a small overlap;
+- *late*, once a second: from three seconds back, for what was committed late;
 - *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
 
-Beside them: what comes after a delivery that is done, and the backlog of endpoints that have more than is kept in memory.
+Besides, it reads what follows a delivery that is done, and the backlog of endpoints that have more than memory keeps.
 """
 
 from __future__ import annotations
@@ -23,24 +23,17 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 _OVERLAP = timedelta(milliseconds=250)
 _LATE = timedelta(seconds=3)
-"""What is due is dated after all locks are held: a commit that takes longer than this waits for the sweep. While an old
-transaction keeps dead rows from being removed, each of this time is passed again."""
+"""A delivery is dated once all locks are held. One whose commit takes longer than this waits for the sweep. A larger number
+costs reads: while an old transaction keeps dead rows alive, all those of this time are passed over each second."""
 _LATE_EVERY_S = 1.0
 _SWEEP_EVERY_S = 60.0
 _PAGE = 1024
 _BACKLOG_PAGE = 512
 _BACKLOGS_MAX = 4
-"""Endpoints whose backlog is walked on in one pass."""
+"""How many endpoints' backlogs one pass reads."""
 
 
 class DeliveryReader:
-    """Reads for one worker.
-
-    Args:
-        context: Of this process.
-        queue: Takes what is found.
-    """
-
     def __init__(self, context: Context, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
@@ -51,14 +44,9 @@ class DeliveryReader:
         self._read_until = _BEGINNING
 
     async def read(self, held: dict[int, int], done: Sequence[DueDelivery]) -> bool:
-        """Make one pass.
+        """Make one pass, and answer whether there is more to read at once.
 
-        Args:
-            held: The slots, each with its epoch.
-            done: Deliveries recorded as delivered or given up since the last pass.
-
-        Returns:
-            Whether there is more to read at once.
+        ``done`` are the deliveries that were delivered or given up since the last pass.
         """
         now = await read_now(self._context)
         if done:
@@ -73,8 +61,9 @@ class DeliveryReader:
         return unfinished is not None or self._sweep is not None
 
     def _begin(self, held: dict[int, int], now: datetime) -> Place:
-        """Where this pass reads forward from; begins a sweep when it is time for one."""
+        """Begin a sweep when it is time for one, and answer where this pass reads forward from."""
         now_s = self._context.clock.monotonic_s()
+        # The sandbox clock was moved back: what is due now may lie behind the cursor.
         has_gone_back = now < self._read_until
         has_new_slots = not held.items() <= self._swept
         self._read_until = now
@@ -99,7 +88,6 @@ class DeliveryReader:
         return found.unfinished
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
-        """Read on in what some endpoints have beyond what is kept here."""
         for _, lane in zip(range(_BACKLOGS_MAX), list(self._queue.lanes_with_more()), strict=False):
             is_from_start = lane.walked_to_id == 0
             found, walked_to_id = await delivery_store.read_backlog(
@@ -112,6 +100,7 @@ class DeliveryReader:
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
             lane.walked_to_id = walked_to_id or 0
+            # Only a walk from the first row to the last that finds nothing new shows that the backlog is gone.
             if is_from_start and walked_to_id is None and not taken_count:
                 lane.has_more = False
 

@@ -1,7 +1,7 @@
-"""The asymmetric signatures of webhooks: one for an event and its minute, whoever is told and however often.
+"""A cache of the asymmetric signatures of webhooks: one for each event, shared by all of its endpoints and attempts.
 
-An event has one holder, so what its signature says beside the body (``domain/webhook_signature.py``) is the same for all of its
-endpoints. Signing is dear, so a signature is used again while it is young enough, and while its key still signs.
+An event has one holder, so its signed header (``domain/webhook_signature.py``) is the same for every endpoint. Signing is
+expensive, so a signature is used again while it is young and its key is the current one.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from pixconnect.domain.signing import Signer
 from pixconnect.domain.webhook_signature import jws_header
 
 USED_FOR_S: Final = 45
-"""A receiver is promised one that is at most a minute older than the attempt: the rest is for the exchange itself."""
+"""Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""
 _KEPT_MAX: Final = 8192
 
 
@@ -26,24 +26,19 @@ class _Signature(Struct, frozen=True, kw_only=True):
 
 
 class EventSignatures:
-    """Signs events.
-
-    Args:
-        signer: With the current key.
-    """
-
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
         self._kept: OrderedDict[int, _Signature] = OrderedDict()
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
-        """The detached JWS of an event for its holder.
+        """Return the detached JWS of a delivery's event.
 
         Raises:
             ServiceUnavailable: There is no key to sign with.
         """
         now_s, kid = int(real_now.timestamp()), self._signer.current_kid
         kept = self._kept.get(delivery.event_id)
+        # From 0: a clock that was set back would otherwise make an old signature look young.
         if kept is not None and kept.kid == kid and 0 <= now_s - kept.issued_s <= USED_FOR_S:
             return kept.jws
         header = jws_header(delivery.holder_id, delivery.event_id, now_s)

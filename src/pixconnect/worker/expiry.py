@@ -1,7 +1,7 @@
-"""Marks charges that were not paid in time.
+"""Expires charges that were not paid in time.
 
-What counts is the moment at which the rail reports. So before what is due at an instant expires, whatever the rail reported
-until then is recorded: a payment that was reported in time, and that a killed worker had in hand, must not come too late.
+A payment is in time if the rail reported it in time. So before a charge expires, every report up to its deadline is recorded:
+a payment that a killed worker had in hand must not come too late.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ from pixconnect.worker.leases import SlotLeases
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0
 ASK_AGAIN_AFTER_S: Final = 0.1
-"""While a report of before is being recorded."""
+"""The pause while an earlier report is being recorded."""
 WAIT_MAX_S: Final = 60.0
-"""How long a rail that cannot be reached, or a report that cannot be recorded, keeps charges from expiring; real time."""
+"""The longest that an unreachable rail, or a report that cannot be recorded, keeps charges from expiring; real time."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Expiry:
-    """The part of a worker that expires charges in its slots."""
-
     def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._waits_since_s: float | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
         while True:
             pause_s = LOOK_AFTER_S
             try:
@@ -49,7 +46,7 @@ class Expiry:
             await asyncio.sleep(pause_s)
 
     async def expire(self, now: datetime) -> float:
-        """Expire what was due by an instant, as far as the rail was heard until then; answers when to look again."""
+        """Expire what was due by an instant, as far as reports are recorded; answer in how many seconds to look again."""
         slots = sorted(self._leases.held)
         if not slots or not await charge_store.find_expired(self._context.pool, slots, now, 1):
             self._waits_since_s = None
@@ -62,17 +59,19 @@ class Expiry:
         return 0 if expired_count >= BATCH_MAX else LOOK_AFTER_S
 
     async def _heard_until(self, now: datetime) -> datetime:
-        """Up to which instant everything that the rail reported is recorded; ``now`` once that was waited for long enough."""
+        """Return the instant up to which every report of the rail is recorded."""
         monotonic_s = self._context.clock.monotonic_s()
         self._waits_since_s = self._waits_since_s or monotonic_s
         is_over = monotonic_s - self._waits_since_s >= WAIT_MAX_S
         try:
             oldest_at = await self._context.rail.waiting_since()
         except RailUnavailable:
+            # Anything may be waiting there, so nothing counts as recorded.
             oldest_at = datetime.min.replace(tzinfo=now.tzinfo)
         if oldest_at is None or oldest_at > now:
             return now
         if is_over:
+            # Otherwise one report that nobody can record would keep all charges of these slots from expiring for ever.
             _log.error("charges expire although the rail was not heard up to their time", waited_s=WAIT_MAX_S)
             return now
         return oldest_at

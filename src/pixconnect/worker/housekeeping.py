@@ -1,4 +1,4 @@
-"""Tidies up from time to time: totals of lists, partitions, signing keys, what waited for webhook endpoints."""
+"""Chores that come again and again: tallies of lists, partitions, signing keys, resumed webhook endpoints."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _log = structlog.get_logger(__name__)
 
 
 async def run_housekeeping(context: Context, signing: SigningContext, retention_days: int) -> None:
-    """Do everything in its own time, until cancelled."""
+    """Repeat every chore at its own interval, until cancelled."""
 
     async def fold() -> None:
+        # A full batch means that there are more.
         while await housekeeping_usecases.fold_tallies(context) >= housekeeping_usecases.NOTES_MAX:
-            pass  # more were written meanwhile than are taken up at once
+            pass
 
     async def resume() -> None:
         await endpoint_usecases.finish_resuming(context)
@@ -48,6 +49,7 @@ async def run_housekeeping(context: Context, signing: SigningContext, retention_
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
 
     async def agree() -> None:
+        # In live mode there is no sandbox to agree with.
         if context.sandbox_control is not None:
             await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
 
@@ -64,5 +66,6 @@ async def _repeat(name: str, chore: Callable[[], Awaitable[None]], every_s: floa
         try:
             await chore()
         except _AWAY as error:
+            # Every chore may be late: its next round does what this one could not.
             _log.warning("housekeeping waits", chore=name, reason=type(error).__name__)
         await asyncio.sleep(every_s)

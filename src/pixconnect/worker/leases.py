@@ -1,16 +1,16 @@
-"""The slots that this worker holds, kept up for as long as it lives.
+"""The slots that this worker leases, renewed for as long as it lives.
 
 ::
 
-    join ──► renew every 2 s: clear away the gone, give back, take ──► ... ──► leave
+    join ──► renew every 2 s: remove dead workers, release, take ──► ... ──► leave
      ▲                            │
      └── connection lost, not renewed for 15 s, or the clock wrong: nothing is held, whatever is under way stops
 
-One connection of its own carries the worker's advisory lock, so that its slots move at once when it dies, and hears the
-wake-ups of other processes. Real time only: the sandbox clock moves no lease.
+The worker's own connection carries its advisory lock, so its slots are free at once when it dies. The same connection listens
+for wake-ups of other processes. Leases keep real time: the sandbox clock does not move them.
 
-All workers share the slots evenly. Whoever has more than its part gives the rest back once nothing of it is under way; whoever
-has less takes what is free.
+All workers share the slots evenly. A worker with more than its share releases the rest once nothing in them is under way; a
+worker with less takes what is free.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from pixconnect.writing.service_time import check_skew, is_clock_right
 Connect = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
 
 LEASE_S = lease_store.LEASE.total_seconds()
-"""A worker that has not been able to renew for this long has lost its slots."""
+"""A worker that could not renew for this long has lost its slots."""
 
-"""Where processes say that there is something to do."""
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5
 
@@ -50,15 +49,16 @@ class LeaseLost(Exception):  # noqa: N818  it is what happens to a worker that w
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """What one of several workers holds."""
+    """The slots of one worker among several."""
 
     epochs: dict[int, int]
-    """Its slots, each with the epoch of its lease."""
+    """Slots, each with the epoch of its lease."""
     workers_count: int
 
     @property
     def slots_count(self) -> int:
-        """How many slots a worker should hold."""
+        """How many slots each worker should hold."""
+        # Rounded up: otherwise some slots would belong to nobody.
         return -(-SLOTS_COUNT // self.workers_count)
 
 
@@ -66,67 +66,61 @@ class Member(Protocol):
     """A part of a worker that works in leased slots."""
 
     def busy_slots(self) -> AbstractSet[int]:
-        """Slots in which something is under way: they are not given back yet."""
+        """Slots in which something is under way; they are not released yet."""
         ...
 
     def slots_lost(self) -> None:
-        """Nothing is held any more: stop what is under way."""
+        """Stop what is under way: no slot is held any more."""
         ...
 
     def wake(self) -> None:
-        """There may be something to do, or other slots to do it in."""
+        """Look again: there may be work, or other slots."""
         ...
 
     def oldest_due_at(self) -> datetime | None:
-        """Since when the oldest delivery waits that could be tried and was not; real time."""
+        """When the oldest delivery that could be tried became due; real time."""
         ...
 
 
 class SlotLeases:
-    """The leases of one worker.
-
-    Args:
-        connect: Opens the worker's own connection.
-        clock: For patience.
-    """
+    """The leases of one worker."""
 
     def __init__(self, connect: Connect, clock: Clock) -> None:
         self._connect = connect
         self._clock = clock
         self._members: list[Member] = []
         self._epochs: dict[int, int] = {}
-        self._leaving: frozenset[int] = frozenset()
+        self._releasing: frozenset[int] = frozenset()
         self._confirmed_s = float("-inf")
         self._is_stopping = asyncio.Event()
         self.workers_count = 1
 
     def add(self, member: Member) -> None:
-        """Let a part of the worker work in the slots."""
         self._members.append(member)
 
     @property
     def held(self) -> dict[int, int]:
-        """The slots in which work may start, each with its epoch; none once the lease may have run out."""
+        """The slots in which work may start, each with its epoch; empty once the leases may have run out."""
         if self._clock.monotonic_s() - self._confirmed_s >= LEASE_S:
             return {}
-        if not self._leaving:
+        if not self._releasing:
             return self._epochs
-        return {slot: epoch for slot, epoch in self._epochs.items() if slot not in self._leaving}
+        return {slot: epoch for slot, epoch in self._epochs.items() if slot not in self._releasing}
 
     def may_start(self, slot: int, epoch: int) -> bool:
-        """Whether what was read under an epoch may be started; not in a slot that is about to be given back."""
-        return slot not in self._leaving and self.is_held(slot, epoch)
+        """Whether work that was read under an epoch may start; not in a slot that is about to be released."""
+        return slot not in self._releasing and self.is_held(slot, epoch)
 
     def is_held(self, slot: int, epoch: int) -> bool:
-        """Whether what was started under an epoch may be finished."""
+        """Whether work that was started under an epoch may be finished."""
         return self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < LEASE_S
 
     async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
-        """Hold a transaction to slots of ours; the first lock that it takes.
+        """Keep slots ours until a transaction ends. This must be the first lock that it takes.
 
         Raises:
             LeaseLost: One of them is not ours any more.
-            ServiceUnavailable: This machine's clock was wrong when it was looked at last.
+            ServiceUnavailable: This machine's clock was wrong when last compared with the database's.
         """
         check_skew(self._clock)
         held = self._epochs
@@ -135,25 +129,25 @@ class SlotLeases:
         await fence(connection, {slot: held[slot] for slot in slots})
 
     async def run(self) -> None:
-        """Hold slots until ``stop``; joins again as often as it must."""
+        """Hold slots until ``stop``, and join again after every failure."""
         while not self._is_stopping.is_set():
             try:
                 await self._run_session()
             except DATABASE_FAILED as error:
                 _log.warning("leases lost", error=type(error).__name__)
+            # However the session ended, another worker may have the slots by now.
             self._lose()
             await self._pause(_REJOIN_AFTER_S)
 
     def stop(self) -> None:
-        """Give everything back and end; called when nothing is under way any more."""
+        """Release all slots and end; to be called when nothing is under way any more."""
         self._is_stopping.set()
 
     async def _run_session(self) -> None:
-        """Be one worker, for as long as one connection lives."""
         connection = await self._connect()
         try:
             if not await is_clock_right(self._clock, connection):
-                return  # it could not write: others can
+                return  # a worker with a wrong clock may not write, so the slots are better elsewhere
             await connection.add_listener(CHANNEL, self._heard)
             worker_id = await lease_store.join(connection)
             while not self._is_stopping.is_set() and await is_clock_right(self._clock, connection):
@@ -168,18 +162,21 @@ class SlotLeases:
             connection.terminate()
 
     async def _renew(self, connection: Connection, worker_id: int) -> bool:
+        # The lease counts from before the question: the database may have renewed it at any moment after.
         asked_s = self._clock.monotonic_s()
         busy = frozenset[int]().union(*(member.busy_slots() for member in self._members))
-        given_back = sorted(self._leaving - busy)
+        released = sorted(self._releasing - busy)
         oldest = min(filter(None, (member.oldest_due_at() for member in self._members)), default=None)
+        # A renewal that hangs is given up before the lease runs out.
         async with asyncio.timeout(LEASE_S / 2):
-            share = await renew(connection, worker_id, given_back, oldest)
+            share = await renew(connection, worker_id, released, oldest)
         if share is None:
             return False
         before = self._epochs
         self._epochs, self._confirmed_s = share.epochs, asked_s
         self.workers_count = share.workers_count
-        self._leaving = frozenset(sorted(share.epochs)[share.slots_count :])
+        # What is beyond our share takes no new work from now on, and is released by a later renewal.
+        self._releasing = frozenset(sorted(share.epochs)[share.slots_count :])
         if self._epochs.keys() != before.keys():
             _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
             self._wake()
@@ -194,13 +191,12 @@ class SlotLeases:
 
     def _lose(self) -> None:
         had = bool(self._epochs)
-        self._epochs, self._leaving, self._confirmed_s = {}, frozenset(), float("-inf")
+        self._epochs, self._releasing, self._confirmed_s = {}, frozenset(), float("-inf")
         if had:
             for member in self._members:
                 member.slots_lost()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, unless it is time to stop."""
         try:
             async with asyncio.timeout(seconds):
                 await self._is_stopping.wait()
@@ -209,25 +205,19 @@ class SlotLeases:
 
 
 async def renew(
-    connection: Connection, worker_id: int, given_back: Sequence[int], oldest_due_at: datetime | None
+    connection: Connection, worker_id: int, released: Sequence[int], oldest_due_at: datetime | None
 ) -> Share | None:
-    """Go on being a worker: renew, clear away those that are gone, give back, take.
+    """Renew a worker's leases, release some slots, and take others up to its share.
 
-    Args:
-        connection: The one that joined.
-        worker_id: The worker's own.
-        given_back: Slots in which nothing is under way.
-        oldest_due_at: For the health check, real time.
-
-    Returns:
-        What it holds now; ``None`` when it came too late and must join again.
+    ``oldest_due_at`` is for the health check, in real time. Answers ``None`` when the worker came too late and must join again.
     """
     async with connection.transaction():
         if not await lease_store.renew(connection, worker_id, oldest_due_at):
             return None
+        # Before counting: a dead worker would make everybody's share too small.
         await lease_store.remove_gone(connection, worker_id)
-        if given_back:
-            await lease_store.release(connection, worker_id, given_back)
+        if released:
+            await lease_store.release(connection, worker_id, released)
         held = await lease_store.read_held(connection, worker_id)
         share = Share(epochs=held, workers_count=await lease_store.count_workers(connection))
         missing_count = share.slots_count - len(held)
@@ -238,11 +228,7 @@ async def renew(
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> None:
-    """Hold slots for what a transaction writes next; the first lock that it takes.
-
-    Args:
-        connection: In a transaction.
-        epochs: The slots, each with the epoch under which its work was read.
+    """Keep slots ours until a transaction ends, each with the epoch under which its work was read.
 
     Raises:
         LeaseLost: One of them belongs to another worker by now.

@@ -1,4 +1,4 @@
-"""Counts what a worker and the rail say to each other, for who watches."""
+"""Counts the messages between a worker and the rail, for metrics."""
 
 from __future__ import annotations
 
@@ -49,44 +49,31 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class RailFigures:
-    """What was said since the worker started.
-
-    Attributes:
-        submissions: By ``transfer`` or ``refund`` and by answer; every sending counts.
-        questions: By answer.
-        reports: By what was reported; one that came again counts again.
-        acknowledgements: By our word, ``accepted`` or ``refused``.
-    """
+    """Counts since the worker started; a message that was repeated counts again."""
 
     def __init__(self) -> None:
         self.submissions: Counter[tuple[str, str]] = Counter()
+        """By ``transfer`` or ``refund``, and by answer."""
         self.questions: Counter[str] = Counter()
         self.reports: Counter[str] = Counter()
         self.acknowledgements: Counter[str] = Counter()
+        """By ``accepted`` or ``refused``."""
 
 
-class WatchedRail:
-    """A rail whose answers are counted on their way.
-
-    Args:
-        rail: The one that answers.
-        figures: Where they are counted.
-    """
+class CountingRail:
+    """A rail that counts what goes through it."""
 
     def __init__(self, rail: Rail, figures: RailFigures) -> None:
         self._rail = rail
         self._figures = figures
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        """As the rail does."""
         return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
-        """As the rail does."""
         return self._note("transfer", await self._rail.submit(orders))
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
-        """As the rail does."""
         return self._note("refund", await self._rail.submit_refunds(orders))
 
     def _note(self, kind: str, answers: list[SubmitAnswer]) -> list[SubmitAnswer]:
@@ -95,10 +82,10 @@ class WatchedRail:
         return answers
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """As the rail does."""
         try:
             answers = await self._rail.query(ids)
         except RailUnavailable:
+            # Submissions need no such branch: a rail that cannot be reached answers them with ``NotTaken`` or ``Unknown``.
             self._figures.questions[UNAVAILABLE] += len(ids)
             raise
         for answer in answers:
@@ -106,22 +93,19 @@ class WatchedRail:
         return answers
 
     async def reports(self, wait_s: float) -> list[Report]:
-        """As the rail does."""
         reports = await self._rail.reports(wait_s)
         for report in reports:
             self._figures.reports[REPORTS[type(report)]] += 1
         return reports
 
     async def waiting_since(self) -> datetime | None:
-        """As the rail does."""
         return await self._rail.waiting_since()
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """As the rail does; our word counts when the rail has heard it."""
+        # Counted afterwards: an acknowledgement that did not arrive is sent again.
         await self._rail.acknowledge(acknowledgements)
         for acknowledgement in acknowledgements:
             self._figures.acknowledgements["accepted" if acknowledgement.refusal_code is None else "refused"] += 1
 
     async def check(self) -> None:
-        """As the rail does."""
         await self._rail.check()

@@ -1,4 +1,4 @@
-"""A whole worker: leases, and everything that is done in their slots."""
+"""A whole worker: its leases, and every task that works in the leased slots."""
 
 from __future__ import annotations
 
@@ -18,29 +18,18 @@ from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import Expiry
 from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
-from pixconnect.worker.rail_figures import RailFigures, WatchedRail
+from pixconnect.worker.rail_figures import CountingRail, RailFigures
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 
 LAST_RECORDS_TIMEOUT_S = 0.5
-"""How long attempts that are under way may take when the worker is told to stop; they are made again otherwise."""
+"""How long a stopping worker waits for attempts under way; one that it leaves is made again by another worker."""
 
 
 class WorkerParts(Struct, frozen=True, kw_only=True):
-    """What a worker is made of.
-
-    Attributes:
-        context: For use cases.
-        signing: For rotating keys.
-        connect: Opens the connection that carries the leases.
-        limits: Of webhooks under way.
-        attempt_log: Takes every attempt.
-        event_retention_days: How long events are kept.
-        tell_metrics: Lets who watches read what is measured.
-    """
-
     context: Context
     signing: SigningContext
     connect: Connect
+    """Opens a connection of its own for the leases."""
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
@@ -48,9 +37,9 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Do what has a time, until told to stop."""
+    """Do what is due, until told to stop."""
     rail_figures = RailFigures()
-    context = structs.replace(parts.context, rail=WatchedRail(parts.context.rail, rail_figures))
+    context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     leases = SlotLeases(parts.connect, context.clock)
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log)
@@ -69,13 +58,15 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     stopping = asyncio.create_task(stop.wait())
     try:
         async with parts.tell_metrics(metrics.make_read(context, leases, deliveries, rail_figures)):
-            # None of them ends by itself: one that does has met a defect, and the supervisor starts a new worker.
+            # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         deliveries.stop()
+        # Only deliveries end in order: an attempt that is cut off after the receiver answered would be made twice.
         for task in (*tasks, stopping):
             task.cancel()
         await asyncio.wait([delivering], timeout=LAST_RECORDS_TIMEOUT_S)
+        # Slots are released last: records of the attempts above are still fenced by them.
         leases.stop()
         await asyncio.wait([holding], timeout=LAST_RECORDS_TIMEOUT_S)
         for task in (holding, delivering):

@@ -77,7 +77,7 @@ async def test_a_part_that_keeps_failing_ends_everything_within_a_bound() -> Non
     assert part.starts_count == RESTARTS_MAX
 
 
-async def test_a_part_waits_for_the_one_it_stands_on_and_is_not_blamed() -> None:
+async def test_a_part_waits_for_the_one_it_depends_on_and_is_not_blamed() -> None:
     stop = asyncio.Event()
     supervisor = Supervisor(stop_once("upper is back", [], stop), pauses_s=[0.01])
     base, upper = FakePart("base"), FakePart("upper", broken=RESTARTS_MAX)
@@ -89,7 +89,7 @@ async def test_a_part_waits_for_the_one_it_stands_on_and_is_not_blamed() -> None
 
     base.start = start_base
     supervisor.watch(base)
-    supervisor.watch(upper, stands_on=[base])
+    supervisor.watch(upper, depends_on=[base])
     base.die()
     await asyncio.sleep(0)
     upper.die()

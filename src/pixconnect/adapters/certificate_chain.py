@@ -1,12 +1,11 @@
-"""Whether a certificate chain of somebody else leads up to an authority that is trusted, for a host, now.
+"""Verifies that somebody else's certificate chain names a host and leads to a trusted authority.
 
 ::
 
     leaf (names the host) ──issued by──► another certificate of the chain ──issued by──► ... ──issued by──► a trusted authority
 
-The chain is climbed by hand: the profile of web servers that the library verifies asks for things (a purpose, a name in one
-place only) which the certificates that sign Pix payloads need not have. What is not understood and critical is refused, so
-that no constraint is overlooked. Certificates keep real time. Nobody is asked about revocation.
+We follow the chain ourselves, because the library verifies the profile of web servers, which demands a purpose and a subject
+alternative name that certificates for Pix payloads need not have. Validity is judged by real time. Revocation is not checked.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +22,7 @@ from pixconnect.domain.location import LocationUnreachable
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
-"""Who is trusted now; raises ``LocationUnreachable`` where that must be asked for and nobody answers."""
+"""Returns the trusted authorities; raises ``LocationUnreachable`` if they must be fetched and nobody answers."""
 
 CHAIN_LENGTH_MAX: Final = 8
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
@@ -38,24 +37,14 @@ _UNREADABLE: Final = (
 )
 
 
-class ChainRefused(Exception):  # noqa: N818  a verdict, caught by whoever asked
-    """A chain cannot be trusted.
-
-    Args:
-        reason: What is wrong with it, to follow "the certificate".
-    """
-
+class ChainRefused(Exception):  # noqa: N818  an outcome that the caller handles
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
 def trust_bundle(pem: bytes) -> Trusted:
-    """Trust the authorities of a bundle, as live mode does.
-
-    Raises:
-        ValueError: There is no certificate in it.
-    """
+    """Trust the authorities of a PEM bundle, as live mode does; ``ValueError`` if it has none."""
     authorities = x509.load_pem_x509_certificates(pem)
 
     async def read() -> Sequence[x509.Certificate]:
@@ -65,9 +54,10 @@ def trust_bundle(pem: bytes) -> Trusted:
 
 
 def trust_sandbox(control: SandboxControl) -> Trusted:
-    """Trust the authority of the sandbox's merchants, whichever it has at the time."""
+    """Trust the authority of the sandbox's merchants."""
 
     async def read() -> Sequence[x509.Certificate]:
+        # Asked each time: a sandbox that was started anew has another authority.
         try:
             pem = await control.read_certificate_authority()
         except SandboxUnavailable as error:
@@ -80,19 +70,14 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
 def verify_chain(
     chain: Sequence[bytes], host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> x509.Certificate:
-    """Verify a chain.
+    """Verify a chain and return its leaf.
 
     Args:
-        chain: In DER; the leaf first, then whatever leads up, in any order.
-        host: That the leaf must name: a name in ASCII and lower case, or an address.
-        trusted: Where the chain must end.
-        now: Real time.
-
-    Returns:
-        The leaf.
+        chain: In DER; the leaf first, the others in any order.
+        host: A name in ASCII and lower case, or an IP address.
 
     Raises:
-        ChainRefused: It does not hold.
+        ChainRefused: The chain is not valid, does not name the host, or ends at nobody we trust.
     """
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")
@@ -110,6 +95,7 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
         raise ChainRefused("is not valid yet")
     if now > leaf.not_valid_after_utc:
         raise ChainRefused("has expired")
+    # A critical extension may restrict what the certificate is good for: one that we do not know is never ignored.
     if not _is_understood(leaf):
         raise ChainRefused("has a critical extension that is not understood")
     usage = _find(leaf, x509.KeyUsage)
@@ -122,8 +108,8 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
 def _climb(
     leaf: x509.Certificate, others: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
-    """Go up from issuer to issuer until one is trusted; each certificate of the chain is used once."""
     below, left = leaf, list(others)
+    # Each certificate is used once, so that two that have signed each other end the search.
     for depth in range(len(others) + 1):
         if any(_has_issued(authority, below, depth, now) for authority in trusted):
             return
@@ -136,7 +122,7 @@ def _climb(
 
 
 def _has_issued(issuer: x509.Certificate, subject: x509.Certificate, depth: int, now: datetime) -> bool:
-    """Whether one certificate has signed another, and may sign what has ``depth`` authorities below it."""
+    """Whether one certificate has signed another and may do so with ``depth`` authorities between it and the leaf."""
     if issuer.subject != subject.issuer or not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
         return False
     limits, usage = _find(issuer, x509.BasicConstraints), _find(issuer, x509.KeyUsage)
@@ -144,6 +130,7 @@ def _has_issued(issuer: x509.Certificate, subject: x509.Certificate, depth: int,
         return False
     if (usage is not None and not usage.key_cert_sign) or not _is_understood(issuer):
         return False
+    # SHA-1 can be forged.
     if not isinstance(subject.signature_hash_algorithm, SHA256 | SHA384 | SHA512):
         return False
     try:
@@ -155,7 +142,8 @@ def _has_issued(issuer: x509.Certificate, subject: x509.Certificate, depth: int,
 
 def _names_host(leaf: x509.Certificate, host: str) -> bool:
     names = _find(leaf, x509.SubjectAlternativeName)
-    if names is None:  # older certificates have the name in their subject alone
+    # Older certificates have the name in their subject alone.
+    if names is None:
         return any(_covers(str(name.value), host) for name in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
     try:
         return ip_address(host) in names.get_values_for_type(x509.IPAddress)
@@ -164,7 +152,7 @@ def _names_host(leaf: x509.Certificate, host: str) -> bool:
 
 
 def _covers(name: str, host: str) -> bool:
-    """Whether a certificate's name is the host's; a star stands for one whole label at the left."""
+    # A star stands for exactly one label at the left, and never for a whole top-level domain.
     if name.startswith("*."):
         return "." in name[2:] and name[1:].lower() == host[host.find(".") :]
     return name.lower() == host

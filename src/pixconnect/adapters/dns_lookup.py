@@ -1,7 +1,7 @@
-"""Asks name servers as this machine is set up: first ``/etc/hosts``, then those of ``resolv.conf``, for A and AAAA at once.
+"""Resolves names as this machine is set up: from ``/etc/hosts``, then by the servers of ``resolv.conf``, A and AAAA at once.
 
-Without a thread and without a memory: each look-up is asked anew, and one that is cancelled leaves nothing behind. Both files
-are read again when they have changed. Search lists are not used: whoever is looked up here has written a whole name.
+It uses no thread and caches no answers, so a look-up that is cancelled leaves nothing behind. Search lists are not used,
+because callers give whole names.
 """
 
 from __future__ import annotations
@@ -20,22 +20,15 @@ from dns.rdata import Rdata
 
 Read = TypeVar("Read")
 
+# All tries of one question together stay below the 2 s of a look-up (``name_lookup.LOOKUP_S``). After each try the next server
+# is asked, or the same one again.
 ANSWERED_WITHIN_S: Final = 1.8
-"""What all tries of one question have together..."""
 _TRY_S: Final = 0.6
-"""...and each of them, before the next server is asked, or the same again."""
 _LOCALHOST: Final[Sequence[str]] = ["127.0.0.1", "::1"]
 
 
 class DnsLookup:
-    """Finds all addresses of names.
-
-    Args:
-        servers: Name servers to ask instead of the machine's own...
-        port: ...and where they answer.
-        hosts_path: Names that are answered from here...
-        resolv_conf_path: ...and who knows the others.
-    """
+    """Finds all addresses of a name; ``servers`` are asked instead of the machine's own, if there are any."""
 
     def __init__(
         self,
@@ -49,7 +42,7 @@ class DnsLookup:
         self._resolver = _FollowedFile(resolv_conf_path, lambda path: _make_resolver(path, servers, port))
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """All addresses of a name; raises ``OSError`` where there are none."""
+        """All addresses of a name; ``OSError`` says why it has none."""
         written = self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)
         if written is not None:
             return written
@@ -69,7 +62,7 @@ class DnsLookup:
 
 
 def read_hosts(path: str) -> dict[str, list[str]]:
-    """The addresses of names in a file such as ``/etc/hosts``; what cannot be read in it is passed over."""
+    """The addresses by name in a file such as ``/etc/hosts``; lines that cannot be read are skipped."""
     found: dict[str, list[str]] = {}
     try:
         with open(path, encoding="utf-8", errors="replace") as lines:
@@ -101,13 +94,13 @@ def _make_resolver(path: str, servers: Sequence[str], port: int) -> dns.asyncres
 
 
 async def _ask(resolver: dns.asyncresolver.Resolver, host: str, kind: dns.rdatatype.RdataType) -> list[str]:
+    # The dot at the end marks a whole name, to which no search list applies.
     answer = await resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False)
     records = cast("Iterable[Rdata]", answer.rrset or ())
     return [record.to_text() for record in records]
 
 
 def _describe(failure: BaseException) -> str:
-    """Why a name has no address."""
     if isinstance(failure, dns.resolver.NXDOMAIN):
         return "there is no such name"
     if isinstance(failure, dns.exception.Timeout):
@@ -118,21 +111,21 @@ def _describe(failure: BaseException) -> str:
 
 
 class _FollowedFile(Generic[Read]):
-    """What is read of a file, until it changes."""
+    """Caches what was read of a file until the file changes."""
 
     def __init__(self, path: str, read: Callable[[str], Read]) -> None:
         self._path = path
         self._read = read
-        self._of: tuple[int, int] | None = None
-        self._kept: Read | None = None
+        self._version: tuple[int, int] | None = None
+        self._cached: Read | None = None
 
     def read(self) -> Read:
-        """Read it, if it is not as it was."""
         try:
             found = os.stat(self._path)
-            now_of = (found.st_mtime_ns, found.st_ino)
+            # The inode too: a file that is replaced may be as old as the one before.
+            version = (found.st_mtime_ns, found.st_ino)
         except OSError:
-            now_of = (0, 0)
-        if self._kept is None or now_of != self._of:
-            self._kept, self._of = self._read(self._path), now_of
-        return self._kept
+            version = (0, 0)
+        if self._cached is None or version != self._version:
+            self._cached, self._version = self._read(self._path), version
+        return self._cached

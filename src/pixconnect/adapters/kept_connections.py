@@ -1,4 +1,4 @@
-"""Connections that are kept for a while to be used again: bounded for each address, and in all, whoever is at the other end."""
+"""Keeps connections for a while to use them again; how many is bounded for each address and in all."""
 
 import asyncio
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from pixconnect.http.client import HttpConnection
 
 IDLE_S: Final = 20.0
+# Each kept connection holds a descriptor that a caller may need.
 KEPT_MAX: Final = 128
-"""In all: each holds a descriptor that somebody else may need."""
 KEPT_OF_ADDRESS_MAX: Final = 64
 
 Address = tuple[str, str, str, int]
@@ -15,11 +15,11 @@ Address = tuple[str, str, str, int]
 
 
 class KeptConnections:
-    """Idle connections, the oldest of which goes first."""
+    """Idle connections; the oldest is closed first."""
 
     def __init__(self) -> None:
+        # With the loop's time since when each is kept, the oldest first.
         self._kept: dict[HttpConnection, tuple[Address, float]] = {}
-        """Since when, in the order of that."""
         self._of_address: dict[Address, list[HttpConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -27,7 +27,7 @@ class KeptConnections:
         return len(self._kept)
 
     def keep(self, address: Address, connection: HttpConnection) -> None:
-        """Keep a connection, in place of the oldest if there are enough."""
+        """Keep a connection; the oldest is closed if there are too many."""
         loop = asyncio.get_running_loop()
         self._kept[connection] = (address, loop.time())
         same = self._of_address.setdefault(address, [])
@@ -40,9 +40,9 @@ class KeptConnections:
             self._sweep = loop.call_later(IDLE_S, self._close_idle)
 
     def take(self, address: Address) -> HttpConnection | None:
-        """The latest used of those to an address."""
         same = self._of_address.get(address)
         while same:
+            # The one that was used last: the other side is least likely to have closed it.
             connection = same.pop()
             del self._kept[connection]
             if not same:
@@ -52,7 +52,6 @@ class KeptConnections:
         return None
 
     def close(self) -> None:
-        """Close all of them."""
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in self._kept:
@@ -69,7 +68,6 @@ class KeptConnections:
         connection.close()
 
     def _close_idle(self) -> None:
-        """Close what nobody has used for a while; comes back as long as anything is kept."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection, (_, kept_s) in list(self._kept.items()):

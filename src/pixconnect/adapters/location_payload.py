@@ -1,7 +1,7 @@
-"""What stands behind a dynamic QR code, once its signature was verified: the scheme's ``CobPayload`` or ``CobVPayload``.
+"""Reads the payload behind a dynamic QR code, after its signature was verified: ``CobPayload`` or ``CobVPayload``.
 
-Institutions write it in ways of their own, and so it is read liberally: numbers may be texts, a comma may separate the cents,
-fields that we do not need may be missing or wrong. The receiver's institution has the last word on every order anyway.
+Institutions write it in ways of their own, so we read it liberally: numbers may be texts, a comma may separate the cents, and
+fields that we do not need may be missing or wrong. The receiver's institution judges every order again anyway.
 """
 
 import re
@@ -17,12 +17,11 @@ from pixconnect.domain.location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77
 
+# The defaults of ``CobExpiracao`` and ``validadeAposVencimento`` in the Pix API.
 _PAYABLE_FOR_S: Final = 86_400
-"""Of a charge that does not say (``CobExpiracao`` of the Pix API)."""
 _PAYABLE_AFTER_DUE_DAYS: Final = 30
-"""Of a charge with a due date that does not say."""
+# The ``modalidadeAlteracao`` of a charge whose payer chooses the amount.
 _ANY_AMOUNT: Final = 1
-"""The ``modalidadeAlteracao`` of a charge whose payer names the amount."""
 
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})(?:[.,]([0-9]{0,2}))?")
@@ -33,7 +32,7 @@ _Status = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMO
 
 
 class _Calendar(Struct, frozen=True, kw_only=True):
-    """When it can be paid: from an instant on for so many seconds, or until some days after a civil date."""
+    """For how many seconds after an instant, or until how many days after a civil date, it can be paid."""
 
     created_at: str | None = field(default=None, name="criacao")
     payable_for_s: _Number | None = field(default=None, name="expiracao")
@@ -42,16 +41,13 @@ class _Calendar(Struct, frozen=True, kw_only=True):
 
 
 class _Value(Struct, frozen=True, kw_only=True):
-    """How much; with a due date, ``final`` has fines and discounts of the day in it."""
-
+    # With a due date ``final`` counts: it contains the fines and discounts of the day.
     original: _Number | None = None
     final: _Number | None = None
     change_mode: _Number | None = field(default=None, name="modalidadeAlteracao")
 
 
 class _Payload(Struct, frozen=True, kw_only=True):
-    """The parts that matter."""
-
     txid: str
     calendar: _Calendar = field(name="calendario")
     value: _Value = field(name="valor")
@@ -63,11 +59,7 @@ _read = msgspec.json.Decoder(_Payload).decode
 
 
 def parse_payload(octets: bytes) -> OutsideCharge:
-    """Read a payload.
-
-    Raises:
-        InvalidQrCode: It has not the form of a charge.
-    """
+    """Read a payload; ``InvalidQrCode`` if it is not a charge."""
     try:
         payload = _read(octets)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -90,7 +82,7 @@ def parse_payload(octets: bytes) -> OutsideCharge:
 
 
 def _find_amount(payload: _Payload) -> int | None:
-    """What must be paid; ``None`` for what the payer may choose."""
+    """The amount in cents; ``None`` if the payer may choose it."""
     value = payload.value
     if payload.calendar.due_on is not None or value.final is not None:
         amount_cents = _parse_amount(value.final, "valor.final")
@@ -118,12 +110,13 @@ def _parse_count(number: _Number, name: str) -> int:
 
 
 def _find_expiry(calendar: _Calendar) -> datetime | None:
-    """From when on it cannot be paid; ``None`` where nothing says so."""
+    """From when on it cannot be paid; ``None`` if it does not say."""
     if calendar.due_on is not None:
         return _find_expiry_after_due(calendar, date.fromisoformat(calendar.due_on[:10]))
     if calendar.created_at is None:
         return None
     created_at = datetime.fromisoformat(calendar.created_at)
+    # An instant without a zone is taken for UTC, which the scheme uses.
     created_at = created_at.replace(tzinfo=UTC) if created_at.tzinfo is None else created_at.astimezone(UTC)
     payable_for_s = _PAYABLE_FOR_S
     if calendar.payable_for_s is not None:
@@ -132,14 +125,13 @@ def _find_expiry(calendar: _Calendar) -> datetime | None:
 
 
 def _find_expiry_after_due(calendar: _Calendar, due_on: date) -> datetime:
-    """The end of the last day in Sao Paulo; a last day at the weekend moves to Monday.
-
-    Holidays move it too, but not all payers have the same ones: an order after a holiday is the receiver's to judge.
-    """
+    """The end of the last day, in Sao Paulo."""
     days = _PAYABLE_AFTER_DUE_DAYS
     if calendar.payable_after_due_days is not None:
         days = _parse_count(calendar.payable_after_due_days, "calendario.validadeAposVencimento")
     last_on = due_on + timedelta(days=days)
+    # A last day at the weekend moves to Monday. Holidays would move it too, but payers do not all have the same ones: whether
+    # an order after a holiday is in time is for the receiver's institution to judge.
     if last_on.weekday() >= 5:
         last_on += timedelta(days=7 - last_on.weekday())
     return datetime.combine(last_on + timedelta(days=1), time(), SAO_PAULO).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Reads what another institution serves behind its dynamic QR code, and believes it only when all of it holds.
+"""Fetches and verifies what another institution serves behind its dynamic QR code.
 
 ::
 
@@ -7,11 +7,9 @@
                 jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
                                                                       └──► has signed ──► the payload is read
 
-The locations' port (``domain.location.Locations``). Their hosts are chosen by whoever shows the code, so all requests go
-through ``OutgoingHttp``, which judges addresses and bounds time and size; both requests together have 10 s. What the other side
-got wrong is ``InvalidQrCode``; what may work later is ``LocationUnreachable``. In the sandbox a loopback location is fetched
-by plain http: merchants there have no TLS. One holder reads so many at once, and all together so many: what is read is a
-stranger's server, and takes as long as it likes.
+This is the port ``domain.location.Locations``. Whoever shows the code chooses the host, so all requests go through
+``OutgoingHttp``, and how many run at once is bounded for each holder and in all. What the other side did wrong is
+``InvalidQrCode``; what may work later is ``LocationUnreachable``.
 """
 
 import asyncio
@@ -32,10 +30,10 @@ from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.http.client import Answer, ConnectionFailed
 
 BODY_LENGTH_MAX: Final = 64 * 1024
+# One octet more than a body may have, so that we notice a longer one.
 LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
-"""For the ``OutgoingHttp`` that reads locations: one octet more than a body may have, so that a longer one shows."""
+# How long an institution's keys are cached. An unknown ``kid`` asks again at once.
 KEYS_KEPT_S: Final = 60.0
-"""How long an institution's keys are used again; an unknown ``kid`` asks again at once."""
 KEY_SETS_MAX: Final = 64
 FETCHES_MAX: Final = 128
 FETCHES_OF_HOLDER_MAX: Final = 32
@@ -44,14 +42,12 @@ _log = structlog.get_logger(__name__)
 
 
 class LocationReader:
-    """What outside institutions serve.
+    """Reads the locations of outside institutions.
 
     Args:
-        http: With the ``LIMITS`` of this module.
-        clock: Its real side: certificates do not follow the sandbox clock.
-        trusted: The authorities that an institution's certificate must lead to.
-        allows_loopback: Whether locations on this very machine may be read.
-        sandbox_authority: Host and port of the sandbox's own merchants, which may be read in any case.
+        http: Has the ``LIMITS`` of this module.
+        allows_loopback: Whether locations on this machine may be read.
+        sandbox_authority: Host and port of the sandbox's own merchants, which may always be read.
     """
 
     def __init__(
@@ -74,8 +70,8 @@ class LocationReader:
         self._key_sets: dict[Target, tuple[float, bytes]] = {}
 
     async def read(self, location: str) -> OutsideCharge:
-        """Fetch and verify what a location serves."""
         target = self._parse_location(location)
+        # One limit for both requests together and the wait for a slot: the caller waits for the answer.
         try:
             async with asyncio.timeout(LIMITS.exchange_s), self._places.lend():
                 signed = parse_jws(await self._fetch(target, "location"))
@@ -85,16 +81,17 @@ class LocationReader:
             raise LocationUnreachable(f"not read within {LIMITS.exchange_s:g} s") from None
         except errors.ServiceUnavailable as error:
             raise LocationUnreachable(error.message) from error
+        # Certificates do not follow the sandbox's clock.
         verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         return parse_payload(signed.payload)
 
     async def close(self) -> None:
-        """Close what is kept."""
         await self._http.close()
 
     def _parse_location(self, location: str) -> Target:
         try:
             target = self._parse_target(f"https://{location}")
+            # The sandbox's merchants have no TLS.
             if target.is_loopback_allowed:
                 target = self._parse_target(f"http://{location}")
         except TargetRefused as refused:
@@ -110,12 +107,12 @@ class LocationReader:
             target = self._parse_target(jku)
         except TargetRefused as refused:
             raise refusal(f"signed with a key whose jku {refused.reason}") from None
+        # The certificate must name this host, so keys from elsewhere would prove nothing about it.
         if target.host != location.host:
             raise refusal("signed with a key whose jku is on another host")
         return target
 
     async def _find_key(self, header: Header, location: Target) -> Jwk:
-        """The key that a header names, among those that are remembered or where the header says."""
         target = self._parse_jku(header.jku, location)
         fetched_s, kept = self._key_sets.get(target, (0.0, None))
         if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_KEPT_S:
@@ -130,7 +127,6 @@ class LocationReader:
         return key
 
     def _keep(self, target: Target, key_set: bytes) -> None:
-        """Remember keys, in place of the oldest."""
         self._key_sets.pop(target, None)
         if len(self._key_sets) >= KEY_SETS_MAX:
             del self._key_sets[next(iter(self._key_sets))]
@@ -148,7 +144,7 @@ class LocationReader:
             raise LocationUnreachable(f"{what}: answered {answer.status_code}")
         if answer.status_code != 200:
             _log.info("QR code location not read", host=target.host, reason=f"answered {answer.status_code}")
-            # Which of the other statuses it was is told of loopback only: other hosts' doors are not tried from here.
+            # We name the status only for loopback: nobody shall probe other hosts from our address.
             found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
             raise errors.InvalidQrCode(f"emv: its {what} {found}")
         if _is_too_long(answer):
@@ -171,6 +167,6 @@ def _request(target: Target) -> bytes:
 
 
 def _is_too_long(answer: Answer) -> bool:
-    """Whether there was more than may be kept; a connection cuts what is too long without calling it an error."""
+    # A connection cuts a body that is too long without an error.
     length = answer.headers.get("content-length", "")
     return len(answer.body) > BODY_LENGTH_MAX or (length.isdecimal() and int(length[:20]) > BODY_LENGTH_MAX)

@@ -1,8 +1,8 @@
-"""The signature of a dynamic QR code's payload: taken apart, matched with its published key, verified.
+"""Verifies the signature of a dynamic QR code's payload with the key that its institution publishes.
 
 A payload is a compact JWS whose header names a key (``kid``), where the institution publishes it (``jku``), and its
-certificate (``x5t#S256``, in older ones ``x5t``). The algorithm is the header's to name among those of the scheme, and the
-key's type must be that algorithm's. Nothing that comes from a header is believed before the certificate was.
+certificate (``x5t#S256``, in older ones ``x5t``). The header may choose any algorithm of the scheme, and the key must be of
+that algorithm's type. We trust nothing from the header before we trust the certificate.
 """
 
 import base64
@@ -36,27 +36,26 @@ Jwk = Mapping[str, object]
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What a payload's protected header must have."""
+    """A payload's protected header."""
 
     alg: str
     kid: str
-    """Which of the institution's keys."""
     jku: str
-    """Where they are."""
+    """URL of the institution's JWK set."""
     x5t_s256: str | None = field(default=None, name="x5t#S256")
     """SHA-256 of the key's certificate."""
     x5t: str | None = None
     """SHA-1 of it, in older payloads."""
     crit: object = None
-    """Extensions that must be understood; we understand none."""
+    """Extensions that a reader must understand; we understand none."""
 
 
 class SignedPayload(Struct, frozen=True, kw_only=True):
-    """A compact JWS, taken apart and not verified."""
+    """A compact JWS that is not verified yet."""
 
     header: Header
     text: bytes
-    """What is signed: header and payload as they were sent."""
+    """Header and payload as they were sent: this is what is signed."""
     payload: bytes
     signature: bytes
 
@@ -70,11 +69,7 @@ _read_key_set = msgspec.json.Decoder(_KeySet).decode
 
 
 def parse_jws(octets: bytes) -> SignedPayload:
-    """Take a compact JWS apart.
-
-    Raises:
-        InvalidQrCode: It has not the form of a payload's.
-    """
+    """Parse a compact JWS; ``InvalidQrCode`` if it is none, or not one of the scheme."""
     parts = octets.strip().split(b".")
     if len(parts) != 3:
         raise refusal("no compact JWS")
@@ -93,11 +88,7 @@ def parse_jws(octets: bytes) -> SignedPayload:
 
 
 def select_key(key_set: bytes, header: Header) -> Jwk | None:
-    """The key of a JWK set that has the header's name and the header's certificate.
-
-    Raises:
-        InvalidQrCode: It is no JWK set.
-    """
+    """The key of a JWK set with the header's ``kid`` and certificate; ``InvalidQrCode`` if it is no JWK set."""
     try:
         keys = _read_key_set(key_set).keys
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -109,24 +100,13 @@ def select_key(key_set: bytes, header: Header) -> Jwk | None:
 def verify_payload(
     signed: SignedPayload, key: Jwk, host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
-    """Verify a payload: its key's certificate first, then its signature.
-
-    Args:
-        signed: Not verified yet.
-        key: The published key that its header names.
-        host: That the certificate must name.
-        trusted: Where the certificate's chain must end.
-        now: Real time.
-
-    Raises:
-        InvalidQrCode: Something of it does not hold.
-    """
+    """Verify the certificate of a payload's key, then the signature; ``InvalidQrCode`` says what is wrong."""
     try:
         leaf = verify_chain(_decode_chain(key), host, trusted, now)
     except ChainRefused as refused:
         raise refusal(f"signed with a key whose certificate {refused.reason}") from None
     member, thumbprint = _thumbprint_of(signed.header)
-    # SHA-1 only tells certificates apart here: the chain is what makes this one trusted.
+    # SHA-1 only tells certificates apart here: we trust this one for its chain.
     digest = leaf.fingerprint(SHA256() if member == "x5t#S256" else SHA1())  # noqa: S303
     if jose.encode_base64url(digest).decode() != thumbprint:
         raise refusal(f"signed with a key whose {member} is not that of its certificate")
@@ -140,7 +120,6 @@ def verify_payload(
 
 
 def refusal(what: str) -> errors.InvalidQrCode:
-    """What is served is not to be believed."""
     return errors.InvalidQrCode(f"emv: what its location serves is {what}")
 
 
@@ -158,7 +137,6 @@ def _decode_chain(key: Jwk) -> list[bytes]:
 
 
 def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
-    """The published key, if it is its certificate's and of the algorithm's type."""
     try:
         certified = leaf.public_key()
         if isinstance(certified, RSAPublicKey) and certified.key_size < RSA_BITS_MIN:
@@ -166,17 +144,14 @@ def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
         published = _read_key(key, alg)
     except (JoseError, UnsupportedAlgorithm, ValueError, TypeError):
         raise refusal(f"signed with a key that cannot be read, or not used for {alg}") from None
+    # The certificate vouches for its own key only.
     if published.public_key != certified:
         raise refusal("signed with a key that is not its certificate's")
     return published
 
 
 def _read_key(key: Jwk, alg: str) -> RSAKey | ECKey:
-    """A published key by its numbers alone.
-
-    Raises:
-        ValueError: It is not of the algorithm's type, or for another use.
-    """
+    # Only the numbers are taken over: whatever else the key says of itself must not change how we verify.
     curve = _CURVES.get(alg)
     names = ("kty", "n", "e") if curve is None else ("kty", "crv", "x", "y")
     numbers = msgspec.convert({name: key.get(name) for name in names}, dict[str, str])

@@ -1,11 +1,10 @@
-"""Looks up the names of hosts that somebody else chose, so that one who chooses names that hang stops nobody else's.
+"""Looks up names of hosts that holders chose; names that hang delay nobody but the holder who chose them.
 
 ::
 
-    find ─► failed lately? ─► together with those of this holder who ask the same ─► a place ─► the name servers, 2 s
+    find ─► failed lately? ─► joins the same look-up of this holder ─► waits for a slot ─► asks the name servers, 2 s
 
-A look-up that nobody waits for any more is dropped, whether it has begun or not. What is found is judged by whoever asked, and
-not remembered.
+A look-up is cancelled when nobody waits for it any more. Found addresses are not cached, because the caller judges them anew.
 """
 
 from __future__ import annotations
@@ -19,20 +18,18 @@ from pixconnect.adapters.outgoing_places import OutgoingPlaces
 from pixconnect.foundation.shares import current_party
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Finds the addresses of a name, given with its port; raises ``OSError`` where there are none."""
+"""Finds the addresses of a name and port; raises ``OSError`` if there are none."""
 
 LOOKUP_S: Final = 2.0
-"""How long a look-up may take, once it has its place."""
 LOOKUPS_MAX: Final = 64
 LOOKUPS_OF_HOLDER_MAX: Final = 4
+# How long a failure is cached: short enough for whoever has just mended a name, long enough that one that hangs is seldom
+# waited for.
 FAILED_FOR_S: Final = 5.0
-"""How long a failure is believed: who mends a name sees it soon, and who asks for one that hangs seldom waits for it."""
 _FAILURES_MAX: Final = 1024
 
 
 class _Asked:
-    """A look-up that is under way, and how many wait for it."""
-
     __slots__ = ("answer", "waiting_count")
 
     def __init__(self, answer: asyncio.Task[Sequence[str]]) -> None:
@@ -41,35 +38,29 @@ class _Asked:
 
 
 class NameLookups:
-    """The look-ups of one process.
-
-    Args:
-        lookup: Asks.
-        lookup_s: How long one may take.
-    """
-
     def __init__(self, lookup: Lookup, *, lookup_s: float = LOOKUP_S) -> None:
         self._lookup = lookup
         self._lookup_s = lookup_s
         self._places = OutgoingPlaces(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
+        # By holder, so that nobody joins a look-up that waits for another holder's slot.
         self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
-        """By holder: nobody waits in the line of another's look-ups."""
         self._failed: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
     async def find(self, host: str, port: int) -> Sequence[str]:
         """All addresses of a name.
 
         Raises:
-            OSError: There are none, or none could be found out in time; its ``strerror`` says why.
-            ServiceUnavailable: Too many wait already.
+            OSError: There are none, or the name servers did not answer in time; ``strerror`` says which.
+            ServiceUnavailable: Too many look-ups wait already.
         """
         self._check_failed(host)
         key = (current_party.get(), host, port)
         asked = self._asked.get(key)
         if asked is None:
             asked = self._asked[key] = _Asked(asyncio.ensure_future(self._ask(host, port)))
-            asked.answer.add_done_callback(_hear)
+            asked.answer.add_done_callback(_retrieve_exception)
         asked.waiting_count += 1
+        # Shielded, because others may wait for the same answer; the last one who leaves cancels it.
         try:
             return await asyncio.shield(asked.answer)
         finally:
@@ -80,6 +71,7 @@ class NameLookups:
 
     async def _ask(self, host: str, port: int) -> Sequence[str]:
         async with self._places.lend():
+            # Another look-up of this name may have failed while this one waited for its slot.
             self._check_failed(host)
             try:
                 async with asyncio.timeout(self._lookup_s):
@@ -91,7 +83,6 @@ class NameLookups:
                 raise self._failure(host, reason or type(error).__name__) from error
 
     def _failure(self, host: str, reason: str) -> OSError:
-        """Why a name could not be looked up; remembered for a while."""
         self._failed[host] = (asyncio.get_running_loop().time() + FAILED_FOR_S, reason)
         self._failed.move_to_end(host)
         if len(self._failed) > _FAILURES_MAX:
@@ -108,7 +99,7 @@ class NameLookups:
         del self._failed[host]
 
 
-def _hear(answer: asyncio.Task[Sequence[str]]) -> None:
-    """Nobody may be left to hear of a failure."""
+def _retrieve_exception(answer: asyncio.Task[Sequence[str]]) -> None:
+    # Otherwise asyncio would log the failure of a look-up that nobody waited for as never retrieved.
     if not answer.cancelled():
         answer.exception()

@@ -1,15 +1,14 @@
-"""Requests to hosts that somebody else chose: bounded in time and size, and only to addresses that were judged.
+"""Sends requests to hosts that somebody else chose: bounded in time and size, and only to addresses that we have judged.
 
 ::
 
     exchange ─► look the name up ─► judge all answers ─► a kept connection to one of them, or a new one ─► one exchange
 
-The connection is made to the very address that was judged, never by name again; TLS and ``Host`` carry the name. Redirects are
-an answer like any other. Nothing is read from the environment. A connection is kept and used again only after an answer of 2xx:
-who refuses what we send holds nothing of ours.
+We connect to the very address that was judged and never resolve the name again; TLS and ``Host`` carry the name. A redirect is
+an answer like any other. Nothing is read from the environment, such as a proxy.
 
-Why there is no connection is told to whoever chose the host only of loopback, where it is the developer's own machine. Of any
-other host it hears one sentence, whatever it was: from our address it shall not find out which ports are open.
+Whoever chose the host learns why there is no connection only for loopback, which is the developer's own machine. For any other
+host the reason is always the same sentence, so that nobody can scan ports from our address.
 """
 
 import asyncio
@@ -31,12 +30,12 @@ _ADDRESSES_TRIED_MAX: Final = 3
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What an exchange may take."""
+    """What one exchange may take."""
 
     connect_s: float = 5.0
-    """Looking up the name, connecting and TLS together."""
+    """For the look-up, the connection and TLS together."""
     exchange_s: float = 15.0
-    """Everything."""
+    """For all of it."""
     body_kept_max: int = 1024
     """Octets of the answer's body that are kept."""
 
@@ -45,10 +44,8 @@ class OutgoingHttp:
     """Exchanges with hosts that somebody else chose.
 
     Args:
-        limits: Of every exchange.
-        lookups: Finds addresses; may be shared.
-        tls: Who is trusted; by default the system's authorities.
-        forbidden: Networks of the operator's, besides those that nobody may reach.
+        tls: By default it trusts the system's authorities.
+        forbidden: Networks of the operator's, besides those that are always forbidden.
     """
 
     def __init__(
@@ -66,11 +63,11 @@ class OutgoingHttp:
         self._exchange_timeout = SharedTimeout(limits.exchange_s)
 
     async def check(self, target: Target) -> None:
-        """Whether a target may be reached, by where its name leads to now.
+        """Check that a target may be reached, by the addresses that its name has now.
 
         Raises:
-            TargetRefused: One of its addresses is forbidden, or there is none.
-            ConnectionFailed: The name cannot be looked up in time.
+            TargetRefused: One of its addresses is forbidden, or it has none.
+            ConnectionFailed: The name cannot be resolved in time.
         """
         try:
             async with asyncio.timeout(self._limits.connect_s):
@@ -81,13 +78,9 @@ class OutgoingHttp:
     async def exchange(self, target: Target, request: bytes) -> Answer:
         """Send one request and read its answer.
 
-        Args:
-            target: Judged by its form.
-            request: The whole of it, as octets.
-
         Raises:
             TargetRefused: An address behind the name is forbidden.
-            ConnectionFailed: There is no answer; the reason is for the receiver's owner.
+            ConnectionFailed: There is no answer; its ``reason`` may be shown to the receiver's owner.
         """
         connection: HttpConnection | None = None
         try:
@@ -98,7 +91,7 @@ class OutgoingHttp:
                 except ConnectionFailed as failure:
                     if not failure.is_untouched or connection.exchanges_count == 1:
                         raise
-                    # A kept connection had been closed by the other side meanwhile: that says nothing about the receiver.
+                    # The receiver had closed a kept connection meanwhile, which is no failure: try a new one.
                     connection = await self._connection(target, is_new=True)
                     answer = await connection.exchange(request)
         except TimeoutError:
@@ -106,6 +99,7 @@ class OutgoingHttp:
             if answer is None:
                 raise ConnectionFailed(f"no answer within {self._limits.exchange_s:g} s") from None
         if connection is not None and connection.is_reusable:
+            # A receiver that refuses what we send shall not hold descriptors of ours.
             if 200 <= answer.status_code <= 299:
                 self._kept.keep(_key(target, connection.address), connection)
             else:
@@ -113,7 +107,6 @@ class OutgoingHttp:
         return answer
 
     async def close(self) -> None:
-        """Close what is kept."""
         self._kept.close()
 
     async def _resolve(self, target: Target) -> list[str]:
@@ -129,6 +122,7 @@ class OutgoingHttp:
         return check_addresses(target, found, self._forbidden)
 
     async def _connection(self, target: Target, *, is_new: bool = False) -> HttpConnection:
+        # An address needs no look-up, so there is nothing to time if a connection to it is kept.
         if target.address is not None and not is_new:
             kept = self._take(target, await self._resolve(target))
             if kept is not None:
@@ -142,7 +136,7 @@ class OutgoingHttp:
             raise _failure(target, f"no connection within {self._limits.connect_s:g} s") from None
 
     async def _connect(self, target: Target, addresses: Sequence[str]) -> HttpConnection:
-        """Connect to the first address that takes the connection; each has its part of the time."""
+        # Each address gets its part of the time, so that one that hangs leaves some for the next.
         share_s = self._limits.connect_s / len(addresses)
         reason = "no address"
         for address in addresses:
@@ -167,7 +161,6 @@ class OutgoingHttp:
         return connection
 
     def _take(self, target: Target, addresses: Sequence[str]) -> HttpConnection | None:
-        """A kept connection to one of these addresses."""
         for address in addresses:
             connection = self._kept.take(_key(target, address))
             if connection is not None:
@@ -180,12 +173,10 @@ def _key(target: Target, address: str) -> Address:
 
 
 def _failure(target: Target, reason: str) -> ConnectionFailed:
-    """That there is no connection: why, for the operator, and for who chose the host only if it is on loopback."""
     return ConnectionFailed(reason if target.is_loopback_allowed else NO_CONNECTION, detail=reason)
 
 
 def _describe(error: OSError) -> str:
-    """Why there is no connection, in words that a receiver's owner can act on."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: the certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

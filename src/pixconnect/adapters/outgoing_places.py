@@ -1,7 +1,7 @@
-"""How much may be under way to hosts that holders chose: so much for one holder, and so much in all.
+"""Limits how much runs at once towards hosts that holders chose: for each holder, and in all.
 
-Whoever chooses a host chooses how long it takes. A holder's own bound keeps places free for the others without a wait; the
-bound of all is shared out in turn (``foundation.shares``), should very many take what they can.
+Whoever chooses a host also decides how long it takes. The limit of each holder leaves room for the others without a wait; the
+limit of all is shared in turn (``foundation.shares``) when very many holders use theirs.
 """
 
 import asyncio
@@ -19,8 +19,6 @@ class OutgoingPlaces:
     """Places for what goes out.
 
     Args:
-        count: In all.
-        holder_max: Of one holder.
         what: Is done there, for who is refused: plural.
     """
 

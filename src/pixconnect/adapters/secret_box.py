@@ -1,12 +1,12 @@
-"""Locks secrets with AES-256-GCM, under keys derived from one that stays outside the database.
+"""Encrypts secrets with AES-256-GCM, under keys derived from one that stays outside the database.
 
 A sealed value is one byte of version (2), eight of the key's id, 12 of nonce, then ciphertext and tag; what it is about is
-authenticated with it. Values of version 1 have no key id, and are still read: each key is tried. What is stored stays
-readable for ever, so another form gets another version.
+authenticated with it. Version 1 had no key id, so each key is tried. Stored values must stay readable for ever: a change of the
+form needs a new version.
 
-The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Whoever loses it cannot open what it
-sealed: new signing keys, new client secrets and new webhook secrets are then needed. A key that somebody has seen is replaced:
-beside the new one the previous is read until ``pixconnect secrets reseal`` has sealed everything again.
+The key is ``PIXCONNECT_SECRET_KEY``, or a file in the home that only its owner can read. Whoever loses it needs new signing
+keys, client secrets and webhook secrets. After a change of key the previous one is still read until
+``pixconnect secrets reseal`` has sealed everything again.
 """
 
 import base64
@@ -33,12 +33,10 @@ _HEAD_LENGTH = len(_VERSION) + _KEY_ID_LENGTH
 
 
 class SecretKeyError(Exception):
-    """The secret key is missing or has no right form; the message says what to do and never shows it."""
+    """The secret key is missing or malformed; the message says what to do and never shows the key."""
 
 
 class _Key:
-    """What is derived from one secret key."""
-
     def __init__(self, key: bytes) -> None:
         self.cipher = AESGCM(_derive(key, b"seal"))
         self.fingerprint_key = _derive(key, b"fingerprint")
@@ -46,13 +44,7 @@ class _Key:
 
 
 class AesSecretBox:
-    """The one box of a process.
-
-    Args:
-        key: 32 bytes; what seals now.
-        entropy: Makes the nonces.
-        previous_key: Still opens what it sealed before.
-    """
+    """Seals with ``key`` (32 bytes) and opens what that or the previous key has sealed."""
 
     def __init__(self, key: bytes, entropy: Entropy, *, previous_key: bytes | None = None) -> None:
         self._key = _Key(key)
@@ -61,21 +53,18 @@ class AesSecretBox:
 
     @property
     def key_id(self) -> bytes:
-        """The id of the key in use."""
         return self._key.id
 
     @property
     def seal_head(self) -> bytes:
-        """Version and key id."""
+        """Version and key id, with which every value sealed now begins."""
         return _VERSION + self._key.id
 
     def seal(self, plaintext: bytes, about: str) -> bytes:
-        """Encrypt."""
         nonce = self._entropy.octets(_NONCE_LENGTH)
         return self.seal_head + nonce + self._key.cipher.encrypt(nonce, plaintext, about.encode())
 
     def open(self, sealed: bytes, about: str) -> bytes:
-        """Decrypt."""
         if sealed[:1] == _VERSION:
             keys = [key for key in self._keys if key.id == sealed[1:_HEAD_LENGTH]]
             body = sealed[_HEAD_LENGTH:]
@@ -97,32 +86,13 @@ class AesSecretBox:
 
 
 def open_secret_box(configured: str, configured_previous: str, home: Path, entropy: Entropy) -> AesSecretBox:
-    """The box of an installation that exists.
-
-    Args:
-        configured: ``PIXCONNECT_SECRET_KEY``, or empty.
-        configured_previous: ``PIXCONNECT_SECRET_KEY_PREVIOUS``, or empty.
-        home: Where the key files are.
-        entropy: Makes the nonces.
-
-    Raises:
-        SecretKeyError: There is no key, or one that is none.
-        OSError: A file cannot be read.
-    """
+    """Open the box of an existing installation; the settings of both keys may be empty, errors as ``read_secret_key``."""
     key = read_secret_key(configured, home)
     return AesSecretBox(key, entropy, previous_key=_read_previous_key(configured_previous, home))
 
 
 def parse_secret_key(text: str, setting: str = "PIXCONNECT_SECRET_KEY") -> bytes:
-    """Read a secret key.
-
-    Args:
-        text: As it is set.
-        setting: Where, to be named in a complaint.
-
-    Raises:
-        SecretKeyError: It is not 32 bytes in base64url.
-    """
+    """Read a key of 32 bytes in base64url; ``SecretKeyError`` names the setting if it is none."""
     text = text.strip()
     try:
         key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
@@ -134,17 +104,7 @@ def parse_secret_key(text: str, setting: str = "PIXCONNECT_SECRET_KEY") -> bytes
 
 
 def read_or_make_secret_key(configured: str, home: Path, entropy: Entropy) -> bytes:
-    """The key of this installation; the file in the home is made if there is neither setting nor file.
-
-    Args:
-        configured: ``PIXCONNECT_SECRET_KEY``, or empty.
-        home: An existing folder.
-        entropy: Makes the key.
-
-    Raises:
-        SecretKeyError: The setting or the file holds no key.
-        OSError: The file can be neither read nor made.
-    """
+    """Read the key of this installation; make the file if there is neither setting nor file. Errors as ``read_secret_key``."""
     path = home / KEY_FILE
     if not configured and not path.exists():
         _make_key_file(path, entropy)
@@ -152,11 +112,7 @@ def read_or_make_secret_key(configured: str, home: Path, entropy: Entropy) -> by
 
 
 def read_secret_key(configured: str, home: Path) -> bytes:
-    """The key of an installation that exists: what a second key would seal, nobody else could open.
-
-    Args:
-        configured: ``PIXCONNECT_SECRET_KEY``, or empty.
-        home: Where the key file is.
+    """Read the key of an existing installation.
 
     Raises:
         SecretKeyError: There is neither setting nor file, or it holds no key.
@@ -165,6 +121,7 @@ def read_secret_key(configured: str, home: Path) -> bytes:
     if configured:
         return parse_secret_key(configured)
     key = _read_key_file(home / KEY_FILE)
+    # A key made now would lock out the processes that have the right one.
     if key is None:
         raise SecretKeyError(
             f"there is no secret key: set PIXCONNECT_SECRET_KEY, or PIXCONNECT_HOME to the folder of {KEY_FILE}"
@@ -179,7 +136,6 @@ def _read_previous_key(configured: str, home: Path) -> bytes | None:
 
 
 def _read_key_file(path: Path) -> bytes | None:
-    """The key in a file, or ``None`` if there is no file."""
     try:
         return parse_secret_key(path.read_text(encoding="ascii"))
     except (FileNotFoundError, NotADirectoryError):
@@ -189,7 +145,7 @@ def _read_key_file(path: Path) -> bytes | None:
 
 
 def _make_key_file(path: Path, entropy: Entropy) -> None:
-    """Write a new key beside the file's place and link it there: never half a file, never over one that came first."""
+    # Written elsewhere and then linked: there is never half a key file, and one that another process made first stays.
     draft = path.with_name(f"{KEY_FILE}.{entropy.token(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

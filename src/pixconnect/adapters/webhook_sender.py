@@ -1,4 +1,4 @@
-"""Posts webhooks: the receivers' port over real HTTP."""
+"""Posts webhooks over HTTP: the port ``domain.receivers.Receivers``."""
 
 import time
 from collections.abc import Sequence
@@ -13,27 +13,18 @@ _TARGETS_MAX = 4096
 
 
 class WebhookSender:
-    """Other people's receivers.
-
-    Args:
-        http: Connections.
-        allows_loopback: Whether receivers on this very machine may be reached.
-    """
-
     def __init__(self, http: OutgoingHttp, *, allows_loopback: bool) -> None:
         self._http = http
         self._allows_loopback = allows_loopback
         self._targets: dict[str, Target] = {}
 
     async def check_url(self, url: str) -> None:
-        """Judge a URL before it is kept."""
         try:
             await self._http.check(parse_target(url, allows_loopback=self._allows_loopback))
         except (TargetRefused, ConnectionFailed) as refused:
             raise errors.InvalidWebhookUrl(f"url: {refused.reason}") from refused
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:
-        """Post once."""
         started_ns = time.monotonic_ns()
         try:
             target = self._target(url)
@@ -51,7 +42,7 @@ class WebhookSender:
         )
 
     def _target(self, url: str) -> Target:
-        """The URL taken apart; those in use are remembered."""
+        # Parsed URLs are cached: an endpoint gets many deliveries.
         target = self._targets.get(url)
         if target is None:
             target = parse_target(url, allows_loopback=self._allows_loopback)

@@ -31,13 +31,7 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 
 def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
-    """An authority's own certificate.
-
-    Args:
-        key: The authority's, with its private part.
-        name: Its common name.
-        now: Real time.
-    """
+    """An authority's own certificate."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
     expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
     builder = (
@@ -54,9 +48,6 @@ def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, no
     Args:
         key: The signing key; only its public part is used.
         host: A name or an IP address, the certificate's only subject alternative name.
-        authority_key: The authority's, with its private part.
-        authority: The authority's certificate in DER.
-        now: Real time.
     """
     issuer = x509.load_der_x509_certificate(authority)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:_COMMON_NAME_MAX])])

@@ -67,12 +67,7 @@ _es256 = jws.default_registry.get_alg(ALGORITHM)
 
 
 class PrivateKey:
-    """A key pair that signs.
-
-    Args:
-        key: With its private part.
-        kid: Its name.
-    """
+    """A key pair that signs."""
 
     def __init__(self, key: ECKey, kid: str) -> None:
         self.kid = kid
@@ -143,7 +138,6 @@ def published_jwk(kid: str, public_jwk: bytes) -> dict[str, str]:
 
 
 def write_public_pem(key: ECKey) -> str:
-    """The public part as SubjectPublicKeyInfo in PEM."""
     return key.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
@@ -161,7 +155,6 @@ def certificate_thumbprint(leaf: bytes) -> str:
 
 
 def is_signed_by(compact: str, key: ECKey) -> bool:
-    """Whether a compact JWS was signed by this key."""
     signed, _, signature = compact.encode().rpartition(b".")
     try:
         return _es256.verify(signed, decode_base64url(signature), key)
@@ -170,7 +163,6 @@ def is_signed_by(compact: str, key: ECKey) -> bool:
 
 
 def sign_token(key: PrivateKey, claims: Claims) -> str:
-    """An access token."""
     return key.sign(_write(claims), {"typ": TOKEN_TYPE})
 
 

@@ -57,7 +57,6 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
     Args:
         log_format: ``auto`` writes for people on a terminal and JSON lines otherwise.
         level: The least important lines to write.
-        stream: Where to.
     """
     is_console = is_for_people(log_format, stream)
     shared: list[structlog.types.Processor] = [
@@ -97,11 +96,7 @@ def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:
 
 
 class GatheredLog(ABC, Generic[Noted]):
-    """Gathers lines that are many, and writes them together.
-
-    Args:
-        stream: Where to.
-    """
+    """Gathers lines that are many, and writes them together."""
 
     LINES_MAX = 512
     """Lines that wait at most."""
@@ -124,7 +119,6 @@ class GatheredLog(ABC, Generic[Noted]):
             self._timer = asyncio.get_running_loop().call_later(self.INTERVAL_S, self.flush)
 
     def flush(self) -> None:
-        """Write what waits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -133,7 +127,6 @@ class GatheredLog(ABC, Generic[Noted]):
             self.write(waiting)
 
     def write(self, gathered: Sequence[Noted]) -> None:
-        """Write JSON lines."""
         self._stream.write(self._encode_lines([self.make_line(noted) for noted in gathered]).decode())
         self._stream.flush()
 
@@ -173,11 +166,6 @@ class AccessLog(GatheredLog[AccessLine]):
     """Writes a line for each request, or for those that were refused for who sent them.
 
     Of refused ones alone only a few at a time are written, and how many more there were: who guesses must not fill the disk.
-
-    Args:
-        clock: Real time.
-        wanted: Which lines.
-        stream: Where to; always JSON lines.
     """
 
     REFUSED_SHOWN_MAX = 4
@@ -208,7 +196,6 @@ class AccessLog(GatheredLog[AccessLine]):
         client_id: str | None,
         peer: str,
     ) -> None:
-        """Take a line."""
         level = "warning" if status in _REFUSED else "info"
         line = AccessLine(
             self._real_now(), level, "request", operation, method, path, status, round(duration_ms, 3), request_id,
@@ -217,13 +204,11 @@ class AccessLog(GatheredLog[AccessLine]):
         self.gather(line)
 
     def write(self, gathered: Sequence[AccessLine]) -> None:
-        """Write JSON lines."""
         super().write(gathered[: self._shown_max])
         if len(gathered) > self._shown_max:
             _log.warning("more requests refused", requests_count=len(gathered) - self._shown_max)
 
     def make_line(self, noted: AccessLine) -> AccessLine:
-        """It is one already."""
         return noted
 
 

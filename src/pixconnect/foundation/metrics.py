@@ -30,11 +30,7 @@ class Family(Struct, frozen=True, kw_only=True):
 
 
 class Histogram:
-    """How often values came up to each bound.
-
-    Args:
-        bounds: Rising.
-    """
+    """How often values came up to each bound."""
 
     __slots__ = ("bounds", "counts", "total")
 

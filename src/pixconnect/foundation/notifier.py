@@ -18,11 +18,7 @@ QUIET_S: Final = 0.005
 
 
 class Notifier:
-    """Says that there is something to do.
-
-    Args:
-        pool: Connections.
-    """
+    """Says that there is something to do."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

@@ -17,7 +17,6 @@ _MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"
 
 
 async def let_take(connection: Connection, login: str, role: str) -> None:
-    """Let a login take a role, unless it may already."""
     if not await connection.fetchval(_MAY_TAKE, login, role):
         await _execute(connection, "grant %I to %I", role, login)
 

@@ -52,7 +52,6 @@ async def migrate(connection: asyncpg.Connection, schema: str, migrations: Seque
     Args:
         connection: As the schema's owner, with no transaction open.
         schema: Where the tables live; made if missing.
-        migrations: All of them, in order.
 
     Returns:
         The ones that were applied now.
@@ -79,7 +78,6 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
 
     Args:
         connection: With the schema first in its ``search_path``.
-        schema: Its name, for the message.
         package: The one with the ``migrations`` folder.
 
     Raises:

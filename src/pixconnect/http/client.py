@@ -31,7 +31,6 @@ class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
     """There was no answer.
 
     Args:
-        reason: For the receiver's owner to read.
         detail: For the operator; the same if there is nothing to hide.
         is_untouched: Nothing at all came back: perhaps a kept connection that had been closed meanwhile.
     """
@@ -47,8 +46,6 @@ class HttpConnection(asyncio.Protocol):
     """A connection that carries one exchange at a time.
 
     Args:
-        body_kept_max: Octets of a body that are kept.
-        address: Of the other side.
         body_read_max: Octets after the head; what is longer is cut.
     """
 
@@ -101,7 +98,6 @@ class HttpConnection(asyncio.Protocol):
         return None if self._status_code is None else self._make_answer("the answer was not complete in time")
 
     def close(self) -> None:
-        """Close at once."""
         self._is_spoilt = True
         if self._transport is not None:
             self._transport.abort()
@@ -109,11 +105,9 @@ class HttpConnection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
         if self._answer is None or self._answer.done():
             self.close()
             return
@@ -137,7 +131,6 @@ class HttpConnection(asyncio.Protocol):
             self._finish(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
         self._is_spoilt = True
         if self._answer is None or self._answer.done():
             return
@@ -156,7 +149,6 @@ class HttpConnection(asyncio.Protocol):
     # What the parser calls.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or one trailer."""
         if self._status_code is not None:
             return
         self._head_count += len(name) + len(value) + 4
@@ -174,12 +166,10 @@ class HttpConnection(asyncio.Protocol):
             self._headers = {}
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
         if len(self._body) < self._body_kept_max:
             self._body += body[: self._body_kept_max - len(self._body)]
 
     def on_message_complete(self) -> None:
-        """An answer is complete."""
         if self._status_code is not None:
             self._is_spoilt = self._is_spoilt or self._is_complete or not self._parser.should_keep_alive()
             self._is_complete = True

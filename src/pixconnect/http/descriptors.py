@@ -22,12 +22,7 @@ def raise_limit() -> int:
 
 
 def share_out(files_max: int, database_connections_max: int) -> int:
-    """How many connections callers may have, so that files are left for the database, the log and what we fetch.
-
-    Args:
-        files_max: The process may open.
-        database_connections_max: Of its pool.
-    """
+    """How many connections callers may have, so that files are left for the database, the log and what we fetch."""
     return min(CONNECTIONS_MAX, max(files_max - database_connections_max - OTHERS, files_max // 2))
 
 

@@ -31,13 +31,9 @@ class Channel(Protocol):
         """There is room for more of the body."""
         ...
 
-    def answered(self) -> None:
-        """The answer is complete."""
-        ...
+    def answered(self) -> None: ...
 
-    def ended(self, task: asyncio.Task[None]) -> None:
-        """The application has returned."""
-        ...
+    def ended(self, task: asyncio.Task[None]) -> None: ...
 
     def refuse(self, status: HTTPStatus) -> None:
         """Answer what is no request of HTTP/1.1, and hang up."""
@@ -48,8 +44,6 @@ class Exchange:
     """A request whose head was accepted: it is owed exactly one answer.
 
     Args:
-        channel: Where it came from.
-        scope: ASGI's.
         keeps_alive: Whether the connection goes on after the answer.
         expects_continue: Whether the client waits for a word before it sends the body.
     """
@@ -110,7 +104,6 @@ class Exchange:
             self._channel.ended(self.task)
 
     def feed(self, body: bytes) -> None:
-        """Take a part of the body."""
         if not self.body:
             self.body = body
         elif isinstance(self.body, bytearray):
@@ -121,7 +114,6 @@ class Exchange:
             self._wake()
 
     def complete(self) -> None:
-        """The body is complete."""
         self.more_body = False
         if self._arrived is not None:
             self._wake()
@@ -138,7 +130,6 @@ class Exchange:
         self.task.cancel()
 
     async def receive(self) -> Message:
-        """What there is of the body, as ASGI has it."""
         if self._expects_continue and self.more_body:
             self._expects_continue = False
             self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -24,7 +24,6 @@ class FlowControl:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read what it sends."""
         if self.read_paused:
             self.read_paused = False
             self._transport.resume_reading()
@@ -35,7 +34,6 @@ class FlowControl:
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let them write on."""
         if self.write_paused:
             self.write_paused = False
             self._writable.set()

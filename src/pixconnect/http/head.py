@@ -25,7 +25,6 @@ def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping
     """Whether a head is one of a version that we speak, and says once and in good form for which host it is.
 
     Args:
-        version: Of HTTP.
         headers: As they came, names in lower case.
         fields: The same by name, of a repeated one the last.
     """

@@ -20,10 +20,7 @@ def open_listening(host: str, port: int, count: int, *, port_setting: str) -> li
     """Listen.
 
     Args:
-        host: An address or a name of this machine.
         port: 0 takes a free one.
-        count: How many processes will answer.
-        port_setting: The setting's name, for the message.
 
     Returns:
         A socket for each of them, all on the same port.
@@ -53,9 +50,7 @@ def reserve_port(host: str, port: int, *, port_setting: str) -> socket.socket:
     Callers are refused meanwhile, which tells them for certain that nothing was taken.
 
     Args:
-        host: An address of this machine.
         port: 0 takes a free one.
-        port_setting: The setting's name, for the message.
 
     Returns:
         A socket that is bound and does not listen; the child must set ``SO_REUSEADDR``.

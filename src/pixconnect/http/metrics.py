@@ -29,7 +29,6 @@ async def tell_metrics(listener: socket.socket | None, read: Read) -> AsyncGener
 
     Args:
         listener: Listens already; ``None`` tells nobody.
-        read: Measures now.
     """
     if listener is None:
         yield

@@ -47,11 +47,7 @@ class Client(Protocol):
 
 
 class Connections:
-    """Counts, and makes room.
-
-    Args:
-        count_max: How many there may be.
-    """
+    """Counts, and makes room."""
 
     def __init__(self, count_max: int) -> None:
         self.all: set[Client] = set()
@@ -75,7 +71,6 @@ class Connections:
             self._hang_up_on_idle()
 
     def remove(self, connection: Client) -> None:
-        """It is gone, or will be in a moment."""
         if connection not in self.all:
             return
         self.all.remove(connection)
@@ -104,7 +99,6 @@ class Connections:
         self.unsent_octets += stall.octets
 
     def flows_again(self, connection: Client) -> None:
-        """It has caught up."""
         stall = self._stalled.pop(connection, None)
         if stall is not None:
             self.unsent_octets -= stall.octets

@@ -32,9 +32,6 @@ class Server:
     """Serves an application until it is stopped; signals are for whoever started it.
 
     Args:
-        app: What answers.
-        connections_max: How many clients at most.
-        headers: What every answer has.
         grace_s: How long requests under way may go on after the server was told to stop.
     """
 
@@ -67,8 +64,6 @@ class Server:
         """Serve until one of these is set, and then finish.
 
         Args:
-            sockets: Bound.
-            stops: Of which one suffices.
             on_ready: Called once connections are taken.
             on_stop: Called before requests under way are waited for.
         """

@@ -1,1 +1,1 @@
-"""A whole installation on one machine: its folder, its PostgreSQL, its processes and who keeps them running."""
+"""A whole installation on one machine: its home, its PostgreSQL, its processes and their supervisor."""

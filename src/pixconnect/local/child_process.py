@@ -1,4 +1,4 @@
-"""One child of the supervisor, as a process with two pipes to it (see ``supervised``)."""
+"""One child process of the supervisor, with two pipes to it (see ``supervised``)."""
 
 import asyncio
 import contextlib
@@ -19,14 +19,11 @@ class ChildFailedError(Exception):
 
 
 class ChildProcess:
-    """A child, started as often as it takes.
+    """A child that can be started again and again.
 
     Args:
-        name: For people.
-        command: The program and its arguments; ``--parent-fd``, ``--ready-fd`` and a ``--socket-fd`` for each socket
-            are added.
-        environment: All of it.
-        sockets: Listening already; kept open here, so that a new process goes on with the connections of a dead one.
+        command: ``--parent-fd``, ``--ready-fd`` and a ``--socket-fd`` for each socket are added to it.
+        sockets: They listen already and stay open here, so that connections wait while the child is started again.
     """
 
     def __init__(
@@ -41,8 +38,9 @@ class ChildProcess:
         self._parent_fd: int | None = None
 
     def spawn(self) -> None:
-        """Start the process, which prepares itself and waits for ``signal_start``."""
-        if self.process is not None and self.process.poll() is None:  # it was too slow to become ready
+        """Start the process, which imports what it needs and waits for ``signal_start``."""
+        # An earlier process that did not become ready in time may still run.
+        if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         self._close_pipes()
@@ -57,26 +55,24 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 env=dict(self._environment),
                 pass_fds=given,
-                start_new_session=True,  # Ctrl-C is for the supervisor, which lets requests under way finish
+                # Ctrl-C reaches only the supervisor, which lets requests under way finish.
+                start_new_session=True,
             )
         finally:
             os.close(child_parent_fd)
             os.close(child_ready_fd)
 
     def signal_start(self) -> None:
-        """Let it begin; what it needs is there."""
         assert self._parent_fd is not None, "not spawned"
-        with contextlib.suppress(BrokenPipeError):  # it died: waiting for it to be ready will tell
+        # The child may have died; ``wait_until_ready`` will say so.
+        with contextlib.suppress(BrokenPipeError):
             os.write(self._parent_fd, supervised.START)
 
     async def wait_until_ready(self) -> bytes:
-        """Wait for its report.
-
-        Returns:
-            What it had to say.
+        """Wait for the child's report and return its message.
 
         Raises:
-            ChildFailedError: It cannot start, died, or took longer than ``READY_TIMEOUT_S``.
+            ChildFailedError: The child cannot start, died, or took longer than ``READY_TIMEOUT_S``.
         """
         try:
             report = await asyncio.wait_for(self._read_report(), READY_TIMEOUT_S)
@@ -89,18 +85,17 @@ class ChildProcess:
         raise ChildFailedError(f"{self.name} ended before it was ready ({await self.wait_for_end()})")
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready."""
         self.spawn()
         self.signal_start()
         await self.wait_until_ready()
 
     async def wait_for_end(self) -> str:
-        """Wait until the process is gone; why it went, in a few words."""
+        """Wait until the process has ended and describe why."""
         assert self.process is not None, "not spawned"
         return process_death.describe_exit(await process_death.exit_status(self.process))
 
     async def stop(self, timeout_s: float) -> None:
-        """Ask it to finish, and end it after ``timeout_s``."""
+        """Ask the process to finish; kill it after ``timeout_s``."""
         for stop_signal, wait_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 5.0)):
             if self.process is None or self.process.poll() is not None:
                 break
@@ -110,8 +105,8 @@ class ChildProcess:
         self._close_pipes()
 
     async def _read_report(self) -> bytes:
-        """All that it writes into its ready pipe until it closes it, on purpose or by dying."""
         assert self._ready_fd is not None, "not spawned"
+        # The pipe ends when the child closes it, on purpose or by dying.
         report = b""
         while len(report) < _MESSAGE_SIZE_MAX and (piece := await _read_some(self._ready_fd)):
             report += piece

@@ -1,8 +1,8 @@
-"""An embedded PostgreSQL: the server itself in the foreground, as a child of ours that dies with us.
+"""Runs an embedded PostgreSQL in the foreground, as a child process that dies with us.
 
-It listens on a socket in a private folder only, with passwords of its own. What the last run left behind (a server still
-shutting down, a backend busy with a query after kill -9) is ended first: only processes whose working folder is our data
-folder, and only under the folder's lock, so that no two of us ever share it.
+It listens only on a socket in a private folder, with passwords of its own. Processes that the last run left behind (a server
+still shutting down, a backend busy after kill -9) are killed first: only those whose working folder is our data folder, and
+only under that folder's lock, so that two supervisors never share the data.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
 DATABASE = "pixconnect"
 GROUP_ROLES = (SERVICE_ROLE, "pixconnect_sandbox")
-"""Taken by operators' verbs, which log in as the owner; the service's login may not."""
 
-READY_TIMEOUT_S = 120  # recovery reads at most max_wal_size
+# Recovery reads at most max_wal_size.
+READY_TIMEOUT_S = 120
 LEFTOVERS_TIMEOUT_S = 30
 _LEFTOVERS = ("pre-existing shared memory block", '" already exists')
 _POLL_S = 0.01
@@ -47,10 +47,8 @@ class EmbeddedPostgres:
 
     Args:
         home: An existing folder that holds all our state.
-        version: Which server a new home gets; an old one keeps its own.
-        connections_max: Clients at once.
-        durable: False only in tests.
-        tell: Hears one line about each unusual step.
+        version: For a new home; an old one keeps its version.
+        tell: Called with a line about each unusual step.
     """
 
     name = "PostgreSQL"
@@ -70,7 +68,7 @@ class EmbeddedPostgres:
         self._durable = durable
         self._tell = tell
         self._user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
-        self._placement = postgres_placement.settle_placement(home, self._user, tell)
+        self._placement = postgres_placement.find_placement(home, self._user, tell)
         self._folder = home / self._placement.folder
         if not self._folder.exists():
             self._folder.mkdir()
@@ -82,33 +80,33 @@ class EmbeddedPostgres:
 
     @property
     def owner_url(self) -> str:
-        """The address of the superuser; good from the beginning, answered once started."""
+        """The superuser's address; valid before the server is started."""
         return postgres_placement.address(OWNER_ROLE, self._placement.owner_password, self._socket_folder, DATABASE)
 
     @property
     def login_url(self) -> str:
-        """The address of the role that owns nothing and may take the group roles."""
+        """The address of the service's login, which owns nothing and may take the group roles."""
         return postgres_placement.address(LOGIN_ROLE, self._placement.login_password, self._socket_folder, DATABASE)
 
     @property
     def data_folder(self) -> Path:
-        """The server's data."""
         return self._folder / "data"
 
     @property
     def programs(self) -> Path:
-        """The wheel's folder with ``bin`` for this data's version, tools such as ``pgbench`` included."""
+        """The wheel's programs for this data's version, tools such as ``pgbench`` included."""
         return postgres_programs.find_programs(self._data_version() or self._version)
 
     async def start(self) -> None:
-        """Start the server and wait until it answers; also after it died.
+        """Start the server, again if it has died, and wait until it answers.
 
         Raises:
             PostgresUnavailableError: It does not start; the message says why, and what to do.
         """
         try:
             await self._start()
-        except BaseException:  # also when the start is called off
+        # Also when the start is cancelled.
+        except BaseException:
             await self.stop(timeout_s=0.5)
             raise
 
@@ -124,26 +122,28 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
         while not await self._try_to_start(programs):
             if time.monotonic() > deadline:
-                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_words()}")
+                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_log_line()}")
             await self._end_leftovers()
             await asyncio.sleep(0.2)
         await self._ensure_roles()
 
     async def wait_for_end(self) -> str:
-        """Wait until the server is gone; why it went, in a few words."""
+        """Wait until the server has ended and describe why."""
         assert self.process is not None, "not started"
         return process_death.describe_exit(await process_death.exit_status(self.process))
 
     async def stop(self, timeout_s: float = 4.0) -> None:
-        """Shut down: the sessions are ended and everything is written; after ``timeout_s`` at once, to be recovered."""
+        """Shut down; after ``timeout_s`` without a clean end, so that the next start recovers."""
+        # SIGINT ends the sessions and writes everything. After SIGQUIT and SIGKILL the next start has to recover.
         for stop_signal, wait_s in ((signal.SIGINT, timeout_s), (signal.SIGQUIT, 2.0), (signal.SIGKILL, 2.0)):
             if self.process is None or self.process.poll() is not None:
                 break
             self.process.send_signal(stop_signal)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process_death.exit_status(self.process), wait_s)
-        self._call_off_watcher()
-        with contextlib.suppress(OSError):  # it is not empty after a kill, and the next start uses it again
+        self._cancel_watcher()
+        # After a kill the folder is not empty; the next start uses it again.
+        with contextlib.suppress(OSError):
             self._socket_folder.rmdir()
         if self._lock is not None:
             self._lock.close()
@@ -161,7 +161,7 @@ class EmbeddedPostgres:
         self._lock = lock
 
     def _data_version(self) -> PostgresVersion | None:
-        """The version that the data is of; ``None`` where there is no data yet."""
+        """The version that made the data; ``None`` if there is no data yet."""
         try:
             found = (self.data_folder / "PG_VERSION").read_text().strip()
         except FileNotFoundError:
@@ -181,7 +181,7 @@ class EmbeddedPostgres:
         return postgres_programs.make_runnable(self.programs, self._user, self._folder)
 
     async def _create_data(self, programs: Path) -> None:
-        """Make the data folder beside its place and move it there whole, so that a killed ``initdb`` leaves no half."""
+        # Made beside its final path and moved there when complete: a killed ``initdb`` leaves no half data folder.
         unfinished = self._folder / "unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         postgres_placement.make_private(unfinished, self._user)
@@ -201,50 +201,52 @@ class EmbeddedPostgres:
             *([] if self._durable else ["--no-sync"]),
         ]
         if await process_death.exit_status(self._launch(command)) != 0:
-            raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_words()}")
+            raise PostgresUnavailableError(f"PostgreSQL cannot make its tables: {self._last_log_line()}")
         (unfinished / "data").rename(self.data_folder)
-        home_files.sync_folder(self._folder)  # or a power cut could take back the move, and with it all that follows
+        # Otherwise a power cut could undo the move, and with it everything that was written since.
+        home_files.sync_folder(self._folder)
         shutil.rmtree(unfinished)
 
     async def _try_to_start(self, programs: Path) -> bool:
-        """Whether the server is ready; False when leftovers of an earlier one are still in its way."""
+        """Whether the server is ready; false if processes of an earlier one still block it."""
         machine = postgres_tuning.look_at_machine(self._folder)
         settings = postgres_tuning.server_settings(
             machine, connections_max=self._connections_max, durable=self._durable
         ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         log_start = self._log_size()
-        self._call_off_watcher()
+        self._cancel_watcher()
         self.process = self._launch([programs / "bin" / "postgres", "-D", self.data_folder, *words])
         if sys.platform != "linux":
             self._watcher = process_death.watch_from_outside(self.process.pid, signal.SIGINT)
         deadline = time.monotonic() + READY_TIMEOUT_S
         while not self._is_ready(self.process.pid):
             if self.process.poll() is not None:
-                said = self._said_since(log_start)
-                if any(words in said for words in _LEFTOVERS):
+                log = self._log_since(log_start)
+                if any(message in log for message in _LEFTOVERS):
                     return False
-                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_words()}")
+                raise PostgresUnavailableError(f"PostgreSQL does not start: {self._last_log_line()}")
             if time.monotonic() > deadline:
                 raise PostgresUnavailableError(f"PostgreSQL is not ready after {READY_TIMEOUT_S} s: see {self._log}")
             await asyncio.sleep(_POLL_S)
         return True
 
     def _launch(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
-        """Start a program as the server's user; it dies with us, and hears no Ctrl-C, which is for us to pass on."""
+        """Start a program as the server's user, so that it dies with us."""
         with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own words only
-                process_death.bound_to_us(command, signal.SIGINT, self._user),
+                process_death.bind_to_parent(command, signal.SIGINT, self._user),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 env={"LC_ALL": "C", "PATH": "/usr/bin:/bin", "TZ": "UTC"},
+                # Ctrl-C reaches only the supervisor, which stops PostgreSQL last.
                 start_new_session=True,
             )
 
     def _is_ready(self, pid: int) -> bool:
-        """Whether the server of that pid says so in its pid file; nobody has to connect to find out."""
+        # The pid file's eighth line is the server's status, so we need not connect to find out.
         try:
             lines = (self.data_folder / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -257,13 +259,14 @@ class EmbeddedPostgres:
         )
         connection = await asyncpg.connect(url, timeout=30)
         try:
+            # The database is made last: if it is there, so is everything else.
             if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
                 return
             for role in (*GROUP_ROLES, OPERATOR_ROLE):
                 if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
                     await connection.execute(f"create role {role} nologin")
             if not await connection.fetchval("select 1 from pg_roles where rolname = $1", LOGIN_ROLE):
-                # The password is of our own making and has no quote in it.
+                # We made the password ourselves, without quotes.
                 password = self._placement.login_password
                 await connection.execute(f"create role {LOGIN_ROLE} login noinherit password '{password}'")
             await connection.execute(f"grant {', '.join(GROUP_ROLES)} to {LOGIN_ROLE}")
@@ -272,7 +275,7 @@ class EmbeddedPostgres:
             await connection.close()
 
     async def _end_leftovers(self) -> None:
-        """End what is left of an earlier run on our data; we hold its lock, so nobody needs it."""
+        # We hold the lock of the data, so nobody uses what is left of an earlier run.
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
         while leftovers := _processes_in(self.data_folder):
             if time.monotonic() > deadline:
@@ -283,7 +286,7 @@ class EmbeddedPostgres:
                 _kill(pid)
             await asyncio.sleep(_POLL_S)
 
-    def _call_off_watcher(self) -> None:
+    def _cancel_watcher(self) -> None:
         if self._watcher is not None:
             self._watcher.kill()
             self._watcher.communicate()
@@ -296,31 +299,28 @@ class EmbeddedPostgres:
     def _log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0
 
-    def _said_since(self, start: int) -> str:
+    def _log_since(self, start: int) -> str:
         with self._log.open("rb") as log:
             log.seek(start)
             return log.read(_LOG_READ_SIZE).decode(errors="replace")
 
-    def _last_words(self) -> str:
-        """The last complaint of the log, or its last line."""
-        said = self._said_since(max(0, self._log_size() - _LOG_READ_SIZE))
-        # The log may be on the very disk that is full, and initdb removes what it made before it gives up.
+    def _last_log_line(self) -> str:
+        log = self._log_since(max(0, self._log_size() - _LOG_READ_SIZE))
+        # The log may be on the full disk, so nothing is written there, and a failing initdb removes what filled it.
         no_room = postgres_tuning.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
-        if "No space left on device" in said or (no_room and self._data_version() is None):
+        if "No space left on device" in log or (no_room and self._data_version() is None):
             return f"the disk of {self._folder} is full: make room and start again"
-        lines = [line for line in said.splitlines() if line.strip()]
+        lines = [line for line in log.splitlines() if line.strip()]
         complaints = [line for line in lines if "FATAL" in line or "PANIC" in line or "error" in line]
         return f"{(complaints or lines or ['it said nothing'])[-1].strip()} (see {self._log})"
 
 
 def _processes_in(data_folder: Path) -> list[int]:
-    """PostgreSQL's processes whose working folder is the data folder.
-
-    Without ``/proc`` only the server itself is known, by its pid file; its backends end by themselves once idle, and
-    until then the start is tried again.
-    """
+    """PostgreSQL's processes whose working folder is the data folder."""
     if not data_folder.exists():
         return []
+    # Without ``/proc`` we know only the server, by its pid file. Its backends end once they are idle; until then the start is
+    # tried again.
     if sys.platform != "linux":
         return _server_by_pid_file(data_folder)
     wanted = os.fspath(data_folder.resolve())

@@ -1,4 +1,4 @@
-"""The folder that holds all state of one installation: made, locked, and recognised as ours and of our time."""
+"""The home: the folder that holds all state of one installation, locked while a supervisor uses it."""
 
 import errno
 import fcntl
@@ -9,8 +9,8 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
+# Counts up when older programs cannot use what newer ones write.
 FORMAT = 1
-"""Counts up when an older program could no longer use what a newer one wrote."""
 
 
 class HomeError(Exception):
@@ -23,15 +23,7 @@ class _Mark(Struct, frozen=True, kw_only=True):
 
 
 class Home:
-    """A home that is ours alone while this object lives.
-
-    Args:
-        path: An absolute path.
-        version: Of the program, to be named to an older one.
-
-    Raises:
-        HomeError: It cannot be made or written, is in use, or belongs to a newer program.
-    """
+    """A home that nobody else uses while this object lives; ``HomeError`` if that is not possible."""
 
     def __init__(self, path: Path, version: str) -> None:
         self.path = path
@@ -43,23 +35,19 @@ class Home:
             raise HomeError(_explain(path, error)) from error
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file that only we can read, wholly or not at all."""
         write_private(self.path / name, content)
         return self.path / name
 
     def read(self, name: str) -> bytes | None:
-        """What ``write`` wrote under that name."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
         (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let others have it."""
         self._lock.close()
 
     def _recognise(self, version: str) -> None:
@@ -82,7 +70,7 @@ class Home:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only we can read, wholly or not at all."""
+    """Write a file that only we can read, completely or not at all."""
     unfinished = path.with_name(path.name + ".unfinished")
     unfinished.unlink(missing_ok=True)
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -94,7 +82,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until what was made and moved in the folder is on the disk."""
+    """Wait until new and moved entries of the folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -103,12 +91,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """Whether there was no room, on the disk or in somebody's share of it."""
     return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def _make(path: Path) -> None:
-    """Make the folder. As root others may pass through it, since the database's own user must reach its data there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.mkdir()
@@ -116,10 +102,12 @@ def _make(path: Path) -> None:
         if not path.is_dir():
             raise
         return
+    # The database's user, if we are root, must pass through the folder to its data.
     path.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
 def _lock(path: Path) -> BinaryIO:
+    # Not emptied before we have the lock: it names the process that holds it.
     lock = (path / "lock").open("a+b")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

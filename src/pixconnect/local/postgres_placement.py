@@ -2,15 +2,15 @@
 
 ::
 
-    <home>/postgres.json      this record, readable by us only
-    <home>/postgres.log       what the server says
+    <home>/postgres.json      the placement, readable by us only
+    <home>/postgres.log       the server's log
     <home>/postgres/          unless the server's user cannot get there; then /var/tmp/pixconnect-<uid>-<hash of home>/
         data/                 the server's own, mode 0700
         socket/               unless its path is too long for a socket; then /tmp/pixconnect-<uid>-<hash of data>/
         lock                  held while a supervisor uses the data
-        programs-<hash>/      a copy, where the server's user cannot reach the wheel's
+        programs-<hash>/      a copy, if the server's user cannot reach the wheel's
 
-Everything above the home belongs to somebody else: nothing there is ever changed.
+Folders above the home belong to somebody else: nothing there is ever changed.
 """
 
 import os
@@ -30,7 +30,8 @@ from pixconnect.local import home as home_files
 from pixconnect.local.postgres_programs import PostgresUnavailableError, can_enter
 from pixconnect.local.process_death import SystemUser
 
-SOCKET_PATH_LENGTH_MAX = 103  # macOS; Linux has room for 107
+# The limit of macOS; Linux has 107.
+SOCKET_PATH_LENGTH_MAX = 103
 _SOCKET_NAME = ".s.PGSQL.5432"
 # What asyncpg and libpq read as one folder in an address; a comma would make two hosts of it.
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./-]*")
@@ -44,19 +45,17 @@ class Placement(Struct, frozen=True, kw_only=True):
     """Absolute, or relative to the home so that a home can be moved."""
     owner_password: str
     login_password: str
-    """Of the role that the service logs in as."""
 
 
-def settle_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:
+def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:
     """Read the home's placement, or decide it on the first start.
 
     Args:
-        home: An existing folder of ours.
-        user: Whom the server runs as; ``None`` is us.
-        tell: Hears of files that go elsewhere.
+        user: The server's user; ``None`` is our own.
+        tell: Called with a line if files go elsewhere.
 
     Raises:
-        PostgresUnavailableError: The record is lost or damaged, and with it the passwords.
+        PostgresUnavailableError: The record is lost or damaged, and the passwords with it.
     """
     record = home / "postgres.json"
     try:
@@ -80,7 +79,7 @@ def settle_placement(home: Path, user: SystemUser | None, tell: Callable[[str], 
 
 
 def find_socket_folder(folder: Path) -> Path:
-    """Where the server's socket goes: beside the data, or where the path is short enough for a socket."""
+    """Beside the data, or under ``/tmp`` if that path is too long for a socket or cannot be written in an address."""
     socket_folder = folder / "socket"
     room = SOCKET_PATH_LENGTH_MAX - len(_SOCKET_NAME) - 1
     if len(os.fsencode(socket_folder)) <= room and _PLAIN_PATH.fullmatch(str(socket_folder)):
@@ -89,14 +88,10 @@ def find_socket_folder(folder: Path) -> Path:
 
 
 def make_private(folder: Path, user: SystemUser | None) -> None:
-    """Make a folder that only the user enters; one that is there already must be exactly that.
-
-    Raises:
-        PostgresUnavailableError: Somebody else made it.
-    """
+    """Make a folder that only the user can enter; ``PostgresUnavailableError`` if it is there and somebody else's."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    # Opened once and judged and changed by that: between two looks at a path under /tmp somebody may put a link there.
+    # Opened once, then checked and changed by its descriptor: somebody could replace a path under /tmp with a link meanwhile.
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -112,12 +107,11 @@ def make_private(folder: Path, user: SystemUser | None) -> None:
 
 
 def address(role: str, password: str, socket_folder: Path, database: str) -> str:
-    """A ``postgresql://`` address by way of the socket."""
     return f"postgresql://{role}:{quote(password, safe='')}@/{database}?host={socket_folder}"
 
 
 def _claim(elsewhere: Path, home: str, tell: Callable[[str], None]) -> None:
-    """Take the folder for a home that begins now; what a removed home of the same path left there goes."""
+    """Take a folder outside the home for a new home, and remove what an earlier home of the same path left there."""
     mark = elsewhere / _HOME_MARK
     if elsewhere.exists() or elsewhere.is_symlink():
         if elsewhere.is_symlink() or elsewhere.stat().st_uid != os.geteuid() or mark.read_text() != home:

@@ -1,4 +1,4 @@
-"""The PostgreSQL programs that come with a Python wheel: where they are, and how another user gets to run them.
+"""Finds the PostgreSQL programs of a Python wheel, and makes them runnable for another user.
 
 Only the wheel's binaries are used. Its Python wrapper is never imported: it takes a dead server for a running one, trusts
 every local user, and opens the permissions of folders above its own.
@@ -23,15 +23,11 @@ _FOLDERS: dict[PostgresVersion, str] = {"16": "pginstall", "18": "pginstall18"}
 
 
 class PostgresUnavailableError(Exception):
-    """The embedded server cannot be had or started; the message says why, and what to do."""
+    """There is no embedded server or it does not start; the message says why, and what to do."""
 
 
 def find_programs(version: PostgresVersion) -> Path:
-    """The folder with ``bin``, ``lib`` and ``share`` of that version.
-
-    Raises:
-        PostgresUnavailableError: There is no embedded PostgreSQL for this system.
-    """
+    """The folder with ``bin``, ``lib`` and ``share``; ``PostgresUnavailableError`` if this system has none."""
     spec = importlib.util.find_spec(_WHEEL)
     for location in (spec.submodule_search_locations if spec else None) or ():
         folder = Path(location) / _FOLDERS[version]
@@ -43,11 +39,7 @@ def find_programs(version: PostgresVersion) -> Path:
 
 
 def find_unprivileged_user() -> SystemUser:
-    """Whom PostgreSQL runs as when we are root, since it refuses to be root itself.
-
-    Raises:
-        PostgresUnavailableError: The system has no such user.
-    """
+    """The user for PostgreSQL when we are root, since it refuses to run as root."""
     for name in ("nobody", "daemon"):
         try:
             entry = pwd.getpwnam(name)
@@ -60,12 +52,12 @@ def find_unprivileged_user() -> SystemUser:
 
 
 def can_enter(folder: Path, user: SystemUser) -> bool:
-    """Whether the user gets into the folder through all folders above it; the system itself is asked."""
+    # The shell tries, because modes alone do not say it: there are access lists and mounts too.
     return _runs_as(user, "/bin/sh", "-c", 'cd -- "$1"', "sh", folder)
 
 
 def make_runnable(programs: Path, user: SystemUser, folder: Path) -> Path:
-    """The programs where the user can run them: where they are, or a copy in ``folder``, which the user can enter."""
+    """The programs if the user can run them, otherwise a copy in ``folder``, which the user can enter."""
     if _runs_as(user, programs / "bin" / "postgres", "--version"):
         return programs
     postgres = (programs / "bin" / "postgres").stat()
@@ -87,12 +79,13 @@ def make_runnable(programs: Path, user: SystemUser, folder: Path) -> Path:
 
 
 def _copy_programs(programs: Path, target: Path) -> None:
-    """Copy what a server needs. Its libraries are found by their place beside the wheel's package, which is kept."""
+    # The programs find their libraries by a path relative to the wheel's package, so the copy keeps that layout.
     package = programs.parent
     copy = target / package.name / programs.name
     (copy / "bin").mkdir(parents=True)
     for folder in (target, copy.parent, copy, copy / "bin"):
-        folder.chmod(0o755)  # whatever our umask is
+        # Whatever our umask is.
+        folder.chmod(0o755)
     for program in ("initdb", "postgres"):
         shutil.copy2(programs / "bin" / program, copy / "bin" / program)
     for part in ("lib", "share"):

@@ -1,4 +1,4 @@
-"""How the embedded PostgreSQL is set: durable always, and sized to the machine it finds itself on."""
+"""The embedded PostgreSQL's settings: always durable, and sized to the machine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ class Machine(Struct, frozen=True, kw_only=True):
     memory_bytes: int
     """The machine's memory, or the container's limit."""
     disk_free_bytes: int
-    """Room where the tables live."""
     cores_count: int
-    """Processors we may run on."""
 
 
 def look_at_machine(folder: Path) -> Machine:
-    """Measure the machine as seen from ``folder``."""
     disk = os.statvfs(folder)
     return Machine(
         memory_bytes=min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_limit_bytes()),
@@ -34,21 +31,13 @@ def look_at_machine(folder: Path) -> Machine:
 
 
 def cores_count() -> int:
-    """Processors we may run on."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def server_settings(machine: Machine, *, connections_max: int, durable: bool) -> dict[str, str]:
-    """The server's settings.
-
-    Args:
-        machine: Where it runs.
-        connections_max: Clients at once, ours and the operator's together.
-        durable: False only in tests, whose databases nobody misses after a crash.
-
-    Returns:
-        Names and values as ``postgres -c name=value`` takes them.
-    """
+    """Names and values for ``postgres -c name=value``; ``durable`` is false only in tests."""
+    # The service runs on the same machine, so PostgreSQL's own cache gets an eighth of the memory, and the log of changes about
+    # a sixteenth of the free disk.
     shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, 2 * GIB)
     log_bytes = _between(machine.disk_free_bytes // 16, 256 * MIB, 4 * GIB)
     settings = {
@@ -73,7 +62,7 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         "password_encryption": "scram-sha-256",
         "log_checkpoints": "off",
         "log_min_messages": "warning",
-        # Statements and details name people, their tax ids and keys: those stay out of logs.
+        # Statements and details contain names, tax ids and keys, which must not be logged.
         "log_min_error_statement": "panic",
         "log_error_verbosity": "terse",
         "log_timezone": "UTC",
@@ -84,7 +73,8 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
 
 def _durable() -> dict[str, str]:
     settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-    if sys.platform == "darwin":  # there a plain fsync leaves the bytes in the drive's own memory
+    # On macOS a plain fsync leaves the bytes in the drive's own memory.
+    if sys.platform == "darwin":
         settings["wal_sync_method"] = "fsync_writethrough"
     return settings
 
@@ -94,7 +84,7 @@ def _forgetful() -> dict[str, str]:
 
 
 def _container_limit_bytes() -> int:
-    """The control group's memory limit (version 2, then 1); no limit where there is none to be read."""
+    # Control groups version 2, then version 1.
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
             return int(Path(name).read_text())

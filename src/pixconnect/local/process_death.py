@@ -1,8 +1,8 @@
-"""No child outlives its parent, however the parent died: kill -9 leaves nobody who could tidy up.
+"""Makes children end with their parent, also when the parent is killed and cannot tidy up.
 
-On Linux the kernel tells a child that its parent is gone. That wish is forgotten when a process changes its user, so it
-is made after the change and just before the program starts, by a few lines of Python that become the program. Elsewhere,
-and for our own programs also on Linux, a pipe tells: whoever holds its other end is alive.
+On Linux the kernel signals a child when its parent dies. A process that changes its user loses that setting, so it is made
+after the change and just before the program starts, by a few lines of Python that become the program. On other systems, and for
+our own programs also on Linux, a pipe does it: it ends when the parent does.
 """
 
 import asyncio
@@ -38,23 +38,15 @@ _POLL_S = 0.05
 
 
 class SystemUser(Struct, frozen=True, kw_only=True):
-    """Whom a program runs as."""
-
     name: str
     uid: int
     gid: int
 
 
-def bound_to_us(command: Sequence[str | Path], death_signal: signal.Signals, user: SystemUser | None) -> list[str]:
-    """The command line that becomes ``command`` and gets ``death_signal`` when this process dies.
+def bind_to_parent(command: Sequence[str | Path], death_signal: signal.Signals, user: SystemUser | None) -> list[str]:
+    """A command line that becomes ``command`` as ``user`` and gets ``death_signal`` when this process dies (Linux only).
 
-    Args:
-        command: The program's full path and its arguments.
-        death_signal: Sent by the kernel (Linux only; see ``watch_from_outside``).
-        user: Whom to become first; ``None`` stays who we are.
-
-    Returns:
-        What to start. Start it from the main thread: the kernel takes the death of the starting thread for ours.
+    Start it from the main thread: the kernel watches the thread that starts a child, not the process.
     """
     uid, gid = (user.uid, user.gid) if user else (-1, -1)
     words = [str(os.getpid()), str(int(death_signal)), str(uid), str(gid), *map(str, command)]
@@ -62,11 +54,7 @@ def bound_to_us(command: Sequence[str | Path], death_signal: signal.Signals, use
 
 
 def watch_from_outside(pid: int, death_signal: signal.Signals) -> subprocess.Popen[bytes]:
-    """Start a shell that sends ``death_signal`` to ``pid`` once we are gone, for systems without parent-death signals.
-
-    Returns:
-        The shell; closing its standard input fires it, killing it calls it off.
-    """
+    """Start a shell that signals ``pid`` when its standard input is closed: once we are gone, or sooner unless it is killed."""
     name = death_signal.name.removeprefix("SIG")
     return subprocess.Popen(  # noqa: S603 - our own words only
         ["/bin/sh", "-c", _WATCH, "sh", str(pid), name], stdin=subprocess.PIPE, start_new_session=True
@@ -74,13 +62,13 @@ def watch_from_outside(pid: int, death_signal: signal.Signals) -> subprocess.Pop
 
 
 def die_with_parent(death_signal: signal.Signals) -> None:
-    """Ask the kernel for a signal to this process when its parent dies; does nothing on other systems than Linux."""
+    """Have the kernel signal this process when its parent dies; only Linux can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
 
 
 async def exit_status(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a process to end, without a thread and, where the kernel tells, without asking again and again."""
+    """Wait for a process to end, without a thread."""
     descriptor = _open_process(process.pid) if process.poll() is None else None
     if descriptor is not None:
         ended = asyncio.Event()
@@ -91,6 +79,7 @@ async def exit_status(process: subprocess.Popen[bytes]) -> int:
         finally:
             loop.remove_reader(descriptor)
             os.close(descriptor)
+    # Without a descriptor, or for the moment between its signal and the exit status, we poll.
     while True:
         if (status := process.poll()) is not None:
             return status
@@ -98,17 +87,18 @@ async def exit_status(process: subprocess.Popen[bytes]) -> int:
 
 
 def _open_process(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; ``None`` where the system has none."""
+    """A descriptor that becomes readable when the process ends; ``None`` if the system has none."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return None
     try:
         return os.pidfd_open(pid)
-    except OSError:  # an old or a restricted kernel
+    # An old or a restricted kernel refuses.
+    except OSError:
         return None
 
 
 def describe_exit(status: int) -> str:
-    """An exit status in words, as ``subprocess`` counts them: below 0 is a signal."""
+    """Describe a status of ``subprocess``, which is negative for a signal."""
     if status >= 0:
         return f"exit status {status}"
     try:

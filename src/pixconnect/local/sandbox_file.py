@@ -1,4 +1,4 @@
-"""``sandbox.json`` in the home: what scripts read to use the sandbox, and what ``prepare`` reads to make it again."""
+"""``sandbox.json`` in the home: scripts read it to use the sandbox, ``prepare`` reads it to write it again."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ NAME = DEMONSTRATION_FILE
 
 
 class SandboxFile(Struct, frozen=True, kw_only=True):
-    """The names of the fields are promised."""
+    """The names of the fields are part of our interface."""
 
     base_url: str
     auth_url: str
@@ -24,16 +24,16 @@ class SandboxFile(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What ``prepare`` tells ``run``."""
+    """The report of ``prepare`` to ``run``."""
 
     migrations_count: int
-    """How many were applied now."""
+    """Those that were applied now."""
     sandbox_file: SandboxFile | None
-    """What is to be written once all are ready; only in sandbox mode."""
+    """Only in sandbox mode; written once all parts are ready."""
 
 
 def read(home: Path) -> SandboxFile | None:
-    """What an earlier start wrote; ``None`` when there is nothing, or nothing that can be read."""
+    """The file of an earlier start; ``None`` if there is none that can be read."""
     try:
         return msgspec.json.decode((home / NAME).read_bytes(), type=SandboxFile)
     except (OSError, msgspec.DecodeError):
@@ -41,5 +41,4 @@ def read(home: Path) -> SandboxFile | None:
 
 
 def encode(file: SandboxFile) -> bytes:
-    """As it stands in the home."""
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"

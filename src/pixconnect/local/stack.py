@@ -1,10 +1,10 @@
-r"""Everything that ``run`` keeps running, as one: PostgreSQL, the preparation, the sandbox, the API processes, the worker.
+r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandbox, the API processes, the worker.
 
 ::
 
     API processes   worker
           \         /   \
-           \       /   sandbox     started at once, together: each imports what it needs and waits for the start signal,
+           \       /   sandbox     all are spawned at once; each imports what it needs and waits for the start signal,
           PostgreSQL              which is sent when the tables and the demonstration are there
 """
 
@@ -26,14 +26,15 @@ from pixconnect.local.home import Home
 from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import Part, Supervisor
 
-_OTHER_CONNECTIONS = 30  # the operator's verbs, housekeeping, whoever looks with psql
+# For the operator's verbs, housekeeping and people with psql.
+_OTHER_CONNECTIONS = 30
 
 # Together below the 5 s within which Ctrl-C must have stopped everything.
 _API_STOP_TIMEOUT_S = 3.0
 _BACK_STOP_TIMEOUT_S = 0.9
 _POSTGRES_STOP_TIMEOUT_S = 0.8
 
-# What children take over from our environment beside the settings, which they are given as we understood them.
+# Children inherit these besides the settings, which they get as we have resolved them.
 _INHERITED = (
     "PATH",
     "HOME",
@@ -52,10 +53,7 @@ class Stack:
     """All parts of one installation.
 
     Args:
-        settings: As given.
-        home: Ours.
-        tell: Hears a line for each step.
-        command: What starts a part in a process of its own, by the part's name.
+        command: Makes the command line that starts a part, from the part's name.
 
     Raises:
         ListeningError: A port cannot be listened on.
@@ -71,6 +69,7 @@ class Stack:
         self._sandbox_reservation = _reserve_sandbox(settings)
         self.postgres = _embedded(settings, home, api_count, tell)
         self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
+        # Only the preparation gets the owner's and the operator's addresses.
         own = _environment(structs.replace(self.settings, owner_database_url="", operator_database_url=""))
         self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings))
         self._sandbox = [ChildProcess("sandbox", command("sandbox"), own)] if self._sandbox_reservation else []
@@ -86,16 +85,14 @@ class Stack:
         self._worker = ChildProcess("worker", command("work"), own)
 
     async def start(self) -> Prepared:
-        """Start everything.
-
-        Returns:
-            What the preparation found and made.
+        """Start everything and return the preparation's report.
 
         Raises:
             ChildFailedError: A part cannot start.
-            PostgresUnavailableError: The database cannot.
+            PostgresUnavailableError: The database cannot start.
         """
         children = [*self._sandbox, *self._api, self._worker]
+        # All children import what they need at the same time, while PostgreSQL starts.
         for child in (self._preparation, *children):
             child.spawn()
         if self.postgres is not None:
@@ -115,16 +112,16 @@ class Stack:
         return prepared
 
     def watch(self, supervisor: Supervisor) -> None:
-        """Keep everything running from now on."""
+        """Have the supervisor keep everything running."""
         base: list[Part] = []
         if self.postgres is not None:
             supervisor.watch(self.postgres)
             base.append(self.postgres)
         for child in (*self._sandbox, *self._api, self._worker):
-            supervisor.watch(child, stands_on=base)
+            supervisor.watch(child, depends_on=base)
 
     async def stop(self) -> None:
-        """Stop everything: first who answers callers, so that requests under way still find all they need."""
+        # No new connections; then the API processes, whose requests under way still need all the others; the database last.
         for one in (*self._sockets, self._sandbox_reservation):
             if one is not None:
                 one.close()
@@ -147,7 +144,8 @@ def _reserve_sandbox(settings: Settings) -> socket | None:
 def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
     if settings.database_url:
         return None
-    processes_count = api_count + 3  # worker, sandbox, preparation
+    # Beside the API processes: worker, sandbox, preparation.
+    processes_count = api_count + 3
     return EmbeddedPostgres(
         home.path,
         version=settings.postgres_version,
@@ -163,7 +161,6 @@ def _resolve(
     sandbox_reservation: socket | None,
     postgres: EmbeddedPostgres | None,
 ) -> Settings:
-    """The settings with everything in them that is known only now."""
     port = int(api_socket.getsockname()[1])
     found = structs.replace(
         settings,
@@ -180,19 +177,20 @@ def _resolve(
 
 
 def _reachable(host: str) -> str:
-    """How a caller on this machine writes the address that we listen on."""
+    # Nobody can connect to the address that means all addresses.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     return f"[{host}]" if ":" in host else host
 
 
 def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
-    """Where an API process tells its metrics: each on a port of its own, above the worker's."""
+    # Each API process has a port of its own, above the worker's.
     port = settings.metrics_port
     return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 
 
 def _environment(settings: Settings) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
+    # Secrets from files are passed on as files, so that no environment contains them.
     files = {name: path for name, path in config.secret_files().items() if getattr(settings, name)}
     plain = [name for name in Settings.__struct_fields__ if name not in files]
     return (

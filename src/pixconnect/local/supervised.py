@@ -1,8 +1,8 @@
-"""The child's side of being supervised: wait for the start signal, report when ready, end when the parent is gone.
+"""The child's side of supervision: wait for the start signal, report when ready, end when the parent is gone.
 
-Two pipes, inherited: the parent holds the other end of the *parent* pipe, writes one byte into it when the child may begin
-its work (it has imported everything by then), and its end of file means that the parent is gone. Into the *ready* pipe the
-child writes once: ``+`` and what it has to say when it is ready, or ``-`` and why it cannot be.
+The child inherits two pipes. Into the *parent* pipe the parent writes one byte when the child may begin its work; the end of
+the pipe means that the parent is gone. Into the *ready* pipe the child writes once: ``+`` and a message when it is ready, or
+``-`` and the reason why it cannot start.
 """
 
 import os
@@ -19,15 +19,13 @@ START = b"g"
 
 
 class Lifeline(Struct, frozen=True, kw_only=True):
-    """What ties a child to its parent; without descriptors nothing does, and nothing is waited for or told."""
+    """The child's ends of both pipes; a process without a parent has none, waits for nothing and reports nothing."""
 
     parent_fd: int | None = None
-    """The reading end of the parent pipe."""
     ready_fd: int | None = None
-    """The writing end of the ready pipe."""
 
     def wait_for_start(self) -> None:
-        """Wait until the parent says go; from then on end at once when it is gone."""
+        """Wait for the start signal; from then on this process ends when its parent does."""
         if self.parent_fd is None:
             return
         process_death.die_with_parent(signal.SIGKILL)
@@ -36,11 +34,10 @@ class Lifeline(Struct, frozen=True, kw_only=True):
         threading.Thread(target=_end_with, args=(self.parent_fd,), name="lifeline", daemon=True).start()
 
     def report_ready(self, message: bytes = b"") -> None:
-        """Tell the parent that we serve, with what it should know."""
         self._report(READY + message)
 
     def report_failure(self, reason: str) -> bool:
-        """Tell the parent why we cannot start; whether there was a parent to tell."""
+        """Tell the parent why we cannot start; false if there is nobody to tell."""
         return self._report(FAILED + reason.encode())
 
     def _report(self, content: bytes) -> bool:
@@ -49,13 +46,14 @@ class Lifeline(Struct, frozen=True, kw_only=True):
         try:
             os.write(self.ready_fd, content)
             os.close(self.ready_fd)
-        except OSError:  # told already, or nobody listens
+        # We have reported already, or the parent has gone.
+        except OSError:
             return False
         return True
 
 
 def _end_with(parent_fd: int) -> None:
-    """End this process when the pipe does; whatever it was at may be interrupted, as by kill -9."""
+    # Nothing is tidied up: whatever is interrupted here must survive kill -9 as well.
     while os.read(parent_fd, 64):
         pass
     os._exit(1)

@@ -1,7 +1,7 @@
-"""Keeps parts running: one that ends is started again, with longer and longer pauses, and given up when that never helps.
+"""Keeps parts running: a part that ends is started again with backoff, and the supervisor gives up when that does not help.
 
-A part is anything that can be started, ends at some time, and can be stopped: a child process or the embedded database.
-While a part that others stand on is down, theirs is no failure: they are started again when it is back.
+A part is a child process or the embedded database. When a part ends because one that it depends on is down, that does not count
+as a failure of its own: it is started again when the other is back.
 """
 
 import asyncio
@@ -16,33 +16,29 @@ PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 
 
 class Part(Protocol):
-    """What can be kept running."""
-
     name: str
 
     async def start(self) -> None:
-        """Start it and wait until it is ready; any exception is a failed start."""
+        """Start and wait until ready; any exception is a failed start."""
         ...
 
     async def wait_for_end(self) -> str:
-        """Wait until it is gone; why, in a few words."""
+        """Wait until the part has ended and describe why."""
         ...
 
-    async def stop(self, timeout_s: float) -> None:
-        """Let it finish, for so long."""
-        ...
+    async def stop(self, timeout_s: float) -> None: ...
 
 
 class PartKeepsFailingError(Exception):
-    """A part was started again and again and does not stay."""
+    """A part ended too often in a short time."""
 
 
 class Supervisor:
-    """Watches parts that were started already.
+    """Watches parts that are running already.
 
     Args:
-        tell: Hears one line about each restart.
-        pauses_s: Before the first, second... start after failures that follow each other closely.
+        tell: Called with a line about each restart.
+        pauses_s: The backoff before the first, second... restart; the last one is repeated.
     """
 
     def __init__(self, tell: Callable[[str], None], pauses_s: Sequence[float] = PAUSES_S) -> None:
@@ -51,23 +47,14 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._up: dict[str, asyncio.Event] = {}
 
-    def watch(self, part: Part, stands_on: Sequence[Part] = ()) -> None:
-        """Keep a part running that is running now.
-
-        Args:
-            part: The part.
-            stands_on: Watched parts without which it cannot run.
-        """
+    def watch(self, part: Part, depends_on: Sequence[Part] = ()) -> None:
+        """Keep a running part running; ``depends_on`` are watched parts without which it cannot run."""
         self._up[part.name] = asyncio.Event()
         self._up[part.name].set()
-        self._tasks.append(asyncio.create_task(self._keep(part, stands_on), name=part.name))
+        self._tasks.append(asyncio.create_task(self._keep(part, depends_on), name=part.name))
 
     async def run_until(self, stop: asyncio.Event) -> None:
-        """Keep everything running until told to stop; from then on nothing is started again.
-
-        Raises:
-            PartKeepsFailingError: A part does not stay.
-        """
+        """Keep everything running until ``stop`` is set; ``PartKeepsFailingError`` if a part cannot be kept."""
         stopping = asyncio.create_task(stop.wait())
         try:
             done, _ = await asyncio.wait([stopping, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -76,18 +63,19 @@ class Supervisor:
         finally:
             await self._stop_watching(stopping)
 
-    async def _keep(self, part: Part, stands_on: Sequence[Part]) -> None:
+    async def _keep(self, part: Part, depends_on: Sequence[Part]) -> None:
         up = self._up[part.name]
         failed_at: deque[float] = deque()
         while True:
             reason = await part.wait_for_end()
             up.clear()
             while not up.is_set():
-                if all(self._up[other.name].is_set() for other in stands_on):
+                # Otherwise it ended because of the other one, which is not its failure.
+                if all(self._up[other.name].is_set() for other in depends_on):
                     _count_failure(part, failed_at, reason)
                     self._tell(f"{part.name} ended ({reason}): starting it again")
                 await asyncio.sleep(self._pauses_s[min(max(len(failed_at), 1), len(self._pauses_s)) - 1])
-                for other in stands_on:
+                for other in depends_on:
                     await self._up[other.name].wait()
                 try:
                     await part.start()
@@ -105,11 +93,6 @@ class Supervisor:
 
 
 def _count_failure(part: Part, failed_at: deque[float], reason: str) -> None:
-    """Remember that the part failed now.
-
-    Raises:
-        PartKeepsFailingError: It did so too often of late.
-    """
     now = time.monotonic()
     failed_at.append(now)
     while failed_at[0] < now - RESTARTS_WINDOW_S:

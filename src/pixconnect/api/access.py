@@ -16,65 +16,53 @@ JWK_SET_TYPE = "application/jwk-set+json"
 
 
 class TokenForm(Struct, frozen=True, kw_only=True):
-    """A token request (RFC 6749, 4.4).
-
-    Attributes:
-        client_id: Given to you at onboarding.
-        client_secret: Given to you at onboarding.
-        grant_type: `client_credentials`.
-    """
+    """A token request (RFC 6749, 4.4)."""
 
     client_id: str
+    """Given to you at onboarding."""
     client_secret: Annotated[str, Meta(extra_json_schema={"format": "password"})]
+    """Given to you at onboarding."""
     grant_type: Literal["client_credentials"]
+    """`client_credentials`."""
 
 
 class AccessToken(Struct, frozen=True, kw_only=True):
-    """A token to call the API with.
-
-    Attributes:
-        access_token: A JWT (ES256); send it as `Authorization: Bearer <access_token>`.
-        expires_in: Seconds for which it is good.
-        token_type: How to send it.
-    """
+    """A token to call the API with."""
 
     access_token: str
+    """A JWT (ES256); send it as `Authorization: Bearer <access_token>`."""
     expires_in: Annotated[int, Meta(examples=[300])]
+    """Seconds until it expires."""
     token_type: Literal["Bearer"]
+    """How to send it."""
 
 
 class PublishedKey(Struct, frozen=True, kw_only=True):
-    """A public key as a JWK (RFC 7517).
-
-    Attributes:
-        kid: Its name, as in the headers of what it signed.
-        kty: Its family.
-        crv: Its curve.
-        x: Of the point.
-        y: Of the point.
-        alg: The algorithm.
-        use: What for.
-    """
+    """A public key as a JWK (RFC 7517)."""
 
     kid: str
+    """Its name, as in the headers of what it signed."""
     kty: Literal["EC"]
+    """The key's family."""
     crv: Literal["P-256"]
+    """The key's curve."""
     x: str
+    """The point's x, base64url."""
     y: str
+    """The point's y, base64url."""
     alg: Literal["ES256"]
+    """The algorithm it signs with."""
     use: Literal["sig"]
+    """What it is used for."""
 
 
 class CurrentKey(PublishedKey, frozen=True, kw_only=True):
-    """The key that signs now, and all that are needed to verify what was signed before.
-
-    Attributes:
-        pem: The same key as PEM.
-        keys: Every key still needed to verify something, this one included.
-    """
+    """The key that signs now, and all that are needed to verify what was signed before."""
 
     pem: str
+    """The same key as PEM."""
     keys: list[PublishedKey]
+    """Every key still needed to verify something, this one included."""
 
 
 async def request_token(services: Services, request: Request[None, Anything, TokenForm]) -> AccessToken:
@@ -83,6 +71,7 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
     Missing credentials and another `grant_type` are BAD_REQUEST; an unknown client and a wrong secret are UNAUTHORIZED, with
     one message for both. After ten failures a minute of one address or client: RATE_LIMITED.
     """
+    # Failures are counted by address: behind a proxy that is trusted, by the one that the proxy names.
     forwarded_for = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")
     wanted = access_usecases.TokenRequest(
         client_id=request.body.client_id,
@@ -100,6 +89,7 @@ async def get_public_key(services: Services, request: Request[None, Anything, No
     It verifies tokens, `X-Webhook-Signature-JWS` and QR code payloads. Keys are replaced without notice: look for the `kid`
     in `keys`, and read them again when it is not there.
     """
+    # Another process may have made a key since: it must be published here before it signs.
     await services.keyring.reload_if_older()
     return msgspec.convert(services.keyring.public_key_document(), CurrentKey)
 

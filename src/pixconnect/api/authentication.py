@@ -10,7 +10,7 @@ class Verifier(Protocol):
     """Knows who a token belongs to."""
 
     def recall(self, authorization: bytes) -> Caller | None:
-        """The caller of a header that was verified before, without waiting; ``None`` where only ``verify`` can tell."""
+        """The caller of a header that was verified before, from the cache; ``None`` where only ``verify`` can tell."""
         ...
 
     async def verify(self, authorization: bytes | None) -> Caller:
@@ -24,20 +24,8 @@ class Verifier(Protocol):
 
 
 async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes]) -> Caller:
-    """The caller of a request.
-
-    Args:
-        verifier: Judges the token.
-        headers: Lower-case names. Two ``Authorization`` headers arrive here joined with a comma, which no token contains:
-            they are malformed, whatever each of them says.
-
-    Returns:
-        The caller.
-
-    Raises:
-        Unauthorized: There is no good token.
-        ServiceUnavailable: Nobody can tell at the moment.
-    """
+    """The caller of a request; raises what ``Verifier.verify`` raises."""
+    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
     authorization = headers.get(b"authorization")
     caller = verifier.recall(authorization) if authorization is not None else None
     return caller if caller is not None else await verifier.verify(authorization)

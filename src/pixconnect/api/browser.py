@@ -6,21 +6,22 @@ No answer is guessed to be of another type, framed, or told to others as the pag
 from typing import Final
 
 POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
-"""Of everything that is for programs."""
+"""For every answer that is for programs."""
 DOCS_POLICY: Final = (
     b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     b"frame-ancestors 'none'"
 )
-"""Of the documentation: one page with its style in it, and an empty icon."""
+"""For the documentation: one page with its style in it, and an empty icon."""
 
 
 def safe_headers(base_url: str) -> list[tuple[str, str]]:
-    """What every answer says to browsers, also one that is no answer of the application.
+    """The headers for browsers of every answer, those of the server itself included.
 
     Args:
-        base_url: Ours, as callers see it. Only behind https may a browser be told to come by nothing else.
+        base_url: The service's address as callers see it.
     """
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
+    # A browser that was told so over http would never come back to a service that has no https.
     if base_url.lower().startswith("https://"):
         headers.append(("strict-transport-security", "max-age=31536000"))
     return headers

@@ -17,77 +17,62 @@ from pixconnect.usecases import charge as charge_usecases
 
 
 class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked to pay.
-
-    Attributes:
-        name: Free text.
-        tax_id: CPF of 11 digits or CNPJ of 14 characters, without a mask.
-    """
+    """Who is asked to pay."""
 
     name: Annotated[str, Meta(max_length=PAYER_NAME_LENGTH_MAX)]
+    """Free text."""
     tax_id: Annotated[str, Meta(examples=["52998224725"])]
+    """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
 class CreateChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A charge to be made.
-
-    Attributes:
-        amount: What is to be paid.
-        key: One of your own Pix keys: it receives the payment.
-        external_id: Your own name for it.
-        payer: Who is asked to pay; echoed.
-    """
+    """A charge to be made."""
 
     amount: Amount
+    """What is to be paid."""
     key: Annotated[str, Meta(min_length=1, max_length=77)]
+    """One of your own Pix keys: it receives the payment."""
     external_id: ExternalId | None = None
+    """Your own name for it."""
     payer: ChargePayer | None = None
+    """Who is asked to pay; echoed."""
 
 
 class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request to be paid, with its QR code.
-
-    Attributes:
-        id: The service's own name for it.
-        amount: What is to be paid.
-        key: The Pix key that receives the payment, normalised.
-        external_id: Your own name for it, or the one that the service made.
-        status: PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded.
-        emvqrcps: The text of the QR code, to be copied and pasted.
-        base64image: The QR code as a PNG in base64 if `base64=true` was asked for, otherwise empty.
-        transaction_identification: Its txid, its name in the Pix scheme.
-        payer: As it was sent.
-    """
+    """A request to be paid, with its QR code."""
 
     id: Id
+    """The service's own name for it."""
     amount: Amount
+    """What is to be paid."""
     key: str
+    """The Pix key that receives the payment, normalised."""
     external_id: str
+    """Your own name for it, or the one that the service made."""
     status: ChargeStatus
+    """PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded."""
     emvqrcps: str
+    """The text of the QR code, to be copied and pasted."""
     base64image: str
+    """The QR code as a PNG in base64 if `base64=true` was asked for, otherwise empty."""
     transaction_identification: str
+    """Its txid, its name in the Pix scheme."""
     payer: ChargePayer | None = None
+    """Who was asked to pay, as it was sent."""
 
 
 class QrCodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a charge is to be shown.
-
-    Attributes:
-        base64: Whether to draw the QR code.
-    """
+    """How a charge is to be shown."""
 
     base64: bool = False
+    """Whether to draw the QR code."""
 
 
 class ChargeListQuery(ListQuery, frozen=True, kw_only=True):
-    """Which charges.
-
-    Attributes:
-        status: Only charges of this status.
-    """
+    """Which charges."""
 
     status: ChargeStatus = "PENDING"
+    """Only charges of this status."""
 
 
 async def create_charge(services: Services, request: Request[None, QrCodeQuery, CreateChargeRequest]) -> Charge:
@@ -140,6 +125,7 @@ async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:
 
 
 def _show(charge: charges.Charge, picture: str = "") -> Charge:
+    # The picture is there whether or not it was asked for: the contract has the field always.
     return Charge(
         id=charge.id,
         amount=charge.amount_cents,

@@ -1,4 +1,4 @@
-"""What the interface says of itself, put together once for a process."""
+"""The OpenAPI document and the documentation page, made once for each process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ from pixconnect.usecases.context import Policy
 
 
 def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
-    """Describe the interface.
-
-    Args:
-        policy: Says whether there is a sandbox, and where the identity service is.
-        base_url: The API's address as callers see it.
-        version: The program's.
-    """
     sections = list_sections(is_sandbox=policy.is_sandbox)
     document = describe_interface(sections, base_url=base_url, auth_url=policy.auth_url, version=version)
     return Descriptions(openapi=msgspec.json.encode(document), docs=render_docs(document, sections).encode())

@@ -22,12 +22,7 @@ keep <code>meta.request_id</code>. For programs there is <a href="/openapi.json"
 
 
 def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
-    """Write the page.
-
-    Args:
-        document: The OpenAPI document of the same interface.
-        sections: The interface.
-    """
+    """Write the page; the document must be the OpenAPI document of the same sections."""
     style = (files("pixconnect.api") / "docs_page.css").read_text(encoding="utf-8")
     schemas: dict[str, openapi.Schema] = document["components"]["schemas"]
     return "".join(
@@ -47,12 +42,13 @@ def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
 
 
 def list_errors() -> list[tuple[int, str, str]]:
-    """Status, code and meaning of every error, in the order of the error table."""
+    """Status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
     meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
     return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
 
 
 def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
+    # Classes without a code of their own only group others.
     if "code" in vars(kind):
         yield kind
     for below in kind.__subclasses__():
@@ -113,6 +109,7 @@ def _fields(schema: openapi.Schema) -> list[tuple[str, str, str]]:
 def _kind(schema: openapi.Schema) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
+    # Longer enumerations, such as that of the event types, would make the column unreadable.
     if "enum" in schema and len(schema["enum"]) <= 9:
         return " | ".join(map(str, schema["enum"]))
     if "items" in schema:
@@ -148,5 +145,5 @@ def _render_errors() -> str:
 
 
 def _prose(text: str) -> str:
-    """Text with its ``code`` marked up."""
+    # Docstrings mark code with one or two backquotes.
     return re.sub(r"`+([^`]+)`+", r"<code>\1</code>", escape(text, quote=False))

@@ -1,4 +1,4 @@
-"""The interface's description of itself, made once when the process starts."""
+"""The OpenAPI document and the documentation page, as they are served."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 
 def format_duration(duration_s: float) -> str:
-    """Write how long something took, or has lasted.
+    """A duration in the unit that suits it.
 
     Example:
         >>> format_duration(0.00127), format_duration(11525.4)
         ('1.27ms', '3h12m5s')
     """
+    # The contract's examples have the form of Go's durations.
     if duration_s < 0.001:
         return f"{round(duration_s * 1e6)}µs"
     if duration_s < 1:

@@ -29,160 +29,127 @@ EventTypes = Annotated[list[EventName], Meta(min_length=1, extra_json_schema={"u
 
 
 class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where you want to be told what.
-
-    Attributes:
-        url: A public https address.
-        secret: Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24
-            to 64 bytes.
-        event_types: What you want to be told.
-    """
+    """A webhook endpoint to be made."""
 
     url: Url
+    """A public https address."""
     secret: Secret
+    """Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24
+    to 64 bytes."""
     event_types: EventTypes
+    """The types of events that are posted to it."""
 
 
 class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to change; the rest stays.
-
-    Attributes:
-        url: A public https address.
-        secret: The old one signs beside it for 24 hours.
-        event_types: What you want to be told.
-        status: Pause or resume.
-    """
+    """What is to change; the rest stays."""
 
     url: Url | UnsetType = UNSET
+    """A public https address."""
     secret: Secret | UnsetType = UNSET
+    """The old one signs beside it for 24 hours."""
     event_types: EventTypes | UnsetType = UNSET
+    """The types of events that are posted to it."""
     status: Literal["active", "inactive"] | UnsetType = UNSET
+    """Pause or resume."""
 
 
 class WebhookEndpoint(Struct, frozen=True, kw_only=True):
-    """Where you are told what. The secret is never shown.
-
-    Attributes:
-        id: The service's own name for it.
-        url: Where events are posted.
-        event_types: Which ones.
-        status: `active`; `inactive`: paused by you; `disabled`: stopped by the service after 410 or days of failures.
-        create_timestamp: When it was made.
-        last_modified: When it last changed.
-    """
+    """Where events are posted. The secret is never shown."""
 
     id: Id
+    """The service's own name for it."""
     url: Url
+    """A public https address."""
     event_types: list[EventName]
+    """The types of events that are posted to it."""
     status: EndpointStatus
+    """`active`; `inactive`: paused by you; `disabled`: stopped by the service after 410 or days of failures."""
     create_timestamp: Instant
+    """When it was made."""
     last_modified: Instant
+    """When it last changed."""
 
 
 class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One POST and what came of it.
-
-    Attributes:
-        number: From 1; redelivery counts on.
-        time: When it began.
-        status_code: Of the answer, if there was one.
-        duration: From looking up the name to the last byte.
-        response: The first KiB of the answer.
-        error: Why it failed.
-    """
+    """One POST and what came of it."""
 
     number: int
+    """From 1; redelivery counts on."""
     time: Instant
+    """When it began."""
     status_code: int | None = None
+    """The answer's status, if there was an answer."""
     duration: Annotated[str, Meta(examples=["12.30ms"])]
+    """From looking up the name to the last byte."""
     response: str
+    """The first KiB of the answer."""
     error: str | None = None
+    """Why it failed."""
 
 
 class WebhookDelivery(Struct, frozen=True, kw_only=True):
-    """One endpoint to be told of one event.
-
-    Attributes:
-        id: The service's own name for it.
-        endpoint_id: Who is told.
-        event_id: Of what.
-        status: `pending` until an attempt succeeds (`delivered`) or the last one fails (`failed`).
-        attempts: Oldest first.
-    """
+    """One event on its way to one endpoint."""
 
     id: Id
+    """The service's own name for it."""
     endpoint_id: Id
+    """The endpoint that it goes to."""
     event_id: Id
+    """The event that it delivers."""
     status: DeliveryStatus
+    """`pending` until an attempt succeeds (`delivered`) or the last one fails (`failed`)."""
     attempts: list[DeliveryAttempt]
+    """Oldest first."""
 
 
 class WebhookEvent(Struct, frozen=True, kw_only=True):
-    """What happened, as it is posted.
-
-    Attributes:
-        id: Of the event; throw away what you have seen.
-        name: Its type.
-        payload: What its family has: see the page on webhooks.
-        create_timestamp: When it happened.
-    """
+    """What happened, as it is posted."""
 
     id: Id
+    """The event's id, the same on every attempt: drop what you have seen."""
     name: EventName
+    """Its type."""
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+    """What its family has: see the page on webhooks."""
     create_timestamp: Instant
+    """When it happened."""
 
 
 class DeliveryListQuery(ListQuery, frozen=True, kw_only=True):
-    """Which deliveries.
-
-    Attributes:
-        status: Only deliveries of this status.
-    """
+    """Which deliveries."""
 
     status: DeliveryStatus | None = None
+    """Only deliveries of this status."""
 
 
 class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The events of which time are to be sent again.
-
-    Attributes:
-        initial_date: The first instant included. RFC 3339 with an offset.
-        final_date: The last instant included. RFC 3339 with an offset.
-    """
+    """A span of time whose events are to be sent again."""
 
     initial_date: Instant
+    """The first instant included. RFC 3339 with an offset."""
     final_date: Instant
+    """The last instant included. RFC 3339 with an offset."""
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """What will be sent again.
-
-    Attributes:
-        replayed: How many events.
-    """
+    """What will be sent again."""
 
     replayed: int
+    """How many events."""
 
 
 class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From when on everything that was not acknowledged is to be sent again.
-
-    Attributes:
-        initial_date: The first instant included, of when a delivery was made. RFC 3339 with an offset.
-    """
+    """An instant since which everything that was not acknowledged is to be sent again."""
 
     initial_date: Instant
+    """Deliveries made at this instant or later. RFC 3339 with an offset."""
 
 
 class Redelivered(Struct, frozen=True, kw_only=True):
-    """What will be sent again.
-
-    Attributes:
-        redelivered: How many deliveries.
-    """
+    """What will be sent again."""
 
     redelivered: int
+    """How many deliveries."""
 
 
 async def create_endpoint(
@@ -215,8 +182,10 @@ async def change_endpoint(services: Services, request: Request[int, Nothing, Cha
     Any of the fields, at least one. A new secret signs at once; for 24 hours `webhook-signature` carries both.
     """
     body = request.body
+    # An empty change is more likely a field that was forgotten than a wish.
     if body == ChangeEndpointRequest():
         raise errors.BadRequest("body: must have at least one field")
+    # On the wire a field that is left out is UNSET and null is refused; for the domain None is "as it was".
     change = endpoint_rules.EndpointChange(
         url=None if body.url is UNSET else body.url,
         secret=None if body.secret is UNSET else body.secret,
@@ -337,6 +306,7 @@ def _show_delivery(delivery: delivery_rules.Delivery) -> WebhookDelivery:
 
 
 def _show_event(event: events.Event) -> WebhookEvent:
+    # The body is stored as it is posted: what is listed can never differ from it.
     return _read_event(event.body)
 
 

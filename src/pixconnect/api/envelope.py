@@ -74,49 +74,40 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Meta(Struct, frozen=True, kw_only=True):
-    """About the answer itself.
-
-    Attributes:
-        request_id: The caller's ``X-Request-Id``, or ours; keep it for questions.
-        timestamp: When it was answered.
-        version: Of the interface.
-    """
+    """About the answer itself."""
 
     request_id: str
+    """The caller's ``X-Request-Id``, or ours; keep it for questions."""
     timestamp: Instant
+    """When it was answered."""
     version: str
+    """The interface's version."""
 
 
 class ErrorInfo(Struct, frozen=True, kw_only=True):
-    """Why there is no ``data``.
-
-    Attributes:
-        code: For programs; stable.
-        message: For developers: names the field and the rule.
-    """
+    """Why there is no ``data``."""
 
     code: str
+    """For programs; stable."""
     message: str
+    """For developers: names the field and the rule."""
 
 
 class Pagination(Struct, frozen=True, kw_only=True):
-    """Where a page stands in its list.
-
-    Attributes:
-        page: This one, from 1.
-        page_size: Items a page.
-        total_items: In the whole list.
-        total_pages: 0 when the list is empty.
-        has_next: Whether there is a page after this one.
-        has_prev: Whether there is a page before this one.
-    """
+    """Which page this is of how many."""
 
     page: int
+    """This one, from 1."""
     page_size: int
+    """Items a page."""
     total_items: int
+    """Items in the whole list."""
     total_pages: int
+    """0 when the list is empty."""
     has_next: bool
+    """Whether there is a page after this one."""
     has_prev: bool
+    """Whether there is a page before this one."""
 
 
 class RequestIds:

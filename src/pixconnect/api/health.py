@@ -1,4 +1,4 @@
-"""Health on the wire. The names in ``system`` are the contract's; what they mean here stands beside them."""
+"""Health on the wire. The names in ``system`` are the contract's, which was written for a program in Go."""
 
 from __future__ import annotations
 
@@ -19,43 +19,37 @@ Duration = Annotated[str, Meta(examples=["1.27ms"])]
 
 
 class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one check found.
-
-    Attributes:
-        status: How it is.
-        duration: How long the check took.
-        error: What is wrong.
-    """
+    """What one check found."""
 
     status: HealthStatus
+    """What the check found."""
     duration: Duration
+    """How long the check took."""
     error: str | None = None
+    """What is wrong."""
 
 
 class SystemInfo(Struct, frozen=True, kw_only=True):
-    """The process that answered.
-
-    Attributes:
-        go_version: The runtime.
-        mem_alloc_mb: Resident memory.
-        mem_sys_mb: Resident memory.
-        mem_total_mb: Resident memory at its peak.
-        num_cpu: Cores of the machine.
-        num_gc: Collections of the garbage collector.
-        num_goroutine: asyncio tasks.
-        uptime: Since the process started.
-        version: The program's.
-    """
+    """The process that answered."""
 
     go_version: Annotated[str, Meta(examples=["python 3.11.7"])]
+    """The runtime and its version."""
     mem_alloc_mb: int
+    """Resident memory."""
     mem_sys_mb: int
+    """Resident memory."""
     mem_total_mb: int
+    """Resident memory at its peak."""
     num_cpu: int
+    """Cores of the machine."""
     num_gc: int
+    """Collections of the garbage collector."""
     num_goroutine: int
+    """asyncio tasks."""
     uptime: Annotated[str, Meta(examples=["3h12m5s"])]
+    """Since the process started."""
     version: str
+    """The program's version."""
 
 
 _NOTHING_TOLD = SystemInfo(
@@ -69,25 +63,22 @@ _NOTHING_TOLD = SystemInfo(
     uptime="",
     version="",
 )
-"""The same fields with nothing in them: the declared shape stays."""
+"""What is answered where the operator hides the system: the declared fields, with nothing in them."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """How the service is.
-
-    Attributes:
-        status: `unhealthy` without its database; `degraded` if anything else fails.
-        duration: How long it took to find out.
-        timestamp: When.
-        checks: `database`, `rail`, `webhooks`, `signing_key`.
-        system: The process that answered.
-    """
+    """How the service is."""
 
     status: HealthStatus
+    """`unhealthy` without its database; `degraded` if anything else fails."""
     duration: Duration
+    """How long it took to find out."""
     timestamp: Instant
+    """When the checks were made."""
     checks: dict[str, CheckResult]
+    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`."""
     system: SystemInfo
+    """The process that answered."""
 
 
 async def check_health(services: Services, request: Request[None, Anything, Nothing]) -> Health:

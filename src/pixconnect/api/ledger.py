@@ -15,41 +15,35 @@ from pixconnect.usecases import ledger as ledger_usecases
 
 
 class HolderBalance(Struct, frozen=True, kw_only=True):
-    """What is in the account.
-
-    Attributes:
-        available_funds: What can be spent.
-        current_funds: What is there, reserved money included.
-        able_to_deposit: Whether money may come in.
-        able_to_lend: Whether the account may lend.
-        able_to_withdraw: Whether money may go out.
-        last_modified: When it last changed, reservations included.
-    """
+    """What is in the account."""
 
     available_funds: Cents
+    """What can be spent."""
     current_funds: Cents
+    """What is there, reserved money included."""
     able_to_deposit: bool
+    """Whether money may come in."""
     able_to_lend: bool
+    """Whether the account may lend."""
     able_to_withdraw: bool
+    """Whether money may go out."""
     last_modified: Instant
+    """When it last changed, reservations included."""
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A change of the account's current funds.
-
-    Attributes:
-        id: The service's own name for it.
-        amount: By how much.
-        impact_type: IN raised them, OUT lowered them.
-        create_timestamp: When it settled.
-        last_modified: The same: a transaction never changes.
-    """
+    """A change of the account's current funds."""
 
     id: Id
+    """The service's own name for it."""
     amount: Amount
+    """How much the funds changed."""
     impact_type: Literal["IN", "OUT"]
+    """IN raised them, OUT lowered them."""
     create_timestamp: Instant
+    """When it settled."""
     last_modified: Instant
+    """The same: a transaction never changes."""
 
 
 async def retrieve_balance(services: Services, request: Request[None, Nothing, Nothing]) -> HolderBalance:

@@ -1,6 +1,6 @@
-"""Where the QR codes of charges lead: the payload that any payer's institution reads before it pays.
+"""The addresses that the QR codes of charges name: any payer's institution reads the payload there before it pays.
 
-Public: the txid is 32 characters of chance, and whoever has it has seen the code.
+They are public: a txid is 32 random characters, and whoever has it has seen the code.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pixconnect.api.services import Services
 from pixconnect.usecases import charge as charge_usecases
 
 LOCATION_PATH: Final = "/v1/qr/"
-"""Up to the txid. Short: host, path and txid together have 77 characters in a QR code."""
+"""Followed by the txid. It is short because host, path and txid share 77 characters of a QR code."""
 LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
-"""On the same host, as ``jku`` must be."""
+"""On the same host as the payloads, as ``jku`` must be."""
 JOSE_TYPE: Final = "application/jose"
 
 

@@ -25,16 +25,17 @@ FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
 
 
 def make_read(context: Context, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]) -> Read:
-    """Measures one API process.
+    """A function that measures this process.
 
     Args:
-        context: Of this process.
-        answers: Counted by operation and status.
+        context: This process's.
+        answers: How many there were, by operation and status.
         durations_s: How long they took, by operation.
     """
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
+        # Operations that nobody has asked for would be most of the page.
         durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
         return (
             Measured(family=REQUESTS, values=requests),

@@ -1,20 +1,22 @@
 """OpenAPI 3.1, read from the table and its records.
 
-Nothing is described twice: types and limits come from the records, what a field means from the ``Attributes`` of its record's
-docstring, what an operation does from its handler's docstring.
+Nothing is described twice: types and limits come from the records, what a field means from the sentence under it, what an
+operation does from its handler's docstring. A change of any of these changes the published document.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import inspect as types
 
 from pixconnect.api import envelope
+from pixconnect.api.field_descriptions import describe_fields
 from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
+from pixconnect.api.violation import alternatives
 from pixconnect.domain import errors
 
 Schema = dict[str, Any]
@@ -44,7 +46,9 @@ _EXAMPLES: Final[dict[str, object]] = {
     "effect": "delay:3000",
     "url": "https://example.com/pix",
 }
-"""What an example says for a field of this name, where the field itself does not say better."""
+"""The value of a field of this name in examples, unless the field has an example of its own."""
+
+_EXAMPLES_BY_TYPE: Final = {"string": "text", "integer": 1, "number": 0.5, "boolean": True}
 
 _FAILURES: Final = {
     "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),
@@ -60,7 +64,7 @@ _FAILURES: Final = {
 }
 
 
-def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> dict[str, Any]:
+def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> Schema:
     """The OpenAPI document.
 
     Args:
@@ -71,17 +75,18 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
     """
     operations = [row for section in sections for row in section.operations]
     schemas = _describe_records(operations)
-    paths: dict[str, Any] = {}
+    paths: Schema = {}
     for section in sections:
         for row in section.operations:
             item = _describe_operation(row, section.title, schemas)
+            # Only tokens and public keys are served by the identity service, and only where it has an address of its own.
             if row.path.startswith(("/v1/iam/", "/.well-known/")) and auth_url != base_url:
                 item["servers"] = [{"url": auth_url}]
             paths.setdefault(row.path, {})[row.method.lower()] = item
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Pix Connect",
+            "title": _TITLE,
             "version": envelope.VERSION,
             "description": f"Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -94,64 +99,70 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
             "schemas": schemas,
             "parameters": {"RequestId": _REQUEST_ID_PARAMETER},
             "responses": {name: _describe_failure(status, error) for status, (name, error) in _FAILURES.items()},
-            "securitySchemes": {
-                "BearerAuth": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "bearerFormat": "JWT",
-                    "description": "A token of the identity service, good for five minutes unless set otherwise.",
-                }
-            },
+            "securitySchemes": {"BearerAuth": _BEARER_AUTH},
         },
     }
 
 
-_REQUEST_ID_PARAMETER: Final[Schema] = {
-    "name": "X-Request-Id",
-    "in": "header",
-    "description": "Your own name for the request: comes back in `meta.request_id` and stands in every log line.",
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
-}
-
-_LINK_HEADER: Final[Schema] = {
-    "description": 'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.',
-    "schema": {"type": "string"},
-}
+def _typed(kind: str, **more: object) -> Schema:
+    return {"type": kind, **more}
 
 
-def split_docstring(text: str) -> tuple[str, str, dict[str, str]]:
-    """A docstring's first line, the rest of its text, and its ``Attributes``."""
-    head, _, section = inspect.cleandoc(text).partition("\nAttributes:\n")
-    first, _, rest = head.partition("\n")
-    attributes: dict[str, str] = {}
-    for name, meaning in re.findall(r"^    (\w+): (.*(?:\n {8,}.*)*)", section, re.MULTILINE):
-        attributes[name] = " ".join(meaning.split())
-    return first, " ".join(rest.split()), attributes
+def _object(properties: Schema) -> Schema:
+    return _typed("object", properties=properties, required=list(properties))
+
+
+def _parameter(place: str, name: str, description: str, schema: Schema, **more: object) -> Schema:
+    return {"name": name, "in": place, **more, "description": description, "schema": schema}
+
+
+def _described(description: str, **more: object) -> Schema:
+    return {"description": description, **more}
+
+
+_NULL: Final = _typed("null")
+_TITLE: Final = "Pix Connect"
+_REQUEST_ID_PARAMETER: Final = _parameter(
+    "header",
+    "X-Request-Id",
+    "Your own name for the request: comes back in `meta.request_id` and stands in every log line.",
+    _typed("string", pattern="^[A-Za-z0-9._-]{1,64}$"),
+)
+_BEARER_AUTH: Final = _typed(
+    "http",
+    scheme="bearer",
+    bearerFormat="JWT",
+    description="A token of the identity service, good for five minutes unless set otherwise.",
+)
+_LINK_HEADER: Final = _described(
+    'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.',
+    schema=_typed("string"),
+)
+
+
+def _split_docstring(text: str) -> tuple[str, str]:
+    """The first line, and the rest as one paragraph."""
+    first, _, rest = inspect.cleandoc(text).partition("\n")
+    return first, " ".join(rest.split())
 
 
 def summarize(row: AnyOperation) -> tuple[str, str]:
     """What an operation does: in a line, and in sentences."""
-    first, rest, _ = split_docstring(row.handler.__doc__ or "")
+    first, rest = _split_docstring(row.handler.__doc__ or "")
     if not row.is_built:
         return row.summary, "Not built yet: answers 503."
     return row.summary or first.removesuffix("."), rest
 
 
 def describe_query(row: AnyOperation) -> list[Schema]:
-    """The query parameters of an operation."""
     if row.query is Anything or row.query is Nothing:
         return []
     (_,), components = msgspec.json.schema_components([row.query])
     schema: Schema = components[row.query.__name__]
-    meanings = _meanings_of(row.query)
+    required = schema.get("required", [])
+    descriptions = describe_fields(row.query)
     return [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", []),
-            "description": meanings[name],
-            "schema": _without(_polish(field), "default" if field.get("default") is False else ""),
-        }
+        _parameter("query", name, descriptions[name], _without_false(_polish(field)), required=name in required)
         for name, field in schema["properties"].items()
     ]
 
@@ -179,54 +190,52 @@ def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> 
         return {field: make_example(part, schemas, field) for field, part in fields.items()}
     if kind == "array":
         return [make_example(schema["items"], schemas, name)]
-    by_kind = {"string": "text", "integer": 1, "number": 0.5, "boolean": True}
-    return _EXAMPLES.get(name, by_kind.get(str(kind), {}))
+    return _EXAMPLES.get(name, _EXAMPLES_BY_TYPE.get(str(kind), {}))
 
 
 def answer_schema(row: AnyOperation) -> Schema:
     """The whole envelope of an operation's success."""
     item = row.item
-    data: Schema = {"type": "array", "items": _ref(item)} if item else _ref(row.answer)
-    properties: Schema = {
-        "success": {"type": "boolean", "const": True},
-        "data": data,
-        "meta": _ref(envelope.Meta),
-    }
+    data = _typed("array", items=_ref(item)) if item else _ref(row.answer)
+    properties: Schema = {"success": _typed("boolean", const=True), "data": data, "meta": _ref(envelope.Meta)}
     if item:
         properties["pagination"] = _ref(envelope.Pagination)
-    return {"type": "object", "properties": properties, "required": list(properties)}
+    return _object(properties)
 
 
 def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
     records: set[type] = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination}
     for row in operations:
         records.update(kind for kind in (row.body, row.item or row.answer) if kind not in (Nothing, Document))
-    ordered = sorted(records, key=lambda record: record.__name__)
-    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    _, components = msgspec.json.schema_components(list(records), ref_template="#/components/schemas/{name}")
     schemas = {name: _polish(schema) for name, schema in components.items()}
-    for record in ordered:
-        for field, meaning in _meanings_of(record).items():
-            schemas[record.__name__]["properties"][field].setdefault("description", meaning)
-    schemas["Failure"] = {
-        "type": "object",
-        "properties": {
-            "success": {"type": "boolean", "const": False},
+    for record in {record for kind in types.multi_type_info(records) for record in _find_records(kind)}:
+        fields = schemas[record.__name__]["properties"]
+        for name, description in describe_fields(record).items():
+            fields[name] = _described_more(fields[name], description)
+    schemas["Failure"] = _object(
+        {
+            "success": _typed("boolean", const=False),
             "error": _ref(envelope.ErrorInfo),
             "meta": _ref(envelope.Meta),
-        },
-        "required": ["success", "error", "meta"],
-    }
+        }
+    )
     schemas["ErrorInfo"]["properties"]["code"]["enum"] = list(envelope.STATUSES)
     return dict(sorted(schemas.items()))
 
 
-def _meanings_of(record: type) -> dict[str, str]:
-    """What the fields of a record mean, those included that it inherits."""
-    return {
-        name: meaning
-        for ancestor in reversed(record.__mro__)
-        for name, meaning in split_docstring(ancestor.__doc__ or "")[2].items()
-    }
+def _find_records(kind: types.Type) -> Iterator[type]:
+    """The record that a type is, and those within it: each is a component of the document."""
+    for one in alternatives(kind):
+        match one:
+            case types.StructType(cls=record, fields=fields):
+                yield record
+                for field in fields:
+                    yield from _find_records(field.type)
+            case types.ListType(item_type=inner) | types.DictType(value_type=inner):
+                yield from _find_records(inner)
+            case _:
+                pass
 
 
 def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
@@ -249,27 +258,19 @@ def _describe_parameter(row: AnyOperation) -> list[Schema]:
     parameter = row.parameter
     if not parameter.name:
         return []
-    return [
-        {
-            "name": parameter.name,
-            "in": "path",
-            "required": True,
-            "description": parameter.description,
-            "schema": dict(parameter.schema),
-        }
-    ]
+    return [_parameter("path", parameter.name, parameter.description, dict(parameter.schema), required=True)]
 
 
 def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
+    content: Schema = {media_type: {"schema": _typed("string")} for media_type in row.media_types}
     if row.answer is Document:
-        content: Schema = {media_type: {"schema": {"type": "string"}} for media_type in row.media_types}
         if row.media_types[0].endswith("json"):
-            content[row.media_types[0]] = {"schema": {"type": "object"}}
-        return {"description": "The document.", "content": content}
+            content[row.media_types[0]] = {"schema": _typed("object")}
+        return _described("The document.", content=content)
     schema = answer_schema(row)
-    content = {media_type: {"schema": {"type": "string"}} for media_type in row.media_types}
     content["application/json"] = {"schema": schema, "example": make_example(schema, schemas)}
-    found: Schema = {"description": "Done.", "content": content}
+    found = _described("Done.", content=content)
+    # Only what can be read on by cursor has a next page to link to.
     if "after" in row.query.__struct_fields__:
         found["headers"] = {"Link": _LINK_HEADER}
     return found
@@ -294,9 +295,9 @@ def _failures_of(row: AnyOperation) -> Schema:
 
 def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
     codes = [code for code, of_code in envelope.STATUSES.items() if str(of_code) == status]
-    found: Schema = {"description": ", ".join(codes)}
+    found = _described(", ".join(codes))
     if any(name == b"retry-after" for name, _ in envelope.error_headers(error)):
-        found["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+        found["headers"] = {"Retry-After": _described("Seconds.", schema=_typed("integer"))}
     example = {
         "success": False,
         "error": {"code": error.code, "message": error.message},
@@ -316,36 +317,31 @@ def _ref(record: type) -> Schema:
 
 
 def _polish(schema: Schema) -> Schema:
-    """A schema as we want it read: no null beside a type, a type beside every enumeration, and words for each field."""
+    """A schema as we want it read: no null beside a type, and a type beside every enumeration."""
     schema = dict(schema)
     if "anyOf" in schema:
-        parts = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
+        # What may be left out is never answered as null, and need not be sent as null.
+        parts = [part for part in schema.pop("anyOf") if part != _NULL]
         schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
         if schema.get("default", ...) is None:
             del schema["default"]
     if "enum" in schema:
-        schema = {"type": "string", **schema}
+        schema = {**_typed("string"), **schema}
     if "items" in schema:
         schema["items"] = _polish(schema["items"])
     if isinstance(schema.get("additionalProperties"), dict):
         schema["additionalProperties"] = _polish(schema["additionalProperties"])
     if "properties" in schema:
-        first, rest, meanings = split_docstring(schema.get("description", ""))
-        schema["description"] = f"{first} {rest}".strip()
-        fields: Schema = schema["properties"]
-        schema["properties"] = {
-            name: _with_meaning(_polish(field), meanings.get(name) or meanings.get(f"{name}_cents", ""))
-            for name, field in fields.items()
-        }
+        schema["description"] = " ".join(_split_docstring(schema.get("description", ""))).strip()
+        schema["properties"] = {name: _polish(field) for name, field in schema["properties"].items()}
     return schema
 
 
-def _with_meaning(schema: Schema, meaning: str) -> Schema:
-    if not meaning:
-        return schema
-    own = schema.get("description", "")
-    return {**schema, "description": f"{meaning} {own}".strip()}
+def _described_more(schema: Schema, description: str) -> Schema:
+    """What a field means, before what its type says of itself, such as its unit."""
+    return {**schema, "description": f"{description} {schema.get('description', '')}".strip()}
 
 
-def _without(schema: Schema, word: str) -> Schema:
-    return {name: value for name, value in schema.items() if name != word}
+def _without_false(schema: Schema) -> Schema:
+    """A switch that is off by default needs no word about it."""
+    return {name: value for name, value in schema.items() if (name, value) != ("default", False)}

@@ -1,4 +1,4 @@
-"""What one operation of the interface is, and what its handler is given and answers.
+"""What an operation of the interface is, and what its handler gets and answers.
 
 A row of ``operations.py`` is an ``Operation``. Its type parameters tie the handler to the row: the type checker refuses a row
 whose handler expects another parameter, query, body or answer than the row declares.
@@ -16,7 +16,7 @@ from pixconnect.api import browser
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller, Scope
 
-if TYPE_CHECKING:  # whose limits answer in the envelope, which lists what is declared here
+if TYPE_CHECKING:  # a real circle: its rate limits write into the envelope, which knows what is declared here
     from pixconnect.api.services import Services
 
 ParameterT = TypeVar("ParameterT")
@@ -39,73 +39,55 @@ class Anything(Struct, frozen=True):
 
 
 class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
-    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``.
-
-    Attributes:
-        items: Of this page, in their wire form: made one by one while they are written, and ``Raw`` afterwards.
-        page: Asked for, from 1.
-        page_size: Asked for.
-        total_count: In the whole list.
-        has_next: Of a page by cursor; of one by number the numbers say it.
-        next_after: The cursor to the next page; empty if there is none.
-    """
+    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``."""
 
     items: Iterable[ItemT] | msgspec.Raw
+    """In their wire form: made one by one while they are written, and ``Raw`` afterwards."""
     page: int
+    """The page that was asked for, from 1."""
     page_size: int
     total_count: int
+    """Items in the whole list."""
     has_next: bool | None = None
+    """Known of a page by cursor; of one by number, ``total_count`` says it."""
     next_after: str = ""
+    """The cursor to the next page; empty if there is none."""
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """An answer that is no envelope.
-
-    Attributes:
-        content: The body; in parts, it is sent in chunks without a length.
-        media_type: Its ``Content-Type``.
-        filename: Under which a browser saves it; empty if it may be shown.
-        policy: Its ``Content-Security-Policy``.
-    """
+    """An answer that is not in the envelope."""
 
     content: bytes | AsyncIterator[bytes]
+    """The body; in parts, it is sent in chunks without a length."""
     media_type: str
     filename: str = ""
+    """The name under which a browser saves it; empty if it may be shown."""
     policy: bytes = browser.POLICY
+    """``Content-Security-Policy``."""
 
 
 class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
-    """One request, routed, authorised and decoded.
-
-    Attributes:
-        caller: Who asks; ``NOBODY`` where the operation is public.
-        parameter: What stood in the path.
-        query: As the operation declares it.
-        body: As the operation declares it.
-        peer: The address at the other end of the connection.
-        headers: Lower-case names; of a header that came twice, the values joined with commas.
-    """
+    """One request, routed, authorised and decoded."""
 
     caller: Caller
+    """``NOBODY`` where the operation is public."""
     parameter: ParameterT
+    """What stood in the path."""
     query: QueryT
     body: BodyT
     peer: str
+    """The address at the other end of the connection."""
     headers: Mapping[bytes, bytes]
+    """Lower-case names; of a header that came twice, the values joined with commas."""
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
-    """What stands between braces in a path; a path has at most one.
-
-    Attributes:
-        name: Between the braces; empty if there is none.
-        read: From the text, percent-decoded. Raises ``BadRequest``.
-        schema: For OpenAPI.
-        description: For OpenAPI.
-    """
+    """What stands between braces in a path; a path has at most one."""
 
     name: str
+    """Empty if the path has no parameter."""
     read: Callable[[str], ParameterT]
+    """Gets the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
     schema: Mapping[str, object]
     description: str
 
@@ -114,62 +96,50 @@ Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[A
 
 
 class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True):
-    """One row of the interface, its attributes in the order of the table's columns.
-
-    Attributes:
-        id: ``operationId``.
-        method: HTTP's; GET serves HEAD too.
-        path: With at most one parameter in braces.
-        scope: What the token needs; ``None`` is public.
-        parameter: What is between the braces.
-        query: The record of the query.
-        body: The record of the body.
-        answer: The record of ``data``; a ``Listing`` of it; or ``Document``.
-        handler: Does it. Its docstring is the operation's summary and description.
-        summary: Where the handler's docstring is not this operation's: of two paths to one handler, or not built yet.
-        body_form: How the body is encoded.
-        media_types: Of a ``Document``; of another answer, those it has besides JSON.
-    """
+    """One row of the interface, its fields in the order of the table's columns."""
 
     id: str
+    """``operationId``."""
     method: Method
+    """GET serves HEAD too."""
     path: str
+    """Has at most one parameter, in braces."""
     scope: NeededScope | None
+    """``None`` is public."""
     parameter: Parameter[ParameterT]
     query: type[QueryT]
     body: type[BodyT]
     answer: type[AnswerT]
+    """The record of ``data``, a ``Listing`` of it, or ``Document``."""
     handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
+    """Its docstring is the operation's summary and description."""
     summary: str = ""
+    """Needed where two paths have one handler, and where there is none yet."""
     body_form: Literal["json", "form"] = "json"
     media_types: tuple[str, ...] = ()
+    """All those of a ``Document``; of another answer, those besides JSON."""
 
     @property
     def is_built(self) -> bool:
-        """Whether there is something behind it; otherwise it answers 503."""
+        """Whether there is a handler; without one, the operation answers 503."""
         return self.handler is not unbuilt
 
     @property
     def item(self) -> type | None:
-        """Of a list operation, the record of its items."""
+        """The record of the items, where the operation answers a list."""
         return get_args(self.answer)[0] if get_origin(self.answer) is Listing else None
 
 
 AnyOperation = Operation[Any, Any, Any, Any]
-"""A row whose parts fit together, as far as those are concerned who only read the table."""
+"""A row, for code that only reads the table and need not know how its types fit together."""
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """Operations that belong together: a tag in OpenAPI, a chapter in the documentation.
-
-    Attributes:
-        title: Its name.
-        text: What it is about.
-        operations: Its rows.
-    """
+    """Operations that belong together: a tag in OpenAPI, a chapter in the documentation."""
 
     title: str
     text: str
+    """A sentence on what the operations are for."""
     operations: tuple[AnyOperation, ...]
 
 

@@ -196,11 +196,10 @@ SANDBOX: Final = Section(
 
 
 def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
-    """The interface of one mode."""
+    """The interface; the sandbox's own operations do not exist in live mode."""
     always = (CHARGES, TRANSFERS, REFUNDS, LEDGER, WEBHOOKS, IDENTITY, SERVICE)
     return (*always, SANDBOX) if is_sandbox else always
 
 
 def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
-    """The rows of one mode."""
     return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)

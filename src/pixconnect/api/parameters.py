@@ -1,7 +1,8 @@
-"""What may stand between the braces of a path."""
+"""The parameters of paths: how each is read, and what the description says of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pixconnect.api import decoding
@@ -23,6 +24,15 @@ def _read_external_id(text: str) -> str:
     return decoding.read_text("externalId", text, 255)
 
 
+def _text(name: str, description: str) -> Parameter[str]:
+    # Any text is taken: one of the wrong form names nothing, which is NOT_FOUND and no BAD_REQUEST.
+    return Parameter(name=name, read=str, schema=_schema(minLength=1), description=description)
+
+
+def _schema(**limits: int) -> Mapping[str, object]:
+    return {"type": "string", **limits}
+
+
 def _read_nothing(text: str) -> None:
     assert not text, text
 
@@ -37,24 +47,9 @@ ID: Final = Parameter[int](
 EXTERNAL_ID: Final = Parameter[str](
     name="externalId",
     read=_read_external_id,
-    schema={"type": "string", "minLength": 1, "maxLength": 255},
+    schema=_schema(minLength=1, maxLength=255),
     description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
 )
-TXID: Final = Parameter[str](
-    name="txid",
-    read=str,
-    schema={"type": "string", "minLength": 1},
-    description="The charge's `transaction_identification`.",
-)
-END_TO_END_ID: Final = Parameter[str](
-    name="endToEndId",
-    read=str,
-    schema={"type": "string", "minLength": 1},
-    description="The transfer's `end_to_end_id`.",
-)
-RETURN_IDENTIFICATION: Final = Parameter[str](
-    name="returnIdentification",
-    read=str,
-    schema={"type": "string", "minLength": 1},
-    description="The refund's `return_identification`.",
-)
+TXID: Final = _text("txid", "The charge's `transaction_identification`.")
+END_TO_END_ID: Final = _text("endToEndId", "The transfer's `end_to_end_id`.")
+RETURN_IDENTIFICATION: Final = _text("returnIdentification", "The refund's `return_identification`.")

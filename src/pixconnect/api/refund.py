@@ -17,63 +17,54 @@ from pixconnect.usecases import refund as refund_usecases
 
 
 class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A refund to be made.
-
-    Attributes:
-        end_to_end_id: Of a Pix that you received.
-        amount: What is returned: all of it, or a part.
-        external_id: Your own name for it.
-        reason: MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong.
-        description: For the payer to read.
-    """
+    """A refund to be made."""
 
     end_to_end_id: str
+    """Names a Pix that you received."""
     amount: Amount
+    """What is returned: all of it, or a part."""
     external_id: ExternalId | None = None
+    """Your own name for it."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
+    """MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
     description: Annotated[str, Meta(max_length=140)] | None = None
+    """For the payer to read."""
 
 
 class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A received Pix given back, wholly or in part.
-
-    Attributes:
-        id: The service's own name for it.
-        external_id: Your own name for it; incoming ones have none.
-        return_identification: Its name on the whole network.
-        original_end_to_end_id: The Pix that is returned.
-        correlation_id: Joins everything of one payment.
-        amount: What is returned.
-        status: PROCESSING until the rail's word: RETURNED, or ERROR.
-        flow: OUT: you return what you received. IN: what you sent is returned to you.
-        reason: Why.
-        description: For the payer to read.
-        create_timestamp: When it was accepted.
-        last_modified: When it last changed.
-    """
+    """A received Pix given back, wholly or in part."""
 
     id: Id
+    """The service's own name for it."""
     external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
     return_identification: Annotated[str, Meta(examples=["D99999003202611201234a1B2c3D4e5F"])]
+    """Its name on the whole network."""
     original_end_to_end_id: str
+    """The Pix that is returned."""
     correlation_id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+    """Joins everything of one payment."""
     amount: Amount
+    """What is returned."""
     status: RefundStatus
+    """PROCESSING until the rail has answered, then RETURNED or ERROR."""
     flow: Flow
+    """OUT: you return what you received. IN: what you sent is returned to you."""
     reason: RefundReason
+    """Why it is returned."""
     description: str | None = None
+    """For the payer to read."""
     create_timestamp: Instant
+    """When it was accepted."""
     last_modified: Instant
+    """When it last changed."""
 
 
 class RefundListQuery(ListQuery, frozen=True, kw_only=True):
-    """Which refunds.
-
-    Attributes:
-        status: Only refunds of this status.
-    """
+    """Which refunds."""
 
     status: RefundStatus | None = None
+    """Only refunds of this status."""
 
 
 async def create_refund(services: Services, request: Request[None, Nothing, CreateRefundRequest]) -> Refund:

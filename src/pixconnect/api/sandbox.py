@@ -1,4 +1,4 @@
-"""The sandbox's control interface on the wire: what people outside do, what breaks, what time it is.
+"""The sandbox's control interface on the wire: payments from outside, faults of the network, the clock.
 
 In live mode none of these paths exists.
 """
@@ -26,189 +26,147 @@ from pixconnect.usecases import sandbox as sandbox_usecases
 
 
 class Payer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody outside; what is left out is made up.
-
-    Attributes:
-        name: The account's owner.
-        tax_id: CPF or CNPJ, without a mask.
-    """
+    """Somebody outside; what is left out is made up."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """The account's owner."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
+    """CPF or CNPJ, without a mask."""
 
 
 class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money that somebody outside sends you. Either `emv` or `key`.
-
-    Attributes:
-        emv: One of your QR codes.
-        key: One of your Pix keys; needs an amount.
-        amount: What is paid; what the code asks for if left out.
-        payer: Who pays.
-    """
+    """Money that somebody outside sends you. Either `emv` or `key`."""
 
     emv: str | None = None
+    """One of your QR codes."""
     key: str | None = None
+    """One of your Pix keys; needs an amount."""
     amount: Amount | None = None
+    """What is paid; what the code asks for if left out."""
     payer: Payer | None = None
+    """Who pays."""
 
 
 class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a payment from outside.
-
-    Attributes:
-        end_to_end_id: Its name on the network, and that of your incoming transfer.
-        amount: What was paid.
-        status: CONFIRMED once the money is durably in your account; ERROR if the service refused it.
-        code: Why it was refused.
-    """
+    """What became of a payment from outside."""
 
     end_to_end_id: str
+    """Its name on the network, and that of your incoming transfer."""
     amount: Amount
+    """What was paid."""
     status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
+    """CONFIRMED once the money is durably in your account; ERROR if the service refused it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
+    """Why it was refused."""
 
 
 class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money that a receiver of yours gives back.
-
-    Attributes:
-        end_to_end_id: Of a Pix that you sent over the rail.
-        amount: What is given back; what is left of it if left out.
-        reason: Why.
-    """
+    """Money that a receiver of yours gives back."""
 
     end_to_end_id: str
+    """Names a Pix that you sent over the rail."""
     amount: Amount | None = None
+    """What is given back; what is left of it if left out."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
+    """Why it is given back."""
 
 
 class Return(Struct, frozen=True, kw_only=True):
-    """What became of a return.
-
-    Attributes:
-        return_identification: Its name on the network, and that of your incoming refund.
-        original_end_to_end_id: The Pix that was given back.
-        amount: What was given back.
-        status: RETURNED once the money is durably in your account.
-    """
+    """What became of a return."""
 
     return_identification: str
+    """Its name on the network, and that of your incoming refund."""
     original_end_to_end_id: str
+    """The Pix that was given back."""
     amount: Amount
+    """What was given back."""
     status: Literal["PROCESSING", "RETURNED", "ERROR"]
+    """RETURNED once the money is durably in your account."""
 
 
 class DepositRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money to be put into your account.
-
-    Attributes:
-        amount: How much.
-    """
+    """Money to be put into your account."""
 
     amount: Amount
+    """How much to put in."""
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
-    """Money put into your account.
-
-    Attributes:
-        id: Of the transaction.
-        amount: How much.
-        create_timestamp: When.
-    """
+    """Money put into your account."""
 
     id: Id
+    """The transaction's id."""
     amount: Amount
+    """How much was put in."""
     create_timestamp: Instant
+    """When it was put in."""
 
 
 class KeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A Pix key of a new outside account.
-
-    Attributes:
-        key: Made up if left out.
-        key_type: The key's type.
-        name: The account's owner; made up if left out.
-        tax_id: The owner's CPF or CNPJ; made up if left out.
-    """
+    """A Pix key of a new outside account."""
 
     key: Annotated[str, Meta(min_length=1, max_length=77)] | None = None
+    """Made up if left out."""
     key_type: KeyType
+    """The key's type."""
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """The account's owner; made up if left out."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
+    """The owner's CPF or CNPJ; made up if left out."""
 
 
 class KeyListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which of the directory's entries.
-
-    Attributes:
-        page: From 1.
-        page_size: Entries a page.
-    """
+    """Which part of the directory is asked for."""
 
     page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+    """From 1."""
     page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = PAGE_SIZE_MAX
+    """Entries a page."""
 
 
 class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A QR code of an outside merchant, for you to pay.
-
-    Attributes:
-        kind: A dynamic one has a location, needs an amount, and is paid once.
-        key: The merchant's; the sandbox's own merchant if left out.
-        amount: What the code asks for.
-        txid: What the code carries.
-    """
+    """A QR code of an outside merchant, for you to pay."""
 
     kind: Literal["static", "dynamic"]
+    """A dynamic one has a location, needs an amount, and is paid once."""
     key: str | None = None
+    """The merchant's Pix key; the sandbox's own merchant if left out."""
     amount: Amount | None = None
+    """What the code asks for."""
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
+    """What the code carries."""
 
 
 class QrCode(Struct, frozen=True, kw_only=True):
-    """A QR code of an outside merchant.
-
-    Attributes:
-        emv: Its text.
-    """
+    """A QR code of an outside merchant."""
 
     emv: str
+    """The text of the QR code."""
 
 
 class FaultRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the network misbehaves: the first rule that matches wins. One set for all holders.
-
-    Attributes:
-        rules: In the order in which they are tried.
-    """
+    """How the network misbehaves: the first rule that matches wins. One set for all holders."""
 
     rules: Annotated[list[FaultRule], Meta(max_length=RULES_MAX)]
+    """They are tried in this order."""
 
 
 class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the clock is to go. Exactly one of the three.
-
-    Attributes:
-        advance_s: Forward by so many seconds.
-        now: Forward to this instant.
-        reset: Back to real time.
-    """
+    """Where the clock is to go. Exactly one of the three."""
 
     advance_s: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+    """Forward by so many seconds."""
     now: Instant | None = None
+    """Forward to this instant."""
     reset: bool | None = None
+    """Back to real time."""
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
-    """What time it is for the service and the sandbox.
-
-    Attributes:
-        now: Service time.
-    """
+    """What time it is for the service and the sandbox."""
 
     now: Instant
+    """The time by which charges expire and retries are due."""
 
 
 async def pay(services: Services, request: Request[None, Nothing, PaymentRequest]) -> Payment:
@@ -217,6 +175,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     By one of your QR codes or keys. 200 for whatever reaches the rail, refused payments included.
     """
     body = request.body
+    # A payer without a name or tax id is made up by the sandbox.
     who = body.payer or Payer()
     payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
@@ -265,6 +224,7 @@ async def list_keys(services: Services, request: Request[None, KeyListQuery, Not
     """
     query = request.query
     entries = await sandbox_usecases.list_keys(services.context)
+    # The directory is small and kept by the sandbox, so its pages are cut here and go by number only.
     start = (query.page - 1) * query.page_size
     return Listing(
         items=[show_party(entry.party) for entry in entries[start : start + query.page_size]],
@@ -323,6 +283,7 @@ async def move_clock(services: Services, request: Request[None, Nothing, ClockRe
     done after 25 s falls due at the target. Tokens, login limits, signing keys and `webhook-timestamp` keep real time.
     """
     body = request.body
+    # "reset": false says as little as no reset at all.
     if sum(given is not None for given in (body.advance_s, body.now, body.reset or None)) != 1:
         raise errors.BadRequest("advance_s, now, reset: exactly one of them is required")
     control = sandbox_usecases.find_control(services.context)

@@ -1,4 +1,4 @@
-"""What the interface needs to do its work; whoever assembles a process fills it in."""
+"""What the interface needs to do its work; ``assembly`` fills it in."""
 
 from __future__ import annotations
 
@@ -16,44 +16,33 @@ from pixconnect.usecases.signing_key import Keyring
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
-    """What the interface says of itself; ``openapi.describe`` makes it.
-
-    Attributes:
-        openapi: The OpenAPI document, JSON.
-        docs: The page for people, HTML.
-    """
+    """The interface's description of itself; ``descriptions.describe`` makes it."""
 
     openapi: bytes
+    """The OpenAPI document, JSON."""
     docs: bytes
+    """The page for people, HTML."""
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """Everything behind the interface.
+    """Everything behind the interface."""
 
-    Attributes:
-        context: For use cases.
-        verifier: Knows who a token belongs to.
-        token_desk: Gives out tokens.
-        keyring: The keys that are published.
-        read_health: Collects the health of the service; answers within 2 s.
-        draw_qr_png: Draws a QR code, when it is this caller's turn.
-        descriptions: Of the interface.
-        base_url: The interface's address as callers see it.
-        rates: How many requests the operator allows, if there is a limit.
-        trusted_proxies: Whose ``X-Forwarded-For`` is believed.
-        version: The program's.
-        shows_system: Whether the health check tells what runs here.
-    """
-
-    context: "Context"
+    context: Context
     verifier: Verifier
-    token_desk: "TokenDesk"
-    keyring: "Keyring"
+    token_desk: TokenDesk
+    keyring: Keyring
     read_health: Callable[[], Awaitable[Health]]
+    """Answers within 2 s, whatever hangs."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
+    """A PNG of this text; callers take turns."""
     descriptions: Descriptions
     base_url: str
+    """The API's address as callers see it."""
     rates: RequestRates | None
+    """``None`` where the operator sets no limit."""
     trusted_proxies: Sequence[Network]
+    """Networks whose ``X-Forwarded-For`` is believed."""
     version: str
+    """The program's version."""
     shows_system: bool = True
+    """Whether the health check says what it runs on."""

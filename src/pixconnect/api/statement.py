@@ -34,75 +34,63 @@ MEDIA_TYPES: Final = {
 }
 
 FILENAMES: Final = {"csv": "statement.csv", "ofx": "statement.ofx", "camt053": "statement.xml"}
-"""What is for other programs is saved, and never shown in a browser."""
+"""Formats for other programs are saved by a browser, never shown."""
 
 
 class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the account's history, and in which form.
-
-    Attributes:
-        initial_date: The first instant included. RFC 3339 with an offset.
-        final_date: The last instant included. RFC 3339 with an offset.
-        format: Of the answer.
-    """
+    """Which part of the account's history, and in which form."""
 
     initial_date: Annotated[datetime, Meta(tz=True)]
+    """The first instant included. RFC 3339 with an offset."""
     final_date: Annotated[datetime, Meta(tz=True)]
+    """The last instant included. RFC 3339 with an offset."""
     format: Literal["json", "csv", "ofx", "camt053"] = "json"
+    """The answer's format."""
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
-    """The other side of a statement's line.
-
-    Attributes:
-        name: The account's owner.
-        tax_id: CPF or CNPJ.
-        ispb: The institution.
-    """
+    """The other side of a statement's line."""
 
     name: str
+    """The account's owner."""
     tax_id: str
+    """CPF or CNPJ."""
     ispb: str
+    """The institution."""
 
 
 class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of the account's current funds.
-
-    Attributes:
-        id: The same in every format and export.
-        create_timestamp: When it settled.
-        end_to_end_id: The transfer's; of a refund, the original's; a deposit has none.
-        return_identification: Of a refund.
-        impact_type: IN raised the balance, OUT lowered it.
-        amount: By how much.
-        running_balance: After it.
-        counterparty: The other side; a deposit has none.
-        description: What was written on it; only refunds have one.
-    """
+    """One change of the account's current funds."""
 
     id: Id
+    """The same in every format and export."""
     create_timestamp: Instant
+    """When it settled."""
     end_to_end_id: str | None = None
+    """The transfer's; of a refund, the original's; a deposit has none."""
     return_identification: str | None = None
+    """The refund's; nothing else has one."""
     impact_type: Literal["IN", "OUT"]
+    """IN raised the balance, OUT lowered it."""
     amount: Amount
+    """How much the balance changed."""
     running_balance: Cents
+    """The balance after it."""
     counterparty: Counterparty | None = None
+    """The other side; a deposit has none."""
     description: Annotated[str | None, Meta(examples=["Wrong size"])] = None
+    """What was written on it; only refunds have one."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """The account's history: opening balance + lines = closing balance.
-
-    Attributes:
-        opening_balance: Before the first line.
-        closing_balance: After the last line.
-        lines: Oldest first.
-    """
+    """The account's history: opening balance + lines = closing balance."""
 
     opening_balance: Cents
+    """The balance before the first line."""
     closing_balance: Cents
+    """The balance after the last line."""
     lines: list[StatementLine]
+    """Oldest first."""
 
 
 async def retrieve_statement(services: Services, request: Request[None, StatementQuery, Nothing]) -> Document:
@@ -125,7 +113,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
 async def _write_json(
     found: statements.Statement, parts: AsyncIterable[Sequence[statements.StatementLine]]
 ) -> AsyncIterator[bytes]:
-    """The envelope of a ``Statement``, its lines in their place."""
+    """The envelope of a ``Statement``, written while its lines are read."""
     request = current_request.get()
     assert request is not None, "the application names every request"
     extent = found.extent

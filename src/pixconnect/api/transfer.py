@@ -18,127 +18,107 @@ from pixconnect.usecases import transfer as transfer_usecases
 
 
 class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One side of a transfer.
-
-    Attributes:
-        account_number: With its check digit, without a mask.
-        account_type: The kind of account.
-        bank: The institution's name.
-        branch: Without a check digit.
-        ispb: The institution's identifier, 8 characters.
-        key: A Pix key of the account.
-        key_type: The key's type.
-        name: The account's owner.
-        tax_id: The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask.
-    """
+    """One side of a transfer."""
 
     account_number: Annotated[str, Meta(min_length=1, max_length=20, examples=["1001"])]
+    """With its check digit, without a mask."""
     account_type: AccountType
+    """The kind of account."""
     bank: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """The institution's name."""
     branch: Annotated[str, Meta(min_length=1, max_length=4, examples=["0001"])]
+    """Without a check digit."""
     ispb: Annotated[str, Meta(examples=["99999004"])]
+    """The institution's identifier, 8 characters."""
     key: str | None = None
+    """A Pix key of the account."""
     key_type: KeyType | None = None
+    """The key's type."""
     name: Annotated[str, Meta(min_length=1, max_length=255)]
+    """The account's owner."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=14, examples=["52998224725"])]
+    """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
 class InitiatePixWithKeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A transfer to a Pix key.
-
-    Attributes:
-        amount: What is sent.
-        key: The payee's key.
-        key_type: The key's type.
-        external_id: Your own name for it.
-    """
+    """A transfer to a Pix key."""
 
     amount: Amount
+    """What is sent."""
     key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
+    """The payee's key."""
     key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
+    """The key's type."""
     external_id: ExternalId | None = None
+    """Your own name for it."""
 
 
 class InitiatePixWithAccountDetailsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A transfer to an account.
-
-    Attributes:
-        amount: What is sent.
-        credit_party: The payee's account.
-        external_id: Your own name for it.
-    """
+    """A transfer to an account."""
 
     amount: Amount
+    """What is sent."""
     credit_party: TransferParty
+    """The payee's account."""
     external_id: ExternalId | None = None
+    """Your own name for it."""
 
 
 class InitiatePixWithQRCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A transfer to whoever a QR code names.
-
-    Attributes:
-        amount: What is sent; if the code carries an amount, exactly that.
-        emv: The text of the QR code.
-        external_id: Your own name for it.
-    """
+    """A transfer to whoever a QR code names."""
 
     amount: Amount
+    """What is sent; if the code carries an amount, exactly that."""
     emv: str
+    """The text of the QR code."""
     external_id: ExternalId | None = None
+    """Your own name for it."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Money moved over Pix.
-
-    Attributes:
-        id: The service's own name for it.
-        amount: What was sent.
-        create_timestamp: When it was accepted.
-        last_modified: When it last changed.
-        credit_party: Who is paid.
-        debit_party: Who pays.
-        end_to_end_id: Its name on the whole network.
-        external_id: Your own name for it; incoming ones have none.
-        impact_type: IN credits you, OUT debits you.
-        status: PROCESSING until the rail's word: CONFIRMED, or ERROR; CANCELLED if it never left; RETURNED when all came back.
-        transaction_identification: The txid of the QR code, if there was one.
-    """
+    """Money moved over Pix."""
 
     id: Id
+    """The service's own name for it."""
     amount: Amount
+    """What was sent."""
     create_timestamp: Instant
+    """When it was accepted."""
     last_modified: Instant
+    """When it last changed."""
     credit_party: TransferParty
+    """Who is paid."""
     debit_party: TransferParty
+    """Who pays."""
     end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
+    """Its name on the whole network."""
     external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
     impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
     status: TransferStatus
+    """PROCESSING until the rail has answered, then CONFIRMED or ERROR; CANCELLED if it never left; RETURNED when all of it
+    came back."""
     transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """The txid of the QR code, if there was one."""
 
 
 class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a transfer, and why.
-
-    Attributes:
-        status: The transfer's.
-        code: Why it failed, if it did: the rail's code, or the service's.
-        reason: The same as a sentence.
-    """
+    """What became of a transfer, and why."""
 
     status: TransferStatus
+    """The transfer's status."""
     code: Annotated[str, Meta(examples=["AC03"])] | None = None
+    """Why it failed, if it did: the rail's code, or the service's."""
     reason: str | None = None
+    """The same as a sentence."""
 
 
 class TransferListQuery(ListQuery, frozen=True, kw_only=True):
-    """Which transfers.
-
-    Attributes:
-        status: Only transfers of this status.
-    """
+    """Which transfers."""
 
     status: Literal["CONFIRMED", "PROCESSING", "CANCELLED", "RETURNED"] = "CONFIRMED"
+    """Only transfers of this status."""
 
 
 async def initiate_pix_with_key(
@@ -161,8 +141,8 @@ async def initiate_pix_with_account_details(
 ) -> Transfer:
     """Send a Pix to an account.
 
-    As to a key. Only the form of another institution's account can be judged here; whether it exists is for that
-    institution to say.
+    As to a key. Only the form of another institution's account is checked here; whether it exists, that institution
+    decides.
     """
     body, party = request.body, request.body.credit_party
     wanted = transfers.AccountTransferRequest(
@@ -238,7 +218,6 @@ async def list_transfers(services: Services, request: Request[None, TransferList
 
 
 def show_party(party: Party) -> TransferParty:
-    """A side of a transfer in its wire form."""
     return TransferParty(
         account_number=party.account_number,
         account_type=party.account_type,
@@ -254,6 +233,7 @@ def show_party(party: Party) -> TransferParty:
 
 def _show(view: TransferView) -> Transfer:
     transfer = view.transfer
+    # A transfer between two holders of ours is one name for two: the view has the side of the one who asks.
     return Transfer(
         id=transfer.id,
         amount=transfer.amount_cents,

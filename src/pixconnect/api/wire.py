@@ -53,21 +53,18 @@ ExternalId = Annotated[
 
 
 class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of a list is asked for.
-
-    Attributes:
-        page: From 1. Exact, and slower the further down; to read a whole list use `after`.
-        page_size: Items a page.
-        after: Instead of `page`: the cursor out of the last answer's `Link` header. As fast at any depth.
-        initial_date: The oldest `create_timestamp` included. RFC 3339 with an offset.
-        final_date: The newest `create_timestamp` included. RFC 3339 with an offset.
-    """
+    """Which part of a list is asked for."""
 
     page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+    """From 1. Exact, and slower the further down; to read a whole list use `after`."""
     page_size: Annotated[int, Meta(ge=1, le=PAGE_SIZE_MAX)] = 10
+    """Items a page."""
     after: str | None = None
+    """Instead of `page`: the cursor out of the last answer's `Link` header. As fast at any depth."""
     initial_date: Annotated[datetime, Meta(tz=True)] | None = None
+    """The oldest `create_timestamp` included. RFC 3339 with an offset."""
     final_date: Annotated[datetime, Meta(tz=True)] | None = None
+    """The newest `create_timestamp` included. RFC 3339 with an offset."""
 
 
 def clamp_cents(amount: int) -> int:

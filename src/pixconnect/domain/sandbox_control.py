@@ -128,33 +128,27 @@ class NewQrCode(Struct, frozen=True, kw_only=True):
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which messages a rule is for; what is left out matches all.
-
-    Attributes:
-        key: The payee's Pix key.
-        amount_cents: The message's amount (``amount`` on the wire).
-        operation: The kind of message.
-    """
+    """Which messages a rule is for; what is left out matches all."""
 
     key: str | None = None
+    """The payee's Pix key."""
     amount_cents: AmountCents | None = field(default=None, name="amount")
+    """The message's amount (``amount`` on the wire)."""
     operation: Operation | None = None
+    """The kind of message."""
 
 
 class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One way in which the network misbehaves.
-
-    Attributes:
-        effect: What happens.
-        match: To which messages.
-        probability: To what share of them, from 0 to 1.
-        times: To how many of them at most; counts down.
-    """
+    """One way in which the network misbehaves."""
 
     effect: Effect
+    """What happens."""
     match: FaultMatch = FaultMatch()
+    """To which messages."""
     probability: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """To what share of them, from 0 to 1."""
     times: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    """To how many of them at most; counts down."""
 
 
 class Due(Struct, frozen=True, kw_only=True):

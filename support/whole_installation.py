@@ -36,7 +36,7 @@ from support.installation import Installation
 from support.killed_process import CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
 from support.records import a_new_holder
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 ADVANCED_WHILE_WAITING_S = 15
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
@@ -174,7 +174,7 @@ class WholeInstallation:
             body: As JSON.
             until_done: 503, where nothing was done, is no answer either.
         """
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while True:
             answer = self.ask(account, method, path, body)
             if answer is not None and answer.status != 504 and not (until_done and answer.status == 503):
@@ -198,7 +198,7 @@ class WholeInstallation:
     def settle(self, accounts: Sequence[Account]) -> Seen:
         """Clear all faults and let time pass until nothing is under way, and whoever was killed is back."""
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         looked_count = 0
         while not ((seen := self.see(accounts)).is_at_rest and self._is_everybody_there()):
             assert time.monotonic() < deadline_s, f"it never comes to rest: {seen} {self.installation.said[-40:]}"
@@ -223,7 +223,7 @@ class WholeInstallation:
 
     def wait_until_killed(self, account: Account, *points: str) -> None:
         """Let time pass until somebody has died at each of these points."""
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         looked_count = 0
         while missing := [point for point in points if not self.points.has_killed(point)]:
             assert time.monotonic() < deadline_s, f"no process came to {missing}"
@@ -246,7 +246,7 @@ class WholeInstallation:
         before = self._pids(part)
         for pid in before:
             os.kill(pid, signal.SIGKILL)
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while not (now := self._pids(part)) or now & before:
             assert time.monotonic() < deadline_s, f"{part} does not come back"
             time.sleep(0.05)
@@ -298,7 +298,7 @@ class WholeInstallation:
 
     def _read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
         """Read from the database, as often as it takes: it may be killed too."""
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while True:
             try:
                 return self._runner.run(self._try_to_read(read))

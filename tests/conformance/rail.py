@@ -63,7 +63,7 @@ class RailUnderTest(Protocol):
         ...
 
     @property
-    def patience_s(self) -> float:
+    def timeout_s(self) -> float:
         """How long an outcome or a report may take at most."""
         ...
 
@@ -482,7 +482,7 @@ class RailConformance:
         await final_answer(under, order.end_to_end_id)
         await under.lose_next_answer()
         with pytest.raises(RailUnavailable):
-            await under.rail.reports(under.patience_s)
+            await under.rail.reports(under.timeout_s)
         assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
 
     async def test_a_report_that_comes_twice_is_the_same(self, under: RailUnderTest) -> None:
@@ -512,19 +512,19 @@ class RailConformance:
             await under.rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in quiet])
         started_s = time.monotonic()
         assert await under.rail.reports(0.5) == []
-        assert 0.4 < time.monotonic() - started_s < 0.5 + under.patience_s
+        assert 0.4 < time.monotonic() - started_s < 0.5 + under.timeout_s
 
     async def test_whoever_waits_is_told_before_the_time_is_over(self, under: RailUnderTest) -> None:
-        waiting = asyncio.ensure_future(under.rail.reports(under.patience_s * 2))
+        waiting = asyncio.ensure_future(under.rail.reports(under.timeout_s * 2))
         await asyncio.sleep(0.1)
         order = under.make_order()
         await under.rail.submit([order])
         started_s = time.monotonic()
         assert await waiting
-        assert time.monotonic() - started_s < under.patience_s
+        assert time.monotonic() - started_s < under.timeout_s
 
     async def test_whoever_stops_waiting_takes_no_report_along(self, under: RailUnderTest) -> None:
-        waiting = asyncio.ensure_future(under.rail.reports(under.patience_s))
+        waiting = asyncio.ensure_future(under.rail.reports(under.timeout_s))
         await asyncio.sleep(0.1)
         waiting.cancel()
         order = under.make_order()
@@ -537,15 +537,15 @@ class RailConformance:
 
 async def final_answer(under: RailUnderTest, order_id: str) -> Settled | Rejected:
     """Ask until the answer is final."""
-    deadline_s = time.monotonic() + under.patience_s
+    deadline_s = time.monotonic() + under.timeout_s
     answer: QueryAnswer | None = None
     while time.monotonic() < deadline_s:
         [answer] = await under.rail.query([order_id])
         if isinstance(answer, Settled | Rejected):
             return answer
         assert not isinstance(answer, NeverTaken), "it was taken"
-        await asyncio.sleep(min(0.05, under.patience_s / 20))
-    raise AssertionError(f"no outcome of {order_id} within {under.patience_s} s; the last answer was {answer}")
+        await asyncio.sleep(min(0.05, under.timeout_s / 20))
+    raise AssertionError(f"no outcome of {order_id} within {under.timeout_s} s; the last answer was {answer}")
 
 
 async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
@@ -554,7 +554,7 @@ async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
         if isinstance(report, SettledReport | RejectedReport) and report.id == order_id:
             await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
             return report
-    raise AssertionError(f"no report of {order_id} within {under.patience_s} s")
+    raise AssertionError(f"no report of {order_id} within {under.timeout_s} s")
 
 
 async def next_report(under: RailUnderTest, kind: type[OneReport], is_wanted: Callable[[OneReport], bool]) -> OneReport:
@@ -562,12 +562,12 @@ async def next_report(under: RailUnderTest, kind: type[OneReport], is_wanted: Ca
     async for report in incoming(under):
         if isinstance(report, kind) and is_wanted(report):
             return report
-    raise AssertionError(f"no such {kind.__name__} within {under.patience_s} s")
+    raise AssertionError(f"no such {kind.__name__} within {under.timeout_s} s")
 
 
 async def incoming(under: RailUnderTest) -> AsyncIterator[Report]:
-    """Reports as they come, none acknowledged, for as long as our patience lasts."""
-    deadline_s = time.monotonic() + under.patience_s
+    """Reports as they come, none acknowledged, until the timeout."""
+    deadline_s = time.monotonic() + under.timeout_s
     while (left_s := deadline_s - time.monotonic()) > 0:
         for report in await under.rail.reports(left_s):
             yield report
@@ -587,7 +587,7 @@ async def stays_never_taken(under: RailUnderTest, order: Order) -> None:
     assert await under.rail.query([order.end_to_end_id]) == [NeverTaken()]
     [again] = await under.rail.submit([order])
     assert isinstance(again, AlreadyKnown | Unknown | Rejected)
-    await asyncio.sleep(min(0.3, under.patience_s / 10))
+    await asyncio.sleep(min(0.3, under.timeout_s / 10))
     assert await under.rail.query([order.end_to_end_id]) == [NeverTaken()]
 
 

@@ -37,7 +37,7 @@ from support.sandbox import Sandbox
 class SandboxUnderTest:
     """The sandbox behind a wire that can be broken; its control is on a wire of its own."""
 
-    patience_s = 14.0
+    timeout_s = 14.0
     known_key = "settle@sandbox.pix.example"
     unknown_key = "nobody@sandbox.pix.example"
 
@@ -226,7 +226,7 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
     ],
 )
 async def test_an_adapter_that_lies_fails(under: SandboxUnderTest, liar: type[Liar], test: Test) -> None:
-    under.patience_s = 1.0
+    under.timeout_s = 1.0
     under.rail = liar(under.rail)  # type: ignore[arg-type]
     with pytest.raises(AssertionError):
         await asyncio.wait_for(test(RailConformance(), under), 60)

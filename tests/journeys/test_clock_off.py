@@ -9,7 +9,7 @@ from support.whole_installation import Account, Answer, WholeInstallation, open_
 
 pytestmark = pytest.mark.journey
 OFF_S = [3600, -3600]
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 FUNDS_CENTS = 1_000
 
 
@@ -20,7 +20,7 @@ def service() -> Iterator[WholeInstallation]:
 
 
 def ask_until(ask: Callable[[], Answer | None], is_it: Callable[[Answer], bool]) -> Answer:
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + TIMEOUT_S
     while (answer := ask()) is None or not is_it(answer):
         assert time.monotonic() < deadline_s, answer
         time.sleep(0.1)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python-client.md"
 AMOUNT_CENTS = 1_234
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 HANDOVER_TIMEOUT_S = 60
 ENDINGS = {"transfer.out.error": ["ERROR", "CANCELLED"], "refund.out.error": ["ERROR", "ERROR"]}
 """Rejected by the rail, and never handed to it in time; a refund knows no CANCELLED."""
@@ -91,7 +91,7 @@ class Believer:
 
     def wait_for(self, count: int) -> list[Webhook]:
         """Wait until this many were told, and a little longer for one too many."""
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while len(self.told) < count and time.monotonic() < deadline_s:
             time.sleep(0.02)
         time.sleep(0.1)

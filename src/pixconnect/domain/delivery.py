@@ -24,7 +24,7 @@ from pixconnect.domain.receivers import Exchange
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
-PATIENCE = timedelta(days=5)
+FAILING_MAX = timedelta(days=5)
 """An endpoint that has only failed for this long is disabled."""
 RETRY_AFTER_MAX = timedelta(hours=1)
 JITTER = 0.2
@@ -234,8 +234,8 @@ def learn(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
         endpoint = structs.replace(endpoint, first_failure_at=first_failure_at)
         if conclusion.is_gone:
             endpoint = _disable(endpoint, "the receiver answered 410 Gone", ended_at)
-        elif ended_at - first_failure_at >= PATIENCE:
-            endpoint = _disable(endpoint, f"no attempt has succeeded for {PATIENCE.days} days", ended_at)
+        elif ended_at - first_failure_at >= FAILING_MAX:
+            endpoint = _disable(endpoint, f"no attempt has succeeded for {FAILING_MAX.days} days", ended_at)
     return endpoint
 
 

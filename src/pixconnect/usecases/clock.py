@@ -176,12 +176,12 @@ class _Walk:
     def __init__(self, started_at_s: float) -> None:
         self.ends_at_s = started_at_s + WALK_MAX_S
         self.hurries_at_s = started_at_s + _HURRY_AFTER_S
-        self.patience_s = _SLOW_AFTER_S
+        self.timeout_s = _SLOW_AFTER_S
         self.slow_endpoint_ids: set[int] = set()
 
     def end(self) -> None:
         """There is no further stop: everybody is waited for while there is time."""
-        self.patience_s = WALK_MAX_S
+        self.timeout_s = WALK_MAX_S
         self.slow_endpoint_ids.clear()
 
 
@@ -246,8 +246,8 @@ async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -
     first_due_at = await clock_store.find_first_due(context.pool)
     if first_due_at is not None and first_due_at <= now:
         return False
-    patience_s = min(walk.patience_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
-    if not await wait_until_sent(context, now, patience_s, walk.slow_endpoint_ids):
+    timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
+    if not await wait_until_sent(context, now, timeout_s, walk.slow_endpoint_ids):
         # What it still owes is sent all the same: one bad endpoint must not cost the others their attempts.
         walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
     return True

@@ -198,20 +198,20 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
 
 
 async def wait_until_sent(
-    context: Context, until: datetime, patience_s: float, except_endpoint_ids: Collection[int] = ()
+    context: Context, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
     """Wait until workers have tried every delivery that is due by an instant which the clock has reached.
 
     Args:
         context: Of this process.
         until: Not after service time.
-        patience_s: Real seconds at most.
+        timeout_s: Real seconds at most.
         except_endpoint_ids: Endpoints that are not waited for.
 
     Returns:
         Whether all were tried.
     """
-    give_up_s = context.clock.monotonic_s() + patience_s
+    give_up_s = context.clock.monotonic_s() + timeout_s
     context.wake_workers()
     while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:
         if context.clock.monotonic_s() >= give_up_s:

@@ -297,7 +297,7 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
             previous_secret_until=None if current is None else now + endpoint_rules.SECRET_OVERLAP,
         )
     if change.status is not None and change.status != before.status:
-        # Patience starts anew: what failed before it was stopped says nothing about what its owner has mended since.
+        # The five days start anew: what failed before it was stopped says nothing about what its owner has mended since.
         after = structs.replace(after, status=change.status, status_reason=None, first_failure_at=None)
     return after
 

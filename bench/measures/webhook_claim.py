@@ -23,7 +23,7 @@ from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
 from bench.load.receivers import receiving
-from pixconnect.domain.delivery import Place
+from pixconnect.domain.delivery import DueCursor
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.store import delivery as delivery_store
 
@@ -83,7 +83,7 @@ class Claims:
 
     async def _read(self, since: datetime, until: datetime) -> float:
         started_s = time.perf_counter()
-        await delivery_store.read_due(self._pool, Place(due_at=since), until, _SLOTS, _PAGE, ())
+        await delivery_store.read_due(self._pool, DueCursor(due_at=since), until, _SLOTS, _PAGE, ())
         return 1000 * (time.perf_counter() - started_s)
 
 

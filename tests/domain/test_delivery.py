@@ -158,11 +158,11 @@ def test_a_kibibyte_of_an_answer_is_kept_as_text() -> None:
 
 def test_a_success_ends_the_failures_of_an_endpoint() -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=4))
-    assert delivery_rules.learn(endpoint, [conclude(make_exchange())]).first_failure_at is None
+    assert delivery_rules.judge_endpoint(endpoint, [conclude(make_exchange())]).first_failure_at is None
 
 
 def test_the_first_failure_is_remembered() -> None:
-    once = delivery_rules.learn(make_endpoint(), [conclude(make_exchange(500))])
+    once = delivery_rules.judge_endpoint(make_endpoint(), [conclude(make_exchange(500))])
     assert once.first_failure_at == NOW
     assert once.modified_at == NOW
 
@@ -170,28 +170,28 @@ def test_the_first_failure_is_remembered() -> None:
 @pytest.mark.parametrize(("days", "status"), [(4.99, "active"), (5, "disabled"), (6, "disabled")])
 def test_five_days_of_failures_disable_an_endpoint(days: float, status: str) -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=days))
-    after = delivery_rules.learn(endpoint, [conclude(make_exchange(500))])
+    after = delivery_rules.judge_endpoint(endpoint, [conclude(make_exchange(500))])
     assert after.status == status
     assert (after.status_reason is None) == (status == "active")
 
 
 def test_410_disables_an_endpoint_at_once() -> None:
-    after = delivery_rules.learn(make_endpoint(), [conclude(make_exchange(410))])
+    after = delivery_rules.judge_endpoint(make_endpoint(), [conclude(make_exchange(410))])
     assert (after.status, after.status_reason) == ("disabled", "the receiver answered 410 Gone")
 
 
 def test_attempts_count_in_the_order_in_which_they_ended() -> None:
     endpoint = make_endpoint(first_failure_at=NOW - timedelta(days=6))
     good, bad = conclude(make_exchange()), conclude(make_exchange(500))
-    assert delivery_rules.learn(endpoint, [good, bad]).status == "active"
-    assert delivery_rules.learn(endpoint, [bad, good]).status == "disabled"
+    assert delivery_rules.judge_endpoint(endpoint, [good, bad]).status == "active"
+    assert delivery_rules.judge_endpoint(endpoint, [bad, good]).status == "disabled"
 
 
 @pytest.mark.parametrize("status", ["inactive", "disabled"])
 def test_a_late_answer_does_not_change_the_status_of_a_stopped_endpoint(status: str) -> None:
     reason = "the receiver answered 410 Gone" if status == "disabled" else None
     endpoint = make_endpoint(status=status, status_reason=reason)
-    assert delivery_rules.learn(endpoint, [conclude(make_exchange(410))]).status == status
+    assert delivery_rules.judge_endpoint(endpoint, [conclude(make_exchange(410))]).status == status
 
 
 def test_all_fifteen_event_types_can_be_asked_for() -> None:

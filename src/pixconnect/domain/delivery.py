@@ -128,7 +128,7 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     body: str
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class DueCursor(Struct, frozen=True, kw_only=True):
     """How far the due deliveries were read.
 
     Attributes:
@@ -149,7 +149,7 @@ class DueRead(Struct, frozen=True, kw_only=True):
     """
 
     ready: list[DueDelivery]
-    unfinished: Place | None
+    unfinished: DueCursor | None
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
@@ -218,7 +218,7 @@ def conclude(
     )
 
 
-def learn(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
+def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
     """What attempts mean for their endpoint: since when it fails, and whether it is disabled.
 
     Args:

@@ -1,7 +1,7 @@
 """Deliveries as workers need them: what is due, what comes next, and what came of an attempt.
 
 Nothing is written to claim work: whoever holds a slot reads what is due in it, and its records are fenced. Reads go forward
-from a place in time, so that what was delivered is not walked over again.
+from a cursor, so that what was delivered is not walked over again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.domain.delivery import Conclusion, DueDelivery, DueRead, Place
+from pixconnect.domain.delivery import Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.event import Event
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import event as event_store
@@ -83,23 +83,23 @@ _READ_DUE: Final[LiteralString] = f"""
 
 
 async def read_due(
-    pool: Pool, place: Place, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
+    pool: Pool, cursor: DueCursor, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
 ) -> DueRead:
     """Read on in what is due.
 
     Args:
         pool: Connections.
-        place: Where to go on.
+        cursor: Where to go on.
         until: Service time.
         slots: Of the deliveries that are wanted.
         count_max: Rows looked at.
         passed_over: Endpoints that nothing more is wanted of.
     """
-    rows = await pool.fetch(_READ_DUE, place.due_at, place.id, until, slots, count_max, passed_over)
+    rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over)
     is_unfinished = len(rows) == count_max
     return DueRead(
         ready=[DUE.read(row) for row in rows if row["body"] is not None],
-        unfinished=Place(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
+        unfinished=DueCursor(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
     )
 
 

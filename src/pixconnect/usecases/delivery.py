@@ -189,7 +189,7 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         if conclusion.status != "delivered":
             failing.add(endpoint_id)
     for before in await webhook_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
-        after = delivery_rules.learn(before, by_endpoint[before.id])
+        after = delivery_rules.judge_endpoint(before, by_endpoint[before.id])
         if after != before:
             await webhook_store.update(connection, after)
 

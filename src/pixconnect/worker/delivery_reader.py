@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.domain.delivery import DueDelivery, Place
+from pixconnect.domain.delivery import DueCursor, DueDelivery
 from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.delivery import read_now
@@ -37,8 +37,8 @@ class DeliveryReader:
     def __init__(self, context: Context, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
-        self._forward: Place | None = None
-        self._sweep: Place | None = None
+        self._forward: DueCursor | None = None
+        self._sweep: DueCursor | None = None
         self._swept: frozenset[tuple[int, int]] = frozenset()
         self._late_at_s = self._sweep_at_s = float("-inf")
         self._read_until = _BEGINNING
@@ -54,13 +54,13 @@ class DeliveryReader:
                 self._offer(follower, held)
         forward = self._begin(held, now)
         unfinished = await self._read_page(forward, now, held)
-        self._forward = unfinished or Place(due_at=now - _OVERLAP)
+        self._forward = unfinished or DueCursor(due_at=now - _OVERLAP)
         if self._sweep is not None:
             self._sweep = await self._read_page(self._sweep, now, held)
         await self._walk_backlogs(held)
         return unfinished is not None or self._sweep is not None
 
-    def _begin(self, held: dict[int, int], now: datetime) -> Place:
+    def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
         """Begin a sweep when it is time for one, and answer where this pass reads forward from."""
         now_s = self._context.clock.monotonic_s()
         # The sandbox clock was moved back: what is due now may lie behind the cursor.
@@ -68,20 +68,20 @@ class DeliveryReader:
         has_new_slots = not held.items() <= self._swept
         self._read_until = now
         if has_gone_back or has_new_slots or now_s - self._sweep_at_s >= _SWEEP_EVERY_S:
-            self._sweep, self._sweep_at_s, self._swept = Place(due_at=_BEGINNING), now_s, frozenset(held.items())
+            self._sweep, self._sweep_at_s, self._swept = DueCursor(due_at=_BEGINNING), now_s, frozenset(held.items())
             self._queue.forget_idle()
             self._queue.forget_finished(now_s)
-        forward, late = self._forward, Place(due_at=now - _LATE)
+        forward, late = self._forward, DueCursor(due_at=now - _LATE)
         if forward is None or has_gone_back:
             return late
         if now_s - self._late_at_s >= _LATE_EVERY_S:
             self._late_at_s = now_s
-            return min(forward, late, key=lambda place: (place.due_at, place.id))
+            return min(forward, late, key=lambda cursor: (cursor.due_at, cursor.id))
         return forward
 
-    async def _read_page(self, place: Place, until: datetime, held: dict[int, int]) -> Place | None:
+    async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueCursor | None:
         found = await delivery_store.read_due(
-            self._context.pool, place, until, list(held), _PAGE, self._queue.full_endpoints()
+            self._context.pool, cursor, until, list(held), _PAGE, self._queue.full_endpoints()
         )
         for delivery in found.ready:
             self._offer(delivery, held)

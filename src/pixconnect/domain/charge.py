@@ -5,7 +5,7 @@
     PENDING ──pay──► APPROVED ──return (whole amount)──► RETURNED
        └────expire──► EXPIRED
 
-A charge is paid at most once, in full, before it expires; the moment that counts is the one at which the rail reports.
+A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment.
 """
 
 from __future__ import annotations
@@ -28,30 +28,19 @@ ChargeStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
 
 
 class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is asked to pay, as the client sent it.
-
-    Attributes:
-        name: Free text, of at most ``PAYER_NAME_LENGTH_MAX`` characters.
-        tax_id: CPF or CNPJ, unmasked.
-    """
+    """Who is asked to pay, as the client sent it."""
 
     name: str
     tax_id: str
 
 
 class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="charge"):
-    """What a client asks for, as it was sent.
-
-    Attributes:
-        amount_cents: Not yet judged; may be any integer.
-        key: Not yet normalised.
-        external_id: ``None`` lets us make one.
-        payer: Who is asked to pay.
-    """
+    """What a client asks for, as it was sent: nothing is judged or normalised yet."""
 
     amount_cents: int
     key: str
     external_id: str | None = None
+    """``None`` lets the service make one."""
     payer: Payer | None = None
 
 
@@ -60,7 +49,6 @@ class NewCharge(Struct, kw_only=True):
 
     holder_id: int
     external_id: str
-    """The client's, or ours."""
     fingerprint: bytes
     request: ChargeRequest
     """Judged."""
@@ -71,34 +59,18 @@ class NewCharge(Struct, kw_only=True):
     br_code: str
     lifetime: timedelta
     may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
+    """Look for it first: the client named it, or it was tried before."""
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """A request to be paid.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Who is to be paid.
-        external_id: The client's name for it; unique for the holder.
-        fingerprint: Of the request that made it: tells a replay from a conflict.
-        txid: The charge's name in the scheme, 32 of ``[a-zA-Z0-9]``; unguessable, and so also its location's secret.
-        amount_cents: Cents.
-        key: The holder's Pix key, normalised.
-        payer: Who is asked to pay, if the client said so.
-        br_code: The text of the QR code.
-        status: See the module.
-        slot: Part of the workers' division of labour.
-        created_at: Service time.
-        modified_at: Service time.
-        expires_at: From this instant on it cannot be paid.
-    """
-
     id: int
     holder_id: int
     external_id: str
+    """The client's name for it; unique for the holder."""
     fingerprint: bytes
+    """Of the request that made it, to tell a replay from a conflict."""
     txid: str
+    """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
     amount_cents: int
     key: str
     payer: Payer | None
@@ -108,10 +80,10 @@ class Charge(Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     expires_at: datetime
+    """It cannot be paid from this instant on."""
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
-    """A new charge, to be paid from now on."""
     return Charge(
         id=new.charge_id,
         holder_id=new.holder_id,
@@ -131,16 +103,8 @@ def open_charge(new: NewCharge, now: datetime) -> Charge:
 
 
 def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
-    """Judge a payment that carries the charge's txid.
-
-    Args:
-        charge: As it is now.
-        amount_cents: What is being paid.
-        reported_at: When the rail reports it, service time.
-
-    Returns:
-        The scheme's reason to refuse it, or ``None`` if it pays the charge.
-    """
+    """The scheme's reason to refuse a payment that carries the charge's txid; ``None`` if it pays the charge."""
+    # The instant of the report counts, not ours: a payment in time stays in time, however late it is recorded.
     if charge.status != "PENDING" or reported_at >= charge.expires_at:
         return reject_code.QR_CODE_REFUSED
     if amount_cents != charge.amount_cents:
@@ -149,25 +113,22 @@ def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -
 
 
 def pay_charge(charge: Charge, now: datetime) -> Charge:
-    """The charge, paid."""
     errors.ensure(charge.status == "PENDING", charge.status)
     return msgspec.structs.replace(charge, status="APPROVED", modified_at=now)
 
 
 def expire_charge(charge: Charge, now: datetime) -> Charge:
-    """The charge, no longer to be paid."""
     errors.ensure(charge.status == "PENDING", charge.status)
     return msgspec.structs.replace(charge, status="EXPIRED", modified_at=now)
 
 
 def return_charge(charge: Charge, now: datetime) -> Charge:
-    """The charge, all of whose amount was refunded."""
     errors.ensure(charge.status == "APPROVED", charge.status)
     return msgspec.structs.replace(charge, status="RETURNED", modified_at=now)
 
 
 def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
-    """The event that tells what has just happened to a charge."""
+    """Make the event of the state that a charge has just reached."""
     payload = events.ChargePayload(
         id=charge.id,
         transaction_identification=charge.txid,

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks, attempt by attempt, and what attempts mean for their endpoint.
+"""Deliveries of webhooks: what an attempt means for its delivery and for its endpoint.
 
 ::
 
@@ -7,9 +7,11 @@
                  └──410, or 5 days of failures──► disabled         (either ──redelivered──► pending)
                  ▲────────────owner────────────────┘
 
-Only an active endpoint is delivered to. Deliveries are made for the endpoints that are active when the fact is written; what
-is pending waits while its endpoint is not active. Of one resource, an endpoint is not sent the next event before the
-previous one was delivered or given up. All times here are service time, which the sandbox can move, except where said.
+Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not
+active.
+Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or given
+up.
+All times are service time, which the sandbox can move, except where said.
 """
 
 import email.utils
@@ -28,11 +30,11 @@ FAILING_MAX = timedelta(days=5)
 """An endpoint that has only failed for this long is disabled."""
 RETRY_AFTER_MAX = timedelta(hours=1)
 JITTER = 0.2
-"""A retry comes up to this part of its wait later, never earlier."""
+"""A retry comes up to this share of its wait later, never earlier."""
 GONE = 410
-"""The status by which a receiver says that it wants nothing more."""
+"""The status by which a receiver says that it wants no more events."""
 RESPONSE_KEPT_MAX = 1024
-"""Octets of an answer that are kept."""
+"""Bytes."""
 
 RETRY_WAITS: Final = (
     timedelta(seconds=5),
@@ -50,43 +52,27 @@ RETRY_WAITS: Final = (
     timedelta(hours=12),
     timedelta(hours=24),
 )
-"""What is waited after each failed attempt; after the one that follows the last of them a delivery is given up."""
+"""The backoff after each failed attempt; a delivery is given up when one fails after the last of them."""
 ATTEMPTS_MAX = len(RETRY_WAITS) + 1
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One POST and what came of it.
-
-    Attributes:
-        number: Counts up from 1, through redeliveries too.
-        started_at: Service time.
-        status_code: Of the answer, if there was one.
-        duration_us: From looking the name up to the last byte, in microseconds.
-        response: The first KiB of the answer, as text.
-        error: Why it failed, when it did: for the endpoint's owner to read.
-    """
+    """One POST and its outcome."""
 
     number: int
+    """From 1, counting on through redeliveries."""
     started_at: datetime
     status_code: int | None
     duration_us: int
+    """From the name look-up to the last byte."""
     response: str
+    """The first KiB, as text."""
     error: str | None
+    """Why it failed, for the endpoint's owner."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One endpoint to be told of one event.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Whose it is.
-        endpoint_id: Who is told.
-        event_id: Of what.
-        status: See the module.
-        due_at: When the next attempt may start; ``None`` once delivered or given up.
-        attempts: Those that were made, oldest first.
-        created_at: Service time.
-    """
+    """One event on its way to one endpoint."""
 
     id: int
     holder_id: int
@@ -94,26 +80,14 @@ class Delivery(Struct, frozen=True, kw_only=True):
     event_id: int
     status: DeliveryStatus
     due_at: datetime | None
+    """When the next attempt may start; ``None`` once delivered or given up."""
     attempts: tuple[Attempt, ...]
+    """Oldest first."""
     created_at: datetime
 
 
 class DueDelivery(Struct, frozen=True, kw_only=True):
-    """What must be known to make an attempt.
-
-    Attributes:
-        id: Of the delivery.
-        holder_id: Whose it is.
-        endpoint_id: Who is told.
-        event_id: Of what.
-        resource: What the event is about...
-        resource_id: ...and which one.
-        slot: Whoever holds it makes the attempt.
-        due_at: Since when it may be made.
-        attempts_count: Those made before.
-        failures_count: Those of them that belong to the present schedule.
-        body: What is sent.
-    """
+    """What an attempt needs to know."""
 
     id: int
     holder_id: int
@@ -125,55 +99,38 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     due_at: datetime
     attempts_count: int
     failures_count: int
+    """Since it was last scheduled: a redelivery starts anew."""
     body: str
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):
-    """How far the due deliveries were read.
-
-    Attributes:
-        due_at: Of the last one read...
-        id: ...and which one of this instant.
-    """
+    """How far the due deliveries were read."""
 
     due_at: datetime
     id: int = 0
 
 
 class DueRead(Struct, frozen=True, kw_only=True):
-    """What a read found.
-
-    Attributes:
-        ready: Deliveries that can be tried, in the order in which they became due.
-        unfinished: Where to go on; ``None`` if everything was read.
-    """
-
     ready: list[DueDelivery]
+    """In the order in which they became due."""
     unfinished: DueCursor | None
+    """Where to go on; ``None`` if everything was read."""
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
-    """What an attempt means for its delivery.
-
-    Attributes:
-        delivery: As it was before.
-        attempt: The attempt.
-        status: Of the delivery now.
-        due_at: Of its next attempt.
-        failures_count: Of the present schedule.
-        is_gone: The receiver said 410: its endpoint is disabled.
-        ended_at: When the attempt ended, service time.
-        detail: Why it failed, for the operator, where the owner is not told all of it.
-    """
+    """What an attempt means for its delivery."""
 
     delivery: DueDelivery
+    """As it was before."""
     attempt: Attempt
     status: DeliveryStatus
     due_at: datetime | None
     failures_count: int
     is_gone: bool
+    """The receiver answered 410, so its endpoint is disabled."""
     ended_at: datetime
     detail: str | None = None
+    """Why it failed, for the operator, where the owner is not told all of it."""
 
 
 def conclude(
@@ -182,9 +139,6 @@ def conclude(
     """Judge an attempt.
 
     Args:
-        delivery: As it was before.
-        exchange: What came of the POST.
-        ended_at: Service time.
         real_now: For a ``Retry-After`` that is a date.
         chance: From 0 to 1, for the jitter.
     """
@@ -194,6 +148,7 @@ def conclude(
     status: DeliveryStatus = "delivered" if is_delivered else "pending"
     due_at, failures_count = None, delivery.failures_count
     if is_gone:
+        # Still pending and due: should its owner activate the endpoint again, it goes on at once.
         due_at = ended_at
     elif not is_delivered:
         failures_count += 1
@@ -206,6 +161,7 @@ def conclude(
             started_at=ended_at - timedelta(microseconds=exchange.duration_us),
             status_code=status_code,
             duration_us=exchange.duration_us,
+            # Receivers answer anything; what PostgreSQL takes for no text is replaced.
             response=exchange.response[:RESPONSE_KEPT_MAX].decode(errors="replace").replace("\0", "\ufffd"),
             error=error or (None if is_delivered else f"the receiver answered {status_code}"),
         ),
@@ -219,15 +175,15 @@ def conclude(
 
 
 def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
-    """What attempts mean for their endpoint: since when it fails, and whether it is disabled.
+    """Apply attempts to their endpoint: since when it fails, and whether that disables it.
 
     Args:
-        endpoint: As it is.
-        conclusions: Of this endpoint, in the order in which the attempts ended.
+        conclusions: In the order in which the attempts ended.
     """
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
+            # One success ends the row of failures, whichever delivery it was.
             endpoint = structs.replace(endpoint, first_failure_at=None)
             continue
         first_failure_at = endpoint.first_failure_at or ended_at
@@ -240,46 +196,39 @@ def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> End
 
 
 def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
+    # What its owner stopped stays as the owner left it, although an attempt was still under way.
     if endpoint.status != "active":
         return endpoint
     return structs.replace(endpoint, status="disabled", status_reason=reason, modified_at=now)
 
 
 def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float) -> timedelta | None:
-    """How long to wait after a failed attempt.
+    """How long to wait after an attempt has ended; ``None`` to give up.
 
     Args:
         failures_count: Failed attempts of this schedule, the last one included; from 1.
-        retry_after: What the receiver asked for; the longer of it and the schedule counts, at most an hour of it.
+        retry_after: What the receiver asked for; an hour of it at most counts.
         chance: From 0 to 1, for the jitter.
-
-    Returns:
-        The wait, counted from the end of the attempt; ``None`` to give up.
-
-    Example:
-        >>> retry_wait(1, None, 0.5)
-        datetime.timedelta(seconds=5, microseconds=500000)
     """
     if failures_count >= ATTEMPTS_MAX:
         return None
+    # Later by chance and never earlier, so that what failed together does not come back together.
     scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
 
 
 def parse_retry_after(text: str | None, real_now: datetime) -> timedelta | None:
-    """Read the ``Retry-After`` header: whole seconds or an HTTP date, which is of the machine's own time.
-
-    Returns:
-        The wait; ``None`` where there is no header, or none that can be read.
-    """
+    """Read the ``Retry-After`` header: whole seconds, or an HTTP date of real time; ``None`` if it is neither."""
     if text is None:
         return None
     text = text.strip()
+    # `isdigit` alone takes digits of other scripts, and a receiver may write as many digits as it likes.
     if text.isascii() and text.isdigit():
         return timedelta(seconds=int(text)) if len(text) <= 9 else RETRY_AFTER_MAX
     try:
         instant = email.utils.parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # no date, or one whose year, hour or zone no number of ours can hold
+    except (ValueError, OverflowError):
+        # No date, or one whose year, hour or zone no number of ours can hold.
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""Webhook endpoints: where a holder wants to be told, of what, and by whose secret that is signed.
+"""Webhook endpoints: where events are sent, which ones, and under which secret.
 
-What becomes of an endpoint that does not answer is decided with its deliveries (``domain/delivery.py``).
+When failing deliveries disable an endpoint is decided in ``domain/delivery.py``.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,18 @@ from pixconnect.domain.webhook_signature import SECRET_PREFIX, decode_secret
 EndpointStatus = Literal["active", "inactive", "disabled"]
 
 ENDPOINTS_MAX = 20
-"""Endpoints a holder can have."""
+"""Of one holder."""
 SECRET_LENGTH_MIN = 16
 SECRET_LENGTH_MAX = 256
 ENCODED_KEY_MIN = 24
 ENCODED_KEY_MAX = 64
-"""Bytes of the key in a secret that is encoded, by the Standard Webhooks specification."""
+"""Bytes of the key in an encoded secret, by the Standard Webhooks specification."""
 SECRET_OVERLAP = timedelta(hours=24)
 """How long the previous secret signs beside the new one."""
 
 
 class EndpointRequest(Struct, frozen=True, kw_only=True):
-    """An endpoint that a client asks for, as it was sent.
-
-    Attributes:
-        url: Not yet judged.
-        secret: 16 to 256 characters.
-        event_types: Not yet judged.
-    """
+    """What a client asks for, as it was sent: nothing is judged yet."""
 
     url: str
     secret: str
@@ -42,14 +36,7 @@ class EndpointRequest(Struct, frozen=True, kw_only=True):
 
 
 class EndpointChange(Struct, frozen=True, kw_only=True):
-    """What a client wants changed; ``None`` leaves it as it is.
-
-    Attributes:
-        url: Not yet judged.
-        secret: 16 to 256 characters.
-        event_types: Not yet judged.
-        status: Pause or resume.
-    """
+    """What a client wants changed; ``None`` leaves a field as it is."""
 
     url: str | None = None
     secret: str | None = None
@@ -58,35 +45,24 @@ class EndpointChange(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """Where a holder wants to be told.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Whose it is.
-        url: Where events are posted.
-        event_types: Which ones.
-        status: See ``domain/delivery.py``.
-        status_reason: Why the service disabled it; otherwise ``None``.
-        secret_sealed: Sealed about ``webhook_endpoint:<id>``.
-        previous_secret_sealed: The one before; signs beside the new one for a day.
-        previous_secret_until: Service time.
-        first_failure_at: Of the failures since the last success.
-        created_at: Service time.
-        modified_at: Service time; of what its owner or the service changed, not of each delivery.
-    """
-
     id: int
     holder_id: int
     url: str
     event_types: tuple[EventName, ...]
     status: EndpointStatus
+    """See ``domain/delivery.py``."""
     status_reason: str | None
+    """Why the service disabled it."""
     secret_sealed: bytes
+    """About ``endpoint_seal``."""
     previous_secret_sealed: bytes | None
+    """It signs beside the new one until ``previous_secret_until``."""
     previous_secret_until: datetime | None
     first_failure_at: datetime | None
+    """The first failure since the last success."""
     created_at: datetime
     modified_at: datetime
+    """When its owner or the service last changed it; deliveries do not count."""
 
 
 def endpoint_seal(endpoint_id: int) -> str:
@@ -95,15 +71,12 @@ def endpoint_seal(endpoint_id: int) -> str:
 
 
 def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
-    """Read which events an endpoint wants.
-
-    Raises:
-        BadRequest: None at all, one that does not exist, or one twice.
-    """
+    """Read which events an endpoint wants; at least one, and each once."""
     if not names:
         raise errors.BadRequest("event_types: name at least one event type")
     unknown = [name for name in names if name not in EVENT_NAMES]
     if unknown:
+        # Not all that was sent: the message stays short whatever callers send.
         shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
         raise errors.BadRequest(f"event_types: there is no event type {shown}")
     if len(set(names)) < len(names):
@@ -112,11 +85,7 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
 
 
 def check_secret(secret: str) -> None:
-    """Judge a secret's length, and of one that is encoded as the Standard Webhooks specification has it, its key's.
-
-    Raises:
-        BadRequest: It is too short or too long, or encodes no key; the message does not show it.
-    """
+    """Judge a secret's length, and the length of its key where it is encoded (``whsec_``)."""
     if not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
         raise errors.BadRequest(f"secret: must have {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters")
     if secret.startswith(SECRET_PREFIX):

@@ -7,8 +7,10 @@ unbalanced::
                              ▲──────release────────┘
     settlement ──receive──► available
 
-``available`` and ``reserved`` together are the holder's current funds. An entry that changes these carries the holder's next
-number, the current funds after it, and an instant after that of the entry before: so a statement is a range of numbers.
+``available`` and ``reserved`` together are the holder's current funds. An entry that changes these has the holder's
+next
+number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of
+numbers.
 """
 
 from datetime import datetime, timedelta
@@ -27,25 +29,15 @@ _TICK = timedelta(microseconds=1)
 
 
 class Balance(Struct, frozen=True, kw_only=True):
-    """A holder's money, as the last entry left it.
-
-    Attributes:
-        holder_id: Whose it is.
-        available_cents: Can be spent; never below zero.
-        reserved_cents: Held for what is under way; never below zero.
-        last_number: Of the last entry that changed current funds.
-        last_entry_at: Of that entry.
-        modified_at: Moves with reservations too.
-        may_deposit: The operator's flag, read with the balance.
-        may_withdraw: The operator's flag.
-        may_lend: The operator's flag.
-        limits: The operator's limits on outgoing transfers.
-    """
+    """A holder's money, as the last entry left it."""
 
     holder_id: int
     available_cents: int
+    """Can be spent; never below zero."""
     reserved_cents: int
+    """Held for orders under way; never below zero."""
     last_number: int
+    """Of the last entry that changed current funds."""
     last_entry_at: datetime
     modified_at: datetime
     may_deposit: bool
@@ -55,73 +47,43 @@ class Balance(Struct, frozen=True, kw_only=True):
 
     @property
     def current_cents(self) -> int:
-        """Available and reserved together."""
         return self.available_cents + self.reserved_cents
 
 
 def check_funds(balance: Balance, amount_cents: int) -> None:
-    """Refuse what a holder may not or cannot take out.
-
-    Raises:
-        HolderBlocked: The operator's flag.
-        InsufficientFunds: Less is available.
-    """
+    """Refuse what a holder may not take out, or has not got."""
     check_may_withdraw(balance)
     if balance.available_cents < amount_cents:
         raise errors.InsufficientFunds("amount: is more than the available funds")
 
 
 def check_may_withdraw(balance: Balance) -> None:
-    """Refuse by the operator's flag alone.
-
-    Raises:
-        HolderBlocked: It is not set.
-    """
     if not balance.may_withdraw:
         raise errors.HolderBlocked("the holder may not withdraw")
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
-    """One amount from one account to another.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Whose accounts they are.
-        debit_account: Where the amount comes from.
-        credit_account: Where it goes.
-        amount_cents: Positive.
-        number: The holder's next, if current funds change; otherwise ``None``.
-        running_balance_cents: Current funds after it, if it has a number.
-        transfer_id: The transfer that caused it, if one did.
-        refund_id: The refund that caused it, if one did.
-        created_at: Service time; with a number, after the numbered entry before.
-    """
-
     id: int
     holder_id: int
     debit_account: Account
     credit_account: Account
     amount_cents: int
     number: int | None
+    """The holder's next number, if current funds change."""
     running_balance_cents: int | None
+    """Current funds after it, if it has a number."""
     transfer_id: int | None
     refund_id: int | None
     created_at: datetime
 
 
 class Transaction(Struct, frozen=True, kw_only=True):
-    """A change of current funds as the holder sees it.
-
-    Attributes:
-        id: Of the ledger entry.
-        amount_cents: Cents, positive.
-        direction: ``IN`` raised current funds, ``OUT`` lowered them.
-        created_at: When it settled.
-    """
+    """A change of current funds as the holder sees it."""
 
     id: int
     amount_cents: int
     direction: Literal["IN", "OUT"]
+    """``IN`` raised current funds, ``OUT`` lowered them."""
     created_at: datetime
 
 
@@ -136,29 +98,22 @@ def post(
     transfer_id: int | None = None,
     refund_id: int | None = None,
 ) -> tuple[Balance, LedgerEntry]:
-    """Move an amount between two accounts of a holder.
+    """Move an amount between two accounts of a holder; returns the balance after it, and the entry.
 
     Args:
-        balance: As it stands, read under its lock.
-        debit_account: Where the amount comes from; if it is available or reserved it must cover the amount.
-        credit_account: Where it goes.
-        amount_cents: Positive.
-        entry_id: Of the new entry.
-        now: Service time.
-        transfer_id: The transfer that causes it.
-        refund_id: The refund that causes it.
-
-    Returns:
-        The balance after it, and the entry.
+        balance: Read under its lock, and up to date with the entries before this one.
     """
     errors.ensure(amount_cents > 0, amount_cents)
     errors.ensure(debit_account != credit_account, debit_account)
     change = {debit_account: -amount_cents, credit_account: amount_cents}
     available_cents = balance.available_cents + change.get("available", 0)
     reserved_cents = balance.reserved_cents + change.get("reserved", 0)
+    # Whoever posts has judged the funds under this lock; that they do not suffice now would be our defect.
     errors.ensure(min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before")
+    # Between available and reserved, current funds stay as they are, and the holder's statement shows nothing.
     is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
     number = balance.last_number + 1 if is_numbered else None
+    # Later than the entry before it, even if the clock stood still or went back: numbers and instants rise together.
     created_at = max(now, balance.last_entry_at + _TICK) if is_numbered else now
     entry = LedgerEntry(
         id=entry_id,

@@ -1,7 +1,8 @@
 """Limits that an operator may set on a holder's outgoing transfers.
 
-A day is a civil day in Sao Paulo, a night the hours from 20:00 to 06:00 there (pix-night rules of October 2021). What failed
-or was cancelled does not count; what was returned does.
+A day is a civil day in Sao Paulo, a night the hours from 20:00 to 06:00 there (pix-night rules of October 2021).
+Transfers
+that failed or were cancelled do not count; those that were returned do.
 """
 
 from __future__ import annotations
@@ -13,21 +14,15 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 
+# Brazil has had no summer time since 2019, so a fixed offset does, without time zone files.
 SAO_PAULO: Final = timezone(timedelta(hours=-3))
-"""Brazil has had no summer time since 2019, so a fixed offset needs no time zone files."""
 
 _NIGHT_BEGINS_H = 20
 _NIGHT_ENDS_H = 6
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What an operator has set; ``None`` is no limit.
-
-    Attributes:
-        transfer_cents: One transfer at most.
-        day_cents: One day's transfers at most.
-        night_cents: One night's transfers at most.
-    """
+    """``None`` is no limit."""
 
     transfer_cents: int | None = None
     day_cents: int | None = None
@@ -40,37 +35,29 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What counts against the limits already.
-
-    Attributes:
-        day_cents: Since the day began.
-        night_cents: Since the night began; 0 by day.
-    """
+    """What counts against the limits already."""
 
     day_cents: int = 0
     night_cents: int = 0
+    """Since the night began; 0 by day."""
 
 
 def begin_of_day(now: datetime) -> datetime:
-    """When the civil day of this instant began."""
     return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def begin_of_night(now: datetime) -> datetime | None:
-    """When the night of this instant began; ``None`` by day."""
+    """When the present night began; ``None`` by day."""
     local = now.astimezone(SAO_PAULO)
     if _NIGHT_ENDS_H <= local.hour < _NIGHT_BEGINS_H:
         return None
+    # After midnight it is still the night that began the evening before.
     evening = local if local.hour >= _NIGHT_BEGINS_H else local - timedelta(days=1)
     return evening.replace(hour=_NIGHT_BEGINS_H, minute=0, second=0, microsecond=0)
 
 
 def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:
-    """Refuse a transfer that would exceed a limit.
-
-    Raises:
-        LimitExceeded: The message says which limit.
-    """
+    """Refuse a transfer that would exceed a limit; the message says which."""
     if limits.transfer_cents is not None and amount_cents > limits.transfer_cents:
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.transfer_cents} cents a transfer")
     if limits.day_cents is not None and spent.day_cents + amount_cents > limits.day_cents:
@@ -80,11 +67,7 @@ def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: b
 
 
 class Spending:
-    """What counts against limits, carried from transfer to transfer of a batch.
-
-    Args:
-        now: Service time.
-    """
+    """What counts against limits, carried from transfer to transfer of a batch."""
 
     def __init__(self, now: datetime) -> None:
         self.day_began_at = begin_of_day(now)
@@ -92,16 +75,15 @@ class Spending:
         self._spent: dict[int, Spent] = {}
 
     def start(self, holder_id: int, spent: Spent) -> None:
-        """What was spent before the batch, where a holder's sums are limited."""
+        """Set what a holder with limits on sums had spent before the batch."""
         self._spent[holder_id] = spent
 
     def check(self, holder_id: int, limits: Limits, amount_cents: int) -> None:
-        """Refuse a transfer that would exceed a limit; errors as in ``check_limits``."""
+        # Holders whose sums have no limits are not among them, and nothing is compared with their sums.
         spent = self._spent.get(holder_id, Spent())
         check_limits(limits, spent, amount_cents, is_night=self.night_began_at is not None)
 
     def count(self, holder_id: int, amount_cents: int) -> None:
-        """One more transfer counts."""
         spent = self._spent.get(holder_id)
         if spent is not None:  # otherwise no sum is limited
             self._spent[holder_id] = Spent(

@@ -1,7 +1,7 @@
-"""The port to other people's webhook receivers: anything may be at the other end.
+"""The port to webhook receivers, which may be anything.
 
-Whoever implements it bounds every exchange in time and size, connects only to addresses that it has judged, and follows
-nothing. An attempt never raises: whatever a receiver does is an outcome, in words that its owner can act on.
+An implementation bounds every exchange in time and size, connects only to addresses that it has judged, and follows no
+redirects. An attempt never raises: whatever a receiver does is an outcome, in words that its owner can act on.
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,23 @@ from msgspec import Struct
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """What came of one POST.
-
-    Attributes:
-        status_code: Of the answer; ``None`` where there was none.
-        retry_after: The header of that name, unread.
-        response: The answer's first KiB.
-        error: Why there is no answer, or none that is whole; ``None`` where there is one, whatever its status.
-        detail: Why, for the operator alone: what the receiver's owner must not learn from us, such as which ports are open.
-        duration_us: From looking the name up to the last byte, in microseconds.
-    """
+    """What a POST brought."""
 
     status_code: int | None
+    """``None`` where no answer came."""
     retry_after: str | None
     response: bytes
     error: str | None
+    """Why there is no whole answer; ``None`` where there is one, whatever its status."""
     detail: str | None = None
+    """More for the operator alone: the receiver's owner must not learn from us such things as which ports are open."""
     duration_us: int
+    """From the name look-up to the last byte."""
 
 
 class Receivers(Protocol):
-    """Posts to URLs that holders have chosen."""
-
     async def check_url(self, url: str) -> None:
-        """Judge a URL before it is kept: its form, and every address that its name leads to now.
-
-        Raises:
-            InvalidWebhookUrl: It may not be used; the message says which rule it breaks.
-        """
+        """Judge a URL before it is saved, by its form and by every address that its name leads to now."""
         ...
 
     async def post(self, url: str, headers: Sequence[tuple[str, str]], body: bytes) -> Exchange:

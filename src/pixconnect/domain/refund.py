@@ -5,8 +5,9 @@
     PROCESSING ──settle──► RETURNED
         └──reject──► ERROR
 
-``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Those under way and those settled never
-sum to more than the original.
+``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Refunds under way and settled
+together
+never exceed the original.
 """
 
 from __future__ import annotations
@@ -60,57 +61,33 @@ class NewRefund(Struct, kw_only=True):
 
     holder_id: int
     external_id: str
-    """The client's, or ours."""
     fingerprint: bytes
     request: RefundRequest
     """Its amount is judged."""
     original_id: int
     """The received transfer, found before any lock."""
     sent: Transfer | None
-    """The other side of it, if it was settled by book."""
+    """The payer's side of the original, if it was settled by book."""
     refund_id: int
     received_id: int
-    """Of the other side's refund, if it is settled by book."""
+    """For the payer's side of the refund, if it is settled by book."""
     return_id: str
     handover_timeout: timedelta
     may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
+    """Look for it first: the client named it, or it was tried before."""
 
 
 class Refund(Struct, frozen=True, kw_only=True):
-    """A settled transfer returned, wholly or in part.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Whose side this is.
-        transfer_id: The original, on the same side.
-        flow: ``OUT``: we return; ``IN``: returned to us.
-        is_book: Between two holders of ours, without the rail.
-        external_id: The client's name for an outgoing one. ``None`` for incoming ones.
-        fingerprint: Of the request that made it; ``None`` for incoming ones.
-        return_id: Its name on the whole network.
-        original_end_to_end_id: The original's.
-        correlation_id: The original's.
-        amount_cents: Cents.
-        status: See the module.
-        reason: The scheme's.
-        description: At most 140 characters.
-        outcome_code: Why it failed.
-        outcome_reason: The same as a sentence.
-        slot: The original's.
-        handed_at: When an outgoing one was handed to the rail; while it is under way, its order knows.
-        settled_at: When the money moved.
-        created_at: Service time.
-        modified_at: Service time.
-    """
-
     id: int
     holder_id: int
     transfer_id: int
     flow: Flow
     is_book: bool
+    """Between two holders of ours, without the rail."""
     external_id: str | None
+    """The client's name for an outgoing one."""
     fingerprint: bytes | None
+    """Of the request that made it; incoming ones have none."""
     return_id: str
     original_end_to_end_id: str
     correlation_id: UUID
@@ -122,6 +99,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     outcome_reason: str | None
     slot: int
     handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
@@ -131,31 +109,18 @@ DESCRIPTION_LENGTH_MAX = 140
 
 
 def read_reason(text: str) -> RefundReason:
-    """The reason of a return that somebody else made; one that the scheme does not have becomes the plain one.
-
-    The money has come back whatever they call it: a report that could not be recorded would come again for ever.
-    """
+    """Read the reason of a return that somebody else made; one that is unknown becomes MD06."""
+    # The money has come back whatever they call it: a report that could not be recorded would come again for ever.
     return _REASONS.get(text, "MD06")
 
 
 def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: datetime) -> None:
-    """Refuse what breaks a rule, in the documented order.
-
-    Args:
-        amount_cents: To be returned.
-        original: Received and settled.
-        balance: Of who returns.
-        now: Service time.
-
-    Raises:
-        HolderBlocked: The holder may not withdraw.
-        RefundExceedsOriginal: With those under way it would be more than the original.
-        RefundWindowClosed: Too long after the settlement.
-        InsufficientFunds: Less is available.
-    """
+    """Refuse a refund that breaks a rule, in the documented order."""
     check_may_withdraw(balance)
+    # That the original has settled was judged before any lock: it is never undone.
     if original.settled_at is None:
         raise errors.InvariantBroken("judged before, and never undone")
+    # Refunds under way count too: all of them may still settle.
     left_cents = original.amount_cents - original.returned_cents - original.returning_cents
     if amount_cents > left_cents:
         raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
@@ -165,7 +130,7 @@ def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: d
 
 
 def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
-    """A new outgoing refund, whose money is about to be reserved or to go to another holder of ours."""
+    """Make an outgoing refund, whose money is about to be reserved or moved by book."""
     return Refund(
         id=new.refund_id,
         holder_id=new.holder_id,
@@ -192,7 +157,7 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
-    """The payer's side of a new refund between two holders of ours."""
+    """Make the payer's side of a refund between two holders of ours."""
     return msgspec.structs.replace(
         refund,
         id=new.received_id,
@@ -201,12 +166,13 @@ def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
         flow="IN",
         external_id=None,
         fingerprint=None,
+        # Of the transfer that it belongs to, as with every refund.
         slot=sent.slot,
     )
 
 
 def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: int, now: datetime) -> Refund:
-    """A return of a transfer of ours that the rail reports, not yet judged."""
+    """Make a refund of a return that the rail reports, not yet judged."""
     return Refund(
         id=refund_id,
         holder_id=original.holder_id,
@@ -237,25 +203,25 @@ def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance)
     left_cents = original.amount_cents - original.returned_cents
     if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
         return reject_code.ABOVE_ORIGINAL
+    # The instant of the report counts, however late it is recorded.
     if report.reported_at > original.settled_at + WINDOW:
         return reject_code.WINDOW_CLOSED
     return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
 
 
 def settle_refund(refund: Refund, now: datetime) -> Refund:
-    """The refund, with its money moved."""
     errors.ensure(refund.status == "PROCESSING", refund.status)
     return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now)
 
 
 def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:
-    """The refund, rejected or never handed over; no money has moved."""
+    """End a refund that was rejected or never handed over; no money has moved."""
     errors.ensure(refund.status == "PROCESSING", refund.status)
     return msgspec.structs.replace(refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
 def announce_refund(refund: Refund, event_id: int) -> Event:
-    """The event that tells the state which a refund has just reached."""
+    """Make the event of the state that a refund has just reached."""
     name = _EVENT_NAMES[refund.flow, refund.status]
     payload = events.RefundPayload(
         id=refund.id,

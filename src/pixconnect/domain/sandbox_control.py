@@ -1,7 +1,4 @@
-"""The port through which the service drives the simulated network: what people outside do, what breaks, what time it is.
-
-Only the sandbox has it. In live mode nothing implements it, and nothing of the control interface is served.
-"""
+"""The port to the simulated network: what people outside do, what fails, what time it is. Live mode has none."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -24,24 +21,19 @@ Effect = Annotated[
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
-"""How many fault rules there can be at once."""
+"""Fault rules at once."""
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
-    """The sandbox cannot be reached, or a rule says so: nothing was done, but for what ``SandboxSilent`` says."""
+    """The sandbox cannot be reached, or a rule says so. Nothing was done, unless it is ``SandboxSilent``."""
 
 
 class SandboxSilent(SandboxUnavailable):
-    """It was asked and gave no answer: what was asked for may have been done, or is done later."""
+    """The sandbox was asked and gave no answer: it may have acted, or may act later."""
 
 
 class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was asked
-    """The sandbox understood, and what was asked cannot be.
-
-    Args:
-        reason: Which of the reasons below it is.
-        message: A sentence.
-    """
+    """The sandbox understood and refused."""
 
     def __init__(self, reason: Literal["invalid", "unknown"], message: str) -> None:
         super().__init__(message)
@@ -50,29 +42,17 @@ class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was a
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who pays from outside; what is left out is made up.
-
-    Attributes:
-        name: The account owner's.
-        tax_id: CPF or CNPJ, unmasked.
-    """
+    """Who pays from outside; what is left out is made up."""
 
     name: str | None = None
     tax_id: str | None = None
 
 
 class OutsideTransfer(Struct, frozen=True, kw_only=True):
-    """Money that somebody outside sends to one of our holders.
-
-    Attributes:
-        credit_party: Our holder's account, ``key`` among its fields where it was found by key.
-        amount_cents: Cents.
-        txid: Of the QR code, if one was read.
-        initiation_type: How the payer named the payee.
-        payer: Who pays.
-    """
+    """Money that somebody outside sends to one of our holders."""
 
     credit_party: Party
+    """Our holder's account, ``key`` set where it was found by key."""
     amount_cents: AmountCents
     txid: str | None = None
     initiation_type: InitiationType = "KEY"
@@ -80,51 +60,40 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """What became of a payment or return from outside.
-
-    Attributes:
-        id: The payment's ``end_to_end_id``, or the return's ``return_id``.
-        amount_cents: Cents.
-        status: CONFIRMED only after the service's own word; PROCESSING when that did not come in time.
-        code: Why it failed.
-    """
+    """How a payment or return from outside ended."""
 
     id: str
+    """The ``end_to_end_id`` of a payment, the ``return_id`` of a return."""
     amount_cents: int
     status: ArrivalStatus
+    """CONFIRMED only after the service has acknowledged it; PROCESSING when that did not come in time."""
     code: str | None = None
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
-    """A directory entry to be made, with a new outside account behind it.
-
-    Attributes:
-        key_type: Its type.
-        key: Normalised; ``None`` is made up.
-        name: The owner's; ``None`` is made up.
-        tax_id: The owner's; ``None`` is the key itself where it is one, or made up.
-    """
+    """A directory entry to be made, with a new outside account behind it; what is ``None`` is made up."""
 
     key_type: KeyType
     key: str | None = None
+    """Normalised."""
     name: str | None = None
     tax_id: str | None = None
+    """``None`` takes the key where that is a tax id."""
 
 
 class NewQrCode(Struct, frozen=True, kw_only=True):
-    """A QR code of an outside merchant to be made.
-
-    Attributes:
-        kind: A dynamic one has a location, an amount, and is paid once.
-        key: Of the merchant; ``None`` is the sandbox's own merchant. Not looked at: a code may name what does not exist.
-        amount_cents: Cents; a dynamic code needs it.
-        txid: ``None`` is none (static) or made up (dynamic).
-    """
+    """A QR code of an outside merchant to be made."""
 
     kind: Literal["static", "dynamic"]
+    """A dynamic one has a location and an amount, and is paid once."""
     key: str | None = None
+    """``None`` is the sandbox's own merchant. Not looked up: a code may name a key that does not exist."""
     amount_cents: AmountCents | None = None
     txid: str | None = None
+    """``None`` is none (static) or made up (dynamic)."""
+
+
+# These two are on the wire as they are: the OpenAPI document takes the meaning of their fields from the docstrings.
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -152,32 +121,27 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """Where the sandbox stands with its deadlines.
-
-    Attributes:
-        next_due_at: The sandbox's next deadline; ``None`` when nothing waits.
-        reports_count: Reports that fell due and were not acknowledged yet.
-    """
+    """The sandbox's next deadline, if it has one, and the reports that wait for the service."""
 
     next_due_at: datetime | None
     reports_count: int
 
 
 class SandboxControl(Protocol):
-    """The simulated network, as its owner sees it.
+    """Drives the simulated network.
 
-    Every call raises ``SandboxUnavailable`` when the sandbox cannot be reached, and ``SandboxSilent`` when it gave no answer.
+    Every call raises ``SandboxUnavailable`` if the sandbox cannot be reached, and ``SandboxSilent`` if it did not
+    answer.
     """
 
     async def pay(self, transfer: OutsideTransfer) -> Arrival:
-        """Let somebody outside pay, and wait up to 10 s for the service's own word on it."""
+        """Let somebody outside pay, and wait up to 10 s for the service's acknowledgement."""
         ...
 
     async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
         """Let the receiver of a transfer of ours return it.
 
         Args:
-            end_to_end_id: Of the transfer.
             amount_cents: ``None`` is all of it.
             reason: MD06, BE08, FR01 or SL02.
 
@@ -187,19 +151,15 @@ class SandboxControl(Protocol):
         ...
 
     async def list_keys(self) -> list[DirectoryEntry]:
-        """The directory's entries: those that are always there, then at most 1000 of those that were added."""
+        """The entries that are always there, then at most 1000 of those that were added."""
         ...
 
     async def add_key(self, new: NewKey) -> DirectoryEntry:
-        """Add an entry of a new outside account; a key that exists answers its entry as it is."""
+        """Add an entry of a new outside account, or return the entry of a key that exists."""
         ...
 
     async def make_qr_code(self, new: NewQrCode) -> str:
-        """Make a QR code of an outside merchant.
-
-        Raises:
-            SandboxRefusal: ``invalid``: the parts make no QR code; the message names the part.
-        """
+        """Make a QR code of an outside merchant, or refuse as ``invalid`` and name the part."""
         ...
 
     async def read_faults(self) -> list[FaultRule]:
@@ -207,28 +167,18 @@ class SandboxControl(Protocol):
         ...
 
     async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        """Replace all rules.
-
-        Raises:
-            SandboxRefusal: ``invalid``: more than 100 rules, or a reject code that the scheme does not have.
-        """
+        """Replace all rules, or refuse as ``invalid`` more than 100, or an unknown reject code."""
         ...
 
     async def read_certificate_authority(self) -> str:
-        """The certificate, as PEM, of the CA that stands behind the sandbox merchants' dynamic codes."""
+        """The PEM certificate of the CA behind the sandbox merchants' dynamic codes."""
         ...
 
     async def set_offset(self, offset: timedelta) -> Due:
-        """Move the sandbox's clock.
+        """Move the sandbox's clock, and report first what falls due.
 
-        What falls due is reported before this answers. Moving back keeps what has settled, and brings every open deadline
-        that was set at an instant now in the future nearer by as much.
-
-        Args:
-            offset: From the machine's time to the service's.
+        Moving back keeps what has settled. Open deadlines set at an instant now in the future come nearer by as much.
         """
         ...
 
-    async def next_due(self) -> Due:
-        """Say what comes next."""
-        ...
+    async def next_due(self) -> Due: ...

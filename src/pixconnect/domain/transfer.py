@@ -8,8 +8,9 @@
     IN:   PROCESSING ──receive──► CONFIRMED ──refunds reach the amount──► RETURNED
               └──refuse (by us)──► ERROR
 
-An outgoing transfer reserves its money when accepted. While the rail has not ended it there is an order beside it
-(``domain.order``); once it was handed over only the rail's own word ends it, and it can no longer be cancelled.
+An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
+(``domain.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
+cancelled.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by QR code"):
-    """A transfer to whoever a BR Code names, as a client sent it: nothing is judged yet."""
+    """A transfer to the payee of a BR Code, as a client sent it: nothing is judged yet."""
 
     amount_cents: int
     br_code: str
@@ -84,10 +85,10 @@ class Payee(Struct, frozen=True, kw_only=True):
 
     party: Party
     holder_id: int | None
-    """If it is one of ours; then the transfer is settled by book."""
+    """Set if it is one of ours; then the transfer is settled by book."""
     txid: str | None = None
     charge: Charge | None = None
-    """Of ours, if that is what is being paid."""
+    """A charge of ours, if that is what is being paid."""
 
 
 class NewTransfer(Struct, kw_only=True):
@@ -95,81 +96,63 @@ class NewTransfer(Struct, kw_only=True):
 
     holder_id: int
     external_id: str
-    """The client's, or ours."""
     fingerprint: bytes
     request: TransferRequest
-    """Its amount is judged, and whom it names was found."""
+    """Its amount is judged, and its payee was found."""
     payee: Payee
     payer: Party
     """The holder's account, as a payee of ours sees it."""
     handover_timeout: timedelta
     transfer_id: int
     received_id: int
-    """Of the other side's transfer, if it is settled by book."""
+    """For the payee's side, if it is settled by book."""
     end_to_end_id: str
     correlation_id: UUID
     may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
+    """Look for it first: the client named it, or it was tried before."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
-    """Money moved over the rail, or between two holders of ours by book.
-
-    Attributes:
-        id: Below 2^53.
-        holder_id: Whose side this is.
-        direction: ``OUT`` debits the holder, ``IN`` credits.
-        initiation_type: How the payer named the payee.
-        is_book: Between two holders of ours, without the rail.
-        external_id: The client's name for an outgoing one; unique for the holder. ``None`` for incoming ones.
-        fingerprint: Of the request that made it; ``None`` for incoming ones.
-        end_to_end_id: Its name on the whole network.
-        correlation_id: Joins everything of one payment, refunds included.
-        txid: Of the QR code, 1 to 35 characters.
-        charge_id: The charge that an incoming one pays, or was refused for.
-        amount_cents: Cents.
-        status: See the module.
-        own_key: Our side's Pix key, where one was used.
-        counterparty: The other side.
-        outcome_code: Why it failed: the rail's code, or ours.
-        outcome_reason: The same as a sentence.
-        returned_cents: Settled returns or refunds of it.
-        returning_cents: Those under way.
-        slot: Part of the workers' division of labour; its refunds share it.
-        handed_at: When an outgoing one was handed to the rail; while it is under way, its order knows.
-        settled_at: When the money moved.
-        created_at: Service time.
-        modified_at: Service time.
-    """
-
     id: int
     holder_id: int
     direction: Direction
+    """``OUT`` debits the holder, ``IN`` credits."""
     initiation_type: InitiationType
     is_book: bool
+    """Between two holders of ours, without the rail."""
     external_id: str | None
+    """The client's name for an outgoing one; unique for the holder."""
     fingerprint: bytes | None
+    """Of the request that made it; incoming ones have none."""
     end_to_end_id: str
     correlation_id: UUID
+    """Shared by everything of one payment, refunds included."""
     txid: str | None
+    """From the QR code, 1 to 35 characters."""
     charge_id: int | None
+    """The charge that an incoming one pays, or was refused for."""
     amount_cents: int
     status: TransferStatus
     own_key: str | None
     counterparty: Party
     outcome_code: str | None
+    """Why it failed: the rail's code, or ours."""
     outcome_reason: str | None
     returned_cents: int
+    """Refunds of it that have settled."""
     returning_cents: int
+    """Refunds of it that are under way."""
     slot: int
+    """Its refunds share it."""
     handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
-    """A new outgoing transfer, whose money is about to be reserved or to go to another holder of ours."""
+    """Make an outgoing transfer, whose money is about to be reserved or moved by book."""
     return Transfer(
         id=new.transfer_id,
         holder_id=new.holder_id,
@@ -199,7 +182,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
 
 
 def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int) -> Transfer:
-    """The payee's side of a new transfer between two holders of ours."""
+    """Make the payee's side of a transfer between two holders of ours."""
     charge = new.payee.charge
     return msgspec.structs.replace(
         sent,
@@ -225,7 +208,8 @@ def open_incoming_transfer(
     correlation_id: UUID,
     now: datetime,
 ) -> Transfer:
-    """A payment that the rail reports, not yet judged; the charge is the one whose txid it carries, whoever's it is."""
+    """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
+    # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
     own_charge_id = charge.id if charge is not None and charge.holder_id == holder_id else None
     return Transfer(
         id=transfer_id,
@@ -259,39 +243,37 @@ def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None
     """The scheme's reason to refuse an incoming transfer, or ``None``.
 
     Args:
-        received: As it was opened.
-        balance: Of the holder who is paid.
-        charge: The one whose txid it carries, whoever's it is.
-        at: The instant that counts for the charge's deadline.
+        at: Decides whether the charge is paid in time.
     """
     if not balance.may_deposit:
         return reject_code.ACCOUNT_BLOCKED
     if charge is None:
         return None
+    # The code asks for money for somebody else than the account that is credited.
     if charge.holder_id != received.holder_id:
         return reject_code.QR_CODE_REFUSED
     return charge_rules.find_reject_code(charge, received.amount_cents, at)
 
 
 def is_spent(transfer: Transfer) -> bool:
-    """Whether it counts against its holder's limits: what failed or was cancelled does not, what was returned does."""
+    """Whether it counts against its holder's limits."""
+    # What failed or was cancelled never left; what was returned did.
     return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
 
 
 def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
-    """The transfer, with its money moved."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now)
 
 
 def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
-    """The transfer, rejected by the rail (outgoing) or refused by us (incoming); no money has moved."""
+    """End a transfer that the rail rejected or we refused; no money has moved."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
-    """The transfer, which provably never left."""
+    """End a transfer that provably never left."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     errors.ensure(transfer.handed_at is None, "what was handed to the rail is never cancelled")
     return msgspec.structs.replace(
@@ -304,13 +286,10 @@ def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
 
 
 def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:
-    """The transfer, of which a part was returned or refunded; RETURNED when nothing of it is left.
+    """Count a part as returned; the transfer is RETURNED when nothing of it is left.
 
     Args:
-        transfer: Settled.
-        amount_cents: The part.
-        now: Service time.
-        returning_cents: How much of it stood as under way until now.
+        returning_cents: How much of the part was under way until now.
     """
     errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     returned_cents = transfer.returned_cents + amount_cents
@@ -325,19 +304,19 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
 
 
 def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
-    """The transfer, of which a part was not refunded after all."""
+    """Count a part as under way no more: its refund failed."""
     errors.ensure(transfer.returning_cents >= amount_cents, "only what was under way can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
 
 
 def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
-    """The transfer, of which a part is being refunded."""
+    """Count a part as being refunded."""
     errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
 
 
 def announce_transfer(transfer: Transfer, event_id: int) -> Event:
-    """The event that tells the state which a transfer has just reached."""
+    """Make the event of the state that a transfer has just reached."""
     name = _EVENT_NAMES[transfer.direction, transfer.status]
     payload = events.TransferPayload(
         id=transfer.id,
@@ -363,13 +342,7 @@ def announce_transfer(transfer: Transfer, event_id: int) -> Event:
 
 
 class TransferView(Struct, frozen=True, kw_only=True):
-    """A transfer as its holder sees it.
-
-    Attributes:
-        transfer: The transfer.
-        debit_party: Who pays.
-        credit_party: Who is paid.
-    """
+    """A transfer as its holder sees it."""
 
     transfer: Transfer
     debit_party: Party

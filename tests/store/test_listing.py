@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import charge as charge_store
-from pixconnect.store import delivery_list
+from pixconnect.store import delivery_history
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from support.postgres import Addresses
@@ -147,7 +147,10 @@ async def test_a_walk_through_deliveries_sees_all_that_were_there_once(
     rows = Rows(service, _DELIVERIES, 5)
     await rows.insert(minutes)
     await check_walk(
-        lambda span: delivery_list.read_page(service.context.pool, 5, status, span), rows.insert, page_sizes, meanwhile
+        lambda span: delivery_history.read_page(service.context.pool, 5, status, span),
+        rows.insert,
+        page_sizes,
+        meanwhile,
     )
 
 

@@ -10,7 +10,7 @@ from pixconnect.domain.delivery import Delivery, DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import delivery as delivery_store
-from pixconnect.store import delivery_list, webhook_tally
+from pixconnect.store import delivery_history, webhook_tally
 from pixconnect.store import listing as listing_store
 from pixconnect.store.listing import Source
 from pixconnect.usecases import endpoint as endpoint_usecases
@@ -166,9 +166,9 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: 
     by_cursor = Span(page_size=20, after=page.next)
     for status in (None, *STATUSES):
         for span in (Span(page_size=20), deep, by_cursor):
-            assert await _count_blocks(service, delivery_list._LISTS[status], endpoint.id, span) < _BLOCKS_MAX
+            assert await _count_blocks(service, delivery_history._LISTS[status], endpoint.id, span) < _BLOCKS_MAX
     for span in (Span(page_size=20), deep, by_cursor):
-        blocks_count = await _count_blocks(service, delivery_list._LIST_OF_EVENTS, service.caller.holder_id, span)
+        blocks_count = await _count_blocks(service, delivery_history._LIST_OF_EVENTS, service.caller.holder_id, span)
         assert blocks_count < _BLOCKS_MAX
 
 

@@ -14,7 +14,7 @@ from pixconnect.domain.delivery import RETRY_WAITS
 from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.domain.listing import Span
 from pixconnect.store import delivery as delivery_store
-from pixconnect.store import webhook as webhook_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import delivery
 from pixconnect.usecases import endpoint as endpoint_usecases
 from support import identity, postgres
@@ -298,20 +298,20 @@ async def test_resuming_is_finished_by_whoever_keeps_house_next(
     for endpoint in endpoints:
         await _change(service, endpoint.id, "inactive")
         resumed = await _change(service, endpoint.id, "active")
-    died = webhook_store.find_resumed(service.context.pool, 9)
+    died = endpoint_store.find_resumed(service.context.pool, 9)
     assert [endpoint_id for endpoint_id, _ in await died] == [endpoint.id for endpoint in endpoints]
     await asyncio.gather(*(endpoint_usecases.finish_resuming(service.context) for _ in range(2)))
     assert await _dated_before(service, resumed.modified_at - timedelta(hours=1)) == 0
-    assert await webhook_store.find_resumed(service.context.pool, 9) == []
+    assert await endpoint_store.find_resumed(service.context.pool, 9) == []
 
 
 async def test_what_was_resumed_twice_is_forgotten_only_for_the_second_time(service: WebhookService) -> None:
     endpoint = await service.add_endpoint(URL)
     first, second = service.context.clock.now(), service.context.clock.now() + timedelta(seconds=1)
     async with service.context.pool.acquire() as connection:
-        await webhook_store.set_resumed(connection, endpoint.id, second)
-        await webhook_store.forget_resumed(connection, endpoint.id, first)
-        assert await webhook_store.find_resumed(connection, 9) == [(endpoint.id, second)]
+        await endpoint_store.set_resumed(connection, endpoint.id, second)
+        await endpoint_store.forget_resumed(connection, endpoint.id, first)
+        assert await endpoint_store.find_resumed(connection, 9) == [(endpoint.id, second)]
 
 
 async def test_a_reset_of_the_clock_brings_back_what_was_dated_ahead(service: WebhookService) -> None:

@@ -9,8 +9,8 @@ from msgspec import structs
 from pixconnect.domain import errors
 from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
-from pixconnect.store import delivery_list as delivery_list_store
-from pixconnect.store import webhook as webhook_store
+from pixconnect.store import delivery_history as delivery_history_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases.context import Context
 from support import postgres
@@ -94,7 +94,7 @@ async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService, mon
     )
     assert [outcome for outcome in outcomes if isinstance(outcome, int)].count(30) == 2
     assert await service.statuses() == {"pending": 60}
-    async with service.context.pool.acquire() as connection, webhook_store.replaying(connection, first) as is_alone:
+    async with service.context.pool.acquire() as connection, endpoint_store.replaying(connection, first) as is_alone:
         assert is_alone
         with pytest.raises(errors.LimitExceeded, match="under way"):
             await replay(service, first)
@@ -117,4 +117,4 @@ async def test_the_newest_attempts_are_shown_however_often_there_was_one(service
     shown = await endpoint_usecases.read_delivery(service.context, service.caller, page.items[0].id)
     assert [attempt.number for attempt in shown.attempts] == list(range(151, 251))
     assert {len(attempt.response) for attempt in shown.attempts} == {1024}
-    assert delivery_list_store.ATTEMPTS_SHOWN_MAX == 100
+    assert delivery_history_store.ATTEMPTS_SHOWN_MAX == 100

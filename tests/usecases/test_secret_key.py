@@ -112,7 +112,7 @@ async def test_values_sealed_before_keys_had_ids_are_sealed_again_under_the_same
 
 async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_key, "BATCH_MAX", 2)
-    original = secret_key.webhook_store.reseal
+    original = secret_key.endpoint_store.reseal
     calls: list[Any] = []
 
     async def dying(*arguments: Any) -> None:
@@ -121,10 +121,10 @@ async def test_a_run_that_was_killed_is_taken_up_where_it_was(after: Context, mo
             raise KeyboardInterrupt
         await original(*arguments)
 
-    monkeypatch.setattr(secret_key.webhook_store, "reseal", dying)
+    monkeypatch.setattr(secret_key.endpoint_store, "reseal", dying)
     with pytest.raises(KeyboardInterrupt):
         await secret_key.reseal(as_operator(after))
-    monkeypatch.setattr(secret_key.webhook_store, "reseal", original)
+    monkeypatch.setattr(secret_key.endpoint_store, "reseal", original)
     assert (await secret_key.reseal(as_operator(after))).webhook_endpoints_count == ENDPOINTS_COUNT - 2
     await assert_only_the_new_key_opens(after)
 

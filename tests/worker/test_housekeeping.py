@@ -7,7 +7,7 @@ import pytest
 
 from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
-from pixconnect.store import webhook as webhook_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker import housekeeping
 from support import identity, postgres
@@ -27,7 +27,7 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
 
         async def is_done() -> bool:
             notes = await service.fetch("select from webhook_tally_change")
-            return not notes and await webhook_store.find_resumed(service.context.pool, 1) == []
+            return not notes and await endpoint_store.find_resumed(service.context.pool, 1) == []
 
         assert not await is_done()
         keyring = identity.keyring_of(service.context)

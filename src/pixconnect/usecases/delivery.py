@@ -23,8 +23,8 @@ from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import lease as lease_store
-from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -188,10 +188,10 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         by_endpoint.setdefault(endpoint_id, []).append(conclusion)
         if conclusion.status != "delivered":
             failing.add(endpoint_id)
-    for before in await webhook_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
+    for before in await endpoint_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
         after = delivery_rules.judge_endpoint(before, by_endpoint[before.id])
         if after != before:
-            await webhook_store.update(connection, after)
+            await endpoint_store.update(connection, after)
 
 
 # For a sandbox clock that walks from deadline to deadline.

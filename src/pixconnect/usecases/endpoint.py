@@ -20,8 +20,8 @@ from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.pool import Connection
-from pixconnect.store import delivery_list as delivery_list_store
-from pixconnect.store import webhook as webhook_store
+from pixconnect.store import delivery_history as delivery_history_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.lone_write import write_alone, writing
 from pixconnect.writing.service_time import read_time_to_write
@@ -47,13 +47,13 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
     endpoint_rules.check_secret(request.secret)
-    _check_count(await webhook_store.count(context.pool, caller.holder_id))
+    _check_count(await endpoint_store.count(context.pool, caller.holder_id))
     await context.receivers.check_url(request.url)
-    endpoint_id = await webhook_store.next_id(context.pool)
+    endpoint_id = await endpoint_store.next_id(context.pool)
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
-        await webhook_store.lock_holder(connection, caller.holder_id)
-        _check_count(await webhook_store.count(connection, caller.holder_id))
+        await endpoint_store.lock_holder(connection, caller.holder_id)
+        _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await _read_now(context, connection)
         endpoint = Endpoint(
             id=endpoint_id,
@@ -69,13 +69,13 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
             created_at=now,
             modified_at=now,
         )
-        await webhook_store.insert(connection, endpoint)
+        await endpoint_store.insert(connection, endpoint)
     return endpoint
 
 
 async def list_endpoints(context: Context, caller: Caller, span: Span) -> Page[Endpoint]:
     """The holder's endpoints, newest first."""
-    return await webhook_store.read_page(context.pool, caller.holder_id, span)
+    return await endpoint_store.read_page(context.pool, caller.holder_id, span)
 
 
 async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
@@ -84,7 +84,7 @@ async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> E
     Raises:
         NotFound: It has none of this id.
     """
-    return _found(await webhook_store.find(context.pool, caller.holder_id, endpoint_id))
+    return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
 
 
 async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, change: EndpointChange) -> Endpoint:
@@ -105,18 +105,18 @@ async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, ch
     if change.url is not None:
         await context.receivers.check_url(change.url)
     async with write_alone(context.pool) as connection:
-        before = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
+        before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         now = await _read_now(context, connection)
         after = _changed(context, before, change, now)
         if after == before:
             return before
         after = structs.replace(after, modified_at=now)
-        await webhook_store.update(connection, after)
+        await endpoint_store.update(connection, after)
         if after.status == "active" and before.status != "active":
             # What is more than a batch, or what a crash leaves over, is housekeeping's.
-            await webhook_store.set_resumed(connection, endpoint_id, now)
-            if await delivery_list_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
-                await webhook_store.forget_resumed(connection, endpoint_id, now)
+            await endpoint_store.set_resumed(connection, endpoint_id, now)
+            if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
+                await endpoint_store.forget_resumed(connection, endpoint_id, now)
     context.wake_workers()
     return after
 
@@ -130,15 +130,15 @@ async def finish_resuming(context: Context) -> int:
         How many batches that was.
     """
     batches_count = 0
-    for endpoint_id, resumed_at in await webhook_store.find_resumed(context.pool, _RESUMED_MAX):
-        place: delivery_list_store.BacklogPlace | None = _FIRST
+    for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
+        place: delivery_history_store.BacklogPlace | None = _FIRST
         while place is not None:
             async with context.pool.acquire() as connection:
                 now = await _read_now(context, connection)
-                place = await delivery_list_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
+                place = await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
             batches_count += 1
             context.wake_workers()
-        await webhook_store.forget_resumed(context.pool, endpoint_id, resumed_at)
+        await endpoint_store.forget_resumed(context.pool, endpoint_id, resumed_at)
     return batches_count
 
 
@@ -149,8 +149,8 @@ async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int) ->
         NotFound: The holder has no endpoint of this id.
     """
     async with write_alone(context.pool) as connection:
-        endpoint = _found(await webhook_store.lock(connection, caller.holder_id, endpoint_id))
-        await webhook_store.delete(connection, caller.holder_id, endpoint_id)
+        endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
     return endpoint
 
 
@@ -163,7 +163,7 @@ async def list_deliveries(
         NotFound: The holder has no endpoint of this id.
     """
     await read_endpoint(context, caller, endpoint_id)
-    return await delivery_list_store.read_page(context.pool, endpoint_id, status, span)
+    return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
 
 
 async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
@@ -172,7 +172,7 @@ async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> D
     Raises:
         NotFound: It has none of this id.
     """
-    delivery = await delivery_list_store.find(context.pool, caller.holder_id, delivery_id)
+    delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
     if delivery is None:
         raise errors.NotFound("id: there is no such delivery")
     return delivery
@@ -188,7 +188,7 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int) -> Deliv
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
             now = await _read_now(context, connection)
-            await delivery_list_store.redeliver(connection, caller.holder_id, delivery_id, now)
+            await delivery_history_store.redeliver(connection, caller.holder_id, delivery_id, now)
         context.wake_workers()
         return await read_delivery(context, caller, delivery_id)
 
@@ -208,7 +208,7 @@ async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id
         while count >= _BATCH_MAX:
             async with write.transaction() as connection:
                 now = await _read_now(context, connection)
-                count, after_id = await delivery_list_store.redeliver_unacknowledged(
+                count, after_id = await delivery_history_store.redeliver_unacknowledged(
                     connection, endpoint_id, since, after_id, now, _BATCH_MAX
                 )
             total_count += count
@@ -218,7 +218,7 @@ async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id
 
 async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first; kept whether or not anybody was told."""
-    return await delivery_list_store.read_events(context.pool, caller.holder_id, span)
+    return await delivery_history_store.read_events(context.pool, caller.holder_id, span)
 
 
 async def replay_events(
@@ -241,7 +241,7 @@ async def replay_events(
     async with (
         writing(context.pool) as write,
         context.pool.acquire() as connection,
-        webhook_store.replaying(connection, endpoint_id) as is_alone,
+        endpoint_store.replaying(connection, endpoint_id) as is_alone,
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
@@ -250,7 +250,9 @@ async def replay_events(
         while True:
             now = await _read_now(context, connection)
             with write.committing():
-                count, after = await delivery_list_store.replay(connection, endpoint, after, final_at, now, _BATCH_MAX)
+                count, after = await delivery_history_store.replay(
+                    connection, endpoint, after, final_at, now, _BATCH_MAX
+                )
             total_count += count
             context.wake_workers()
             if count < _BATCH_MAX:
@@ -262,7 +264,7 @@ async def _let_arrive(context: Context, endpoint_id: int) -> None:
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
             now = await _read_now(context, connection)
-            due_count = await delivery_list_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
+            due_count = await delivery_history_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
         if not 0 < due_count < _ARRIVING_MAX:
             return
         await asyncio.sleep(_ARRIVING_LOOK_S)
@@ -272,9 +274,9 @@ async def _check_room(
     context: Context, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
 ) -> None:
     pending_max = context.policy.webhook_pending_max
-    waiting_count = await delivery_list_store.count_pending(connection, endpoint.id, None, pending_max + 1)
+    waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
     room = max(0, pending_max - waiting_count)
-    wanted_count = await delivery_list_store.count_replayable(connection, endpoint, initial_at, final_at, room + 1)
+    wanted_count = await delivery_history_store.count_replayable(connection, endpoint, initial_at, final_at, room + 1)
     if wanted_count > room:
         raise errors.LimitExceeded(
             f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"

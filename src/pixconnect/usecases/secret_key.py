@@ -15,8 +15,8 @@ from pixconnect.domain.access import Client
 from pixconnect.domain.endpoint import Endpoint, endpoint_seal
 from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.store import access as access_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import signing_key as signing_key_store
-from pixconnect.store import webhook as webhook_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.signing_key import ABOUT_AUTHORITY, about_key
@@ -90,13 +90,13 @@ async def _reseal_endpoints(context: OperatorContext, broken: list[str]) -> int:
     count, after_id = 0, 0
     while True:
         async with context.pool.acquire() as connection, connection.transaction():
-            batch = await webhook_store.lock_sealed_otherwise(
+            batch = await endpoint_store.lock_sealed_otherwise(
                 connection, context.secret_box.seal_head, after_id, BATCH_MAX
             )
             for endpoint in batch:
                 resealed = _reseal_endpoint(context.secret_box, endpoint, broken)
                 if resealed != endpoint:
-                    await webhook_store.reseal(connection, resealed)
+                    await endpoint_store.reseal(connection, resealed)
                     count += 1
         if len(batch) < BATCH_MAX:
             return count

@@ -24,7 +24,7 @@ from pixconnect.domain.endpoint import Endpoint
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.store import delivery as delivery_store
-from pixconnect.store import webhook as webhook_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.worker.delivery_log import AttemptLog
@@ -175,7 +175,7 @@ class DeliveryWorker:
         """Start attempts, each with its endpoint as it is at this moment."""
         try:
             endpoint_ids = sorted({work.delivery.endpoint_id for work in taken})
-            endpoints = await webhook_store.find_many(self._context.pool, endpoint_ids)
+            endpoints = await endpoint_store.find_many(self._context.pool, endpoint_ids)
             # Their endpoint was deleted meanwhile: nobody is left to be told.
             orphan_ids = sorted(work.delivery.id for work in taken if work.delivery.endpoint_id not in endpoints)
             if orphan_ids:

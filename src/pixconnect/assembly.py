@@ -49,7 +49,7 @@ from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.http import descriptors, listening
-from pixconnect.http.metrics import tell_metrics
+from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
@@ -219,7 +219,7 @@ async def serve(
         )
         async with (
             _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
-            tell_metrics(
+            serve_metrics(
                 _listen_for_metrics(settings),
                 api_metrics.make_read(base.context, application.answers, application.durations_s),
             ),
@@ -250,7 +250,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
                 is_for_people=is_for_people(settings.log_format),
             ),
             event_retention_days=settings.event_retention_days,
-            tell_metrics=partial(tell_metrics, _listen_for_metrics(settings)),
+            serve_metrics=partial(serve_metrics, _listen_for_metrics(settings)),
         )
         await worker_run.work(parts, stop, report_ready)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from pixconnect.foundation.metrics import CONTENT_TYPE, Family, Measured, measure, write_text
-from pixconnect.http.metrics import tell_metrics
+from pixconnect.http.metrics import serve_metrics
 
 HELD = Family(name="things_held", kind="gauge", meaning="Things that are held.")
 
@@ -21,7 +21,7 @@ async def telling(*measured: Measured, failure: Exception | None = None) -> Asyn
         return measured
 
     listener = socket.create_server(("127.0.0.1", 0))
-    async with tell_metrics(listener, read):
+    async with serve_metrics(listener, read):
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
@@ -59,5 +59,5 @@ async def test_without_a_port_nobody_is_told() -> None:
     async def read() -> Sequence[Measured]:
         raise AssertionError
 
-    async with tell_metrics(None, read):
+    async with serve_metrics(None, read):
         pass

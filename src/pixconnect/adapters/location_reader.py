@@ -46,7 +46,6 @@ class LocationReader:
 
     Args:
         http: Has the ``LIMITS`` of this module.
-        allows_loopback: Whether locations on this machine may be read.
         sandbox_authority: Host and port of the sandbox's own merchants, which may always be read.
     """
 

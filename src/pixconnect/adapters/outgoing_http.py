@@ -45,7 +45,6 @@ class OutgoingHttp:
 
     Args:
         tls: By default it trusts the system's authorities.
-        forbidden: Networks of the operator's, besides those that are always forbidden.
     """
 
     def __init__(

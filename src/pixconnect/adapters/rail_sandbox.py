@@ -1,12 +1,12 @@
-"""The rail and its control, spoken to the sandbox over HTTP.
+"""The rail and its control, as a client of the sandbox over HTTP.
 
-What is said to mean what, as for any rail:
+Each outcome means the same as for any rail:
 
 - a refused connection, or 503: nothing was done (``NotTaken``, ``RailUnavailable``);
-- a lost answer, a timeout, any other failure after a send: nobody knows (``Unknown``, or a ``None`` in a group's answers;
-  ``SandboxSilent``);
-- a submission refused as a duplicate (ED05) or for its time (FF08): it may well be a re-send of an order that settled, so
-  it is asked about (``AlreadyKnown``). A rejection under these codes that is told by report or query is a rejection.
+- a lost answer, a timeout, any other failure after a send: the outcome is unknown (``Unknown``, or a ``None`` in a group's
+  answers; ``SandboxSilent``);
+- a submission refused as a duplicate (ED05) or for its time (FF08): it may be a retry of an order that settled, so the worker
+  queries it (``AlreadyKnown``). The same codes in a report or a query are a rejection.
 """
 
 import asyncio
@@ -51,10 +51,10 @@ TOTAL_TIMEOUT_S: Final = 10.0
 SUBMIT_TIMEOUT_S: Final = 3.0
 PAY_TIMEOUT_S: Final = 20.0
 CONNECTIONS_MAX: Final = 256
+# Below the 75 s after which the sandbox closes an idle connection, so that it does not close one as we use it.
 IDLE_S: Final = 60.0
-"""Below the 75 s after which the sandbox closes an idle connection: which is used is not about to be closed."""
+# Orders, queries or acknowledgements in one request.
 GROUP_MAX: Final = 256
-"""Orders, questions or words in one request."""
 
 ANSWER_LENGTH_MAX: Final = 4 * 1024 * 1024
 
@@ -89,20 +89,15 @@ _failure = msgspec.json.Decoder(_Failure)
 
 
 class _NothingSentError(Exception):
-    """The sandbox was not reached, or says that it did nothing."""
+    """The sandbox was not reached, or says that it has done nothing."""
 
 
 class _NobodyKnowsError(Exception):
-    """Something may have been done."""
+    """The outcome is unknown."""
 
 
 class SandboxConnection:
-    """Kept connections to the sandbox. Use and close it on one event loop.
-
-    Args:
-        url: ``http://127.0.0.1:<port>``.
-        secret: Shared with the sandbox.
-    """
+    """Kept connections to the sandbox, for one event loop."""
 
     def __init__(self, url: str, secret: str) -> None:
         parts = urlsplit(url)
@@ -113,8 +108,8 @@ class SandboxConnection:
             "Content-Type: application/json\r\nContent-Length: "
         )
         self._places = asyncio.Semaphore(CONNECTIONS_MAX)
+        # With the loop's time since when each is idle, the latest last.
         self._idle: list[tuple[float, HttpConnection]] = []
-        """Since when, the latest last."""
         self._is_closed = False
 
     async def close(self) -> None:
@@ -127,10 +122,7 @@ class SandboxConnection:
     async def ask(
         self, method: str, path: str, asked: object = None, *, total_s: float = TOTAL_TIMEOUT_S
     ) -> tuple[int, bytes]:
-        """Send a request and read the whole answer.
-
-        Returns:
-            Status (2xx, 4xx) and body.
+        """Send a request and return the answer's status (2xx, 4xx) and body.
 
         Raises:
             _NothingSentError: Refused, unreachable, or 503.
@@ -151,6 +143,7 @@ class SandboxConnection:
             connection.close()
         elif connection.is_reusable:
             self._idle.append((asyncio.get_running_loop().time(), connection))
+        # The sandbox always sends a length: an answer without all of its body must not be read as a shorter one.
         if answer.status_code != 204 and answer.headers.get("content-length") != str(len(answer.body)):
             raise _NobodyKnowsError(answer.error or "the answer has no length, or is too long")
         if answer.status_code in (401, 503):
@@ -160,7 +153,6 @@ class SandboxConnection:
         return answer.status_code, answer.body
 
     async def _connection(self) -> HttpConnection:
-        """The kept connection that was used last, or a new one."""
         idle_since_s = asyncio.get_running_loop().time() - IDLE_S
         while self._idle:
             used_s, connection = self._idle.pop()
@@ -184,51 +176,40 @@ class SandboxConnection:
 
 
 class SandboxRail:
-    """The rail (``domain.rail.Rail``) that is the sandbox.
-
-    Args:
-        connection: Shared with the control, if need be.
-    """
+    """The rail (``domain.rail.Rail``) that is the sandbox."""
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        """Ask the directory."""
         asked = {"key": key, "payer_tax_id": payer_tax_id, "end_to_end_id": end_to_end_id}
         status, body = await self._ask("/rail/lookup", asked)
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
-        """Send orders."""
         return [answer for group in _groups(orders) for answer in await self._submit("/rail/orders", group)]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
-        """Send refund orders."""
         return [answer for group in _groups(orders) for answer in await self._submit("/rail/refund-orders", group)]
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """Ask what became of orders."""
         return [answer for group in _groups(ids) for answer in await self._query(group)]
 
     async def reports(self, wait_s: float) -> list[Report]:
-        """Wait for reports."""
         status, body = await self._ask("/rail/reports", {"wait_s": wait_s}, total_s=wait_s + TOTAL_TIMEOUT_S)
         return _read(_reports, status, body, RailUnavailable)
 
     async def waiting_since(self) -> datetime | None:
-        """Ask when the oldest payment was reported that waits for our word."""
+        """When the oldest report was made that waits for our acknowledgement."""
         status, body = await self._ask("/rail/waiting", method="GET")
         return _read(_instant, status, body, RailUnavailable)
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Give our word on reports."""
         for group in _groups(acknowledgements):
             status, body = await self._ask("/rail/acknowledgements", group)
             _check(status, body, RailUnavailable)
 
     async def check(self) -> None:
-        """See whether the rail answers."""
         status, body = await self._ask("/rail/check", method="GET")
         _check(status, body, RailUnavailable)
 
@@ -261,54 +242,41 @@ class SandboxRail:
 
 
 class HttpSandboxControl:
-    """The control (``domain.sandbox_control.SandboxControl``) of the sandbox.
-
-    Args:
-        connection: Shared with the rail, if need be.
-    """
+    """The control (``domain.sandbox_control.SandboxControl``) of the sandbox."""
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
 
     async def pay(self, transfer: OutsideTransfer) -> Arrival:
-        """Let somebody outside pay."""
         return await self._ask(_arrival, "POST", "/control/payments", transfer, total_s=PAY_TIMEOUT_S)
 
     async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        """Let the receiver of a transfer return it."""
         asked = {"end_to_end_id": end_to_end_id, "amount_cents": amount_cents, "reason": reason}
         return await self._ask(_arrival, "POST", "/control/returns", asked, total_s=PAY_TIMEOUT_S)
 
     async def list_keys(self) -> list[DirectoryEntry]:
-        """The directory's entries."""
         return await self._ask(_entries, "GET", "/control/keys")
 
     async def add_key(self, new: NewKey) -> DirectoryEntry:
-        """Add an entry."""
         return await self._ask(_entry, "POST", "/control/keys", new)
 
     async def make_qr_code(self, new: NewQrCode) -> str:
-        """Make a QR code of an outside merchant."""
         return await self._ask(_text, "POST", "/control/qrcodes", new)
 
     async def read_faults(self) -> list[FaultRule]:
-        """The rules in force."""
         return await self._ask(_rules, "GET", "/control/faults")
 
     async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        """Replace all rules."""
         await self._tell("PUT", "/control/faults", rules)
 
     async def read_certificate_authority(self) -> str:
-        """The CA behind the sandbox merchants' codes, as PEM."""
+        """The certificate authority of the sandbox's merchants, as PEM."""
         return await self._ask(_text, "GET", "/control/authority")
 
     async def set_offset(self, offset: timedelta) -> Due:
-        """Move the sandbox's clock."""
         return await self._ask(_due, "PUT", "/control/clock", {"offset_us": offset // _MICROSECOND})
 
     async def next_due(self) -> Due:
-        """Say what comes next."""
         return await self._ask(_due, "GET", "/control/clock")
 
     async def _ask(

@@ -1,1 +1,1 @@
-"""What any floor may stand on."""
+"""Code that every floor above the domain may import."""

@@ -1,7 +1,7 @@
-"""X.509 for signing keys: an authority of our own, and the leaf certificates that it signs.
+"""Makes X.509 certificates for signing keys: an authority of our own and the leaves that it signs, all of them EC P-256.
 
 A payer's institution checks the payload of a dynamic QR code with a certificate that names the host it came from. The
-sandbox has an authority of its own for that. Both halves are EC P-256.
+sandbox has an authority of its own for that.
 """
 
 from datetime import datetime, timedelta
@@ -18,20 +18,17 @@ from msgspec import Struct
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=396)
+# Clocks differ: a certificate made now must be valid by one that is a little behind.
 _BACKDATED = timedelta(hours=1)
-"""Clocks differ: a certificate made now must hold for one that is a little behind."""
 _COMMON_NAME_MAX = 64
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """A certificate."""
-
     der: bytes
     expires_at: datetime
 
 
 def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
-    """An authority's own certificate."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
     expires_at = (now + AUTHORITY_LIFETIME).replace(microsecond=0)
     builder = (
@@ -43,12 +40,7 @@ def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
 
 
 def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
-    """A certificate for a signing key.
-
-    Args:
-        key: The signing key; only its public part is used.
-        host: A name or an IP address, the certificate's only subject alternative name.
-    """
+    """Issue a certificate for the public part of ``key``, with ``host`` (a name or IP address) as its only alternative name."""
     issuer = x509.load_der_x509_certificate(authority)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:_COMMON_NAME_MAX])])
     expires_at = (now + LEAF_LIFETIME).replace(microsecond=0)

@@ -1,6 +1,6 @@
-"""What a failure of the database means, decided in one place: is it away, is it busy, or have we asked for something wrong?
+"""Sorts failures of the database: it is away, it is busy, or we have asked for something wrong.
 
-Whoever adds a kind of error adds it here, and to the table in ``tests/foundation/test_database_failure.py``.
+A new kind of error belongs here and into the table in ``tests/foundation/test_database_failure.py``.
 """
 
 from typing import Final
@@ -23,11 +23,11 @@ DATABASE_AWAY: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InsufficientResourcesError,  # class 53: no disk, no memory, no connections left
     asyncpg.PostgresSystemError,  # class 58: its files cannot be read or written
-    # A server that does not know us yet, or any more: we log in with each new connection.
+    # A server that does not know us yet, or no longer: we log in with each new connection.
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
-"""It cannot be asked now. What was under way was not done, unless that was a COMMIT: of that nobody knows."""
+"""The database cannot be asked now. What was under way was not done, except for a COMMIT, whose outcome is unknown."""
 
 DATABASE_BUSY: Final = (
     asyncpg.QueryCanceledError,
@@ -36,7 +36,7 @@ DATABASE_BUSY: Final = (
     asyncpg.SerializationError,  # also a standby's that was overtaken while it read
     asyncpg.InvalidCachedStatementError,  # tables were changed meanwhile
 )
-"""It is there and did not get to it. The transaction was not done, its COMMIT included."""
+"""The database is there and could not do it in time. The transaction was not done, its COMMIT included."""
 
 DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
-"""Whatever it is; for who works in the background, says so and tries again."""
+"""Any failure; for work in the background, which logs it and tries again."""

@@ -1,7 +1,7 @@
-"""An exception as it is logged: where it came from, and of PostgreSQL's only what kind it is.
+"""Writes exceptions for the log, without the rows and arguments that database errors quote.
 
-PostgreSQL quotes rows in the details of its errors, and the driver quotes arguments in its own: names, tax ids, keys. Of those
-the type, the constraint and the SQLSTATE are written and nothing else; what they were raised from is of the same stuff.
+PostgreSQL quotes rows in the details of its errors and the driver quotes arguments: names, tax ids, keys. Of database errors,
+and of what they were raised from, only the type, the constraint and the SQLSTATE are written.
 """
 
 import sys
@@ -16,7 +16,7 @@ _CONTEXT = "\nDuring handling of the above exception, another exception occurred
 
 
 def write_exception(error: BaseException) -> str:
-    """The whole traceback, causes and groups included, without the values of a row."""
+    """The whole traceback, with causes and groups, without the values of a row."""
     return "".join(_write(error, set(), is_of_database=False)).rstrip("\n")
 
 
@@ -29,12 +29,13 @@ def name_database_error(error: BaseException) -> str:
 
 
 def is_database_error(error: BaseException) -> bool:
-    """Whether its text may quote a row or an argument. It is known by its form: this file imports no driver."""
+    """Whether the error's text may quote a row or an argument."""
+    # Recognised by its form, so that this file imports no driver.
     return hasattr(error, "sqlstate") or type(error).__module__.partition(".")[0] == "asyncpg"
 
 
 def hide_rows_in_tracebacks() -> None:
-    """Let what nobody catches be written to standard error in the same way."""
+    """Write uncaught exceptions to standard error in the same way."""
 
     def write(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
         sys.stderr.write(f"{write_exception(error or kind())}\n")
@@ -44,6 +45,7 @@ def hide_rows_in_tracebacks() -> None:
 
 
 def _write(error: BaseException, written: set[int], *, is_of_database: bool) -> Iterator[str]:
+    # Causes may form a circle; each exception is written once.
     written.add(id(error))
     is_of_database = is_of_database or is_database_error(error)
     cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__

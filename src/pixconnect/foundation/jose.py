@@ -1,7 +1,7 @@
-"""ES256 and nothing else: compact and detached JWS, access tokens, keys as JWK and PEM (RFC 7515, 7517, 7519, 9068).
+"""ES256 only: compact and detached JWS, access tokens, keys as JWK and PEM (RFC 7515, 7517, 7519, 9068).
 
-What is read is read strictly: base64url in its one canonical form, or a changed last character would still verify. The
-algorithm is ours to name, never the token's: what its header says is only compared.
+Reading is strict: base64url must be canonical, or a changed last character would still verify. The algorithm is never taken
+from a token: what its header says is only compared.
 """
 
 from __future__ import annotations
@@ -29,29 +29,26 @@ ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
 
 
-class TokenInvalid(Exception):  # noqa: N818  a verdict, caught by whoever asked
-    """Not a token that this key signed; the message says what is wrong and shows nothing of it."""
+class TokenInvalid(Exception):  # noqa: N818  an outcome that the caller handles
+    """Not a token that this key signed; the message says why and shows nothing of the token."""
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """What a token's protected header must have; anything else in it is ignored, but nothing critical is understood."""
+    """A token's protected header; other members are ignored."""
 
     alg: str
     kid: str
     typ: str
     crit: list[str] = []
-    """Extensions that must be understood."""
+    """Extensions that a reader must understand; we understand none."""
 
 
 class Claims(Struct, frozen=True, kw_only=True):
-    """What an access token says."""
-
     iss: str
     aud: str
     sub: str
     """The client_id."""
     holder_id: Annotated[str, Meta(pattern="^[1-9][0-9]{0,15}$")]
-    """A text, as identifiers in tokens are."""
     scope: str
     """Scopes, separated by spaces."""
     iat: int
@@ -67,21 +64,19 @@ _es256 = jws.default_registry.get_alg(ALGORITHM)
 
 
 class PrivateKey:
-    """A key pair that signs."""
-
     def __init__(self, key: ECKey, kid: str) -> None:
         self.kid = kid
         self._key = key
         self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
 
     def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """A compact JWS; ``header`` comes beside ``alg`` and ``kid``."""
+        """A compact JWS with the members of ``header`` beside ``alg`` and ``kid``."""
         head = _head({"alg": ALGORITHM, "kid": self.kid, **header}) if header else self._plain_head
         signed = head + b"." + encode_base64url(payload)
         return (signed + b"." + self._sign(signed)).decode()
 
     def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
-        """``header..signature`` over a body that travels beside it (RFC 7515, appendix F)."""
+        """``header..signature`` over a body that is sent separately (RFC 7515, appendix F)."""
         head = _head({"alg": ALGORITHM, "kid": self.kid, **header})
         return (head + b".." + self._sign(head + b"." + encode_base64url(body))).decode()
 
@@ -90,17 +85,16 @@ class PrivateKey:
 
 
 def make_key() -> ECKey:
-    """A new P-256 key pair, from the operating system's randomness."""
     return ECKey.generate_key("P-256")
 
 
 def thumbprint(key: ECKey) -> str:
-    """A key's name by RFC 7638."""
+    """The thumbprint of RFC 7638, which we use as ``kid``."""
     return key.thumbprint()
 
 
 def write_private_key(key: ECKey) -> bytes:
-    """PKCS #8, unencrypted: to be sealed at once."""
+    """PKCS #8, unencrypted: the caller must seal it at once."""
     private_key = key.private_key
     if private_key is None:
         raise AssertionError("this key has no private part")
@@ -108,23 +102,20 @@ def write_private_key(key: ECKey) -> bytes:
 
 
 def read_private_key(pkcs8: bytes) -> ECKey:
-    """The inverse of ``write_private_key``."""
     return ECKey.import_key(cast(Any, load_der_private_key(pkcs8, password=None)))
 
 
 def write_public_jwk(key: ECKey) -> bytes:
-    """JSON of the public part: ``crv``, ``kty``, ``x``, ``y``."""
     members = key.as_dict(private=False)
     return _write({name: members[name] for name in ("crv", "kty", "x", "y")})
 
 
 def read_public_jwk(text: bytes) -> ECKey:
-    """The inverse of ``write_public_jwk``."""
     return ECKey.import_key(msgspec.json.decode(text, type=dict[str, str | list[str]]))
 
 
 def published_jwk(kid: str, public_jwk: bytes) -> dict[str, str]:
-    """A key as others read it: ``kid kty crv x y alg use``."""
+    """A key as it is published in our JWK set."""
     members = msgspec.json.decode(public_jwk, type=dict[str, str])
     return {
         "kid": kid,
@@ -167,10 +158,10 @@ def sign_token(key: PrivateKey, claims: Claims) -> str:
 
 
 def read_token_kid(token: bytes) -> str:
-    """Which key must have signed a token, judged by its header alone.
+    """Read from a token's header which key must have signed it.
 
     Raises:
-        TokenInvalid: It has not the form of our tokens, or claims another algorithm or type.
+        TokenInvalid: It is malformed, or claims another algorithm or type.
     """
     parts = token.split(b".")
     if len(parts) != 3:
@@ -187,10 +178,10 @@ def read_token_kid(token: bytes) -> str:
 
 
 def verify_token(token: bytes, key: ECKey) -> Claims:
-    """Check a token's signature and read its claims; what they say is the caller's to judge.
+    """Verify a token's signature and read its claims, which the caller must judge.
 
     Raises:
-        TokenInvalid: Another key signed it, or it was changed, or lacks a claim.
+        TokenInvalid: Another key signed it, it was changed, or a claim is missing.
     """
     head, body, signature = token.split(b".")
     try:
@@ -204,16 +195,11 @@ def verify_token(token: bytes, key: ECKey) -> Claims:
 
 
 def encode_base64url(octets: bytes) -> bytes:
-    """Base64url without padding."""
     return base64.urlsafe_b64encode(octets).rstrip(b"=")
 
 
 def decode_base64url(text: bytes) -> bytes:
-    """The inverse of ``encode_base64url``, for exactly what it writes.
-
-    Raises:
-        ValueError: Padding, other characters, or bits that mean nothing.
-    """
+    """Decode exactly what ``encode_base64url`` writes; ``ValueError`` for padding, other characters or unused bits."""
     try:
         octets = base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
     except binascii.Error as error:

@@ -1,11 +1,10 @@
-"""Log lines: for people on a terminal, as JSON lines otherwise, never with a secret in them.
+"""Writes log lines: for people on a terminal, otherwise as JSON lines, and never with a secret.
 
-Everything goes through structlog, what libraries log included. Each line that is written while a request is answered carries
-the request's id and holder. Lines about requests and webhook attempts themselves are many, so they are gathered and written
-together.
+Everything goes through structlog, also what libraries log. Lines that are written while a request is answered carry the
+request's id and holder. Lines about requests and webhook attempts are many, so they are gathered and written together.
 
-What must not be written is left out where a line is made, and where an exception becomes text (``exception_text.py``). A net
-under that hides values by the names of their fields, and tokens, e-mail addresses and tax ids wherever they stand.
+Secrets are left out where a line is made, and where an exception becomes text (``exception_text.py``). As a safety net, values
+are hidden by the names of their fields, and tokens, e-mail addresses and tax ids wherever they stand.
 """
 
 import asyncio
@@ -42,8 +41,8 @@ _SECRETS: Final = re.compile(
     r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"  # a login in an address
 )
 _HIDDEN: Final = "[hidden]"
+# Refused for who sent them: unknown, not allowed, or too often.
 _REFUSED: Final = frozenset({401, 403, 429})
-"""Somebody was not let in: nobody knows them, they may not, or they tried too often."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,12 +51,7 @@ Noted = TypeVar("Noted")
 
 
 def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr) -> None:
-    """Configure structlog and the standard library's logging for this process.
-
-    Args:
-        log_format: ``auto`` writes for people on a terminal and JSON lines otherwise.
-        level: The least important lines to write.
-    """
+    """Configure structlog and the standard library's logging for this process."""
     is_console = is_for_people(log_format, stream)
     shared: list[structlog.types.Processor] = [
         structlog.stdlib.add_log_level,
@@ -87,21 +81,20 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
     root = logging.getLogger()
     root.handlers = [output]
     root.setLevel(level.upper())
+    # Below a warning asyncio only logs details of the loop itself.
     logging.getLogger("asyncio").setLevel(max(logging.WARNING, root.level))
 
 
 def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:
-    """Whether lines are written for people to read, and not as JSON."""
+    """Whether lines are written for people and not as JSON."""
     return log_format == "console" or (log_format == "auto" and stream.isatty())
 
 
 class GatheredLog(ABC, Generic[Noted]):
-    """Gathers lines that are many, and writes them together."""
+    """Gathers frequent lines and writes them together."""
 
     LINES_MAX = 512
-    """Lines that wait at most."""
     INTERVAL_S = 0.25
-    """How long a line waits at most."""
 
     def __init__(self, stream: IO[str] = sys.stderr) -> None:
         self._stream = stream
@@ -110,7 +103,7 @@ class GatheredLog(ABC, Generic[Noted]):
         self._timer: asyncio.TimerHandle | None = None
 
     def gather(self, noted: Noted) -> None:
-        """Take what a line is made of; it is written within ``INTERVAL_S``."""
+        """Take what a line is made of; it is written within ``INTERVAL_S``, or after ``LINES_MAX`` of them."""
         waiting = self._waiting
         waiting.append(noted)
         if len(waiting) >= self.LINES_MAX:
@@ -131,45 +124,39 @@ class GatheredLog(ABC, Generic[Noted]):
         self._stream.flush()
 
     @abstractmethod
-    def make_line(self, noted: Noted) -> msgspec.Struct:
-        """A line of what was noted."""
+    def make_line(self, noted: Noted) -> msgspec.Struct: ...
 
 
 class AccessLine(msgspec.Struct, frozen=True):
-    """One answered request."""
-
     timestamp: datetime
-    """When it was written down, real time."""
+    """Real time."""
     level: str
     event: str
     operation: str
-    """Its id; empty where there is none of this path."""
+    """Its id; empty if the path is unknown."""
     method: str
     path: str
-    """The operation's, never the caller's: that may hold a key or a txid."""
+    """The operation's, never the caller's, which may contain a key or a txid."""
     status: int
     duration_ms: float
-    """From its head to its last octet."""
+    """From the request's head to the answer's last octet."""
     request_id: str
     holder_id: int | None
-    """Whose token it carried, if it had a good one."""
+    """``None`` without a valid token."""
     client_id: str | None
     peer: str
-    """The address at the other end of the connection, or whom a trusted proxy names."""
+    """The address at the other end, or the one that a trusted proxy names."""
 
 
+# Refused requests that are gathered in a second, which is far more than one process answers.
 _REFUSED_GATHERED_MAX: Final = 8192
-"""Refused requests of a second that are counted together: far more than one process answers."""
 
 
 class AccessLog(GatheredLog[AccessLine]):
-    """Writes a line for each request, or for those that were refused for who sent them.
+    """Writes a line for each request, or only for those that were refused for who sent them."""
 
-    Of refused ones alone only a few at a time are written, and how many more there were: who guesses must not fill the disk.
-    """
-
+    # Of those only a few a second are written, with the number of the others, so that guessing does not fill the disk.
     REFUSED_SHOWN_MAX = 4
-    """Lines of refused requests that a second is told of, as long as they are not too many to be gathered."""
 
     def __init__(self, clock: Clock, *, wanted: AccessLogWanted, stream: IO[str] = sys.stderr) -> None:
         super().__init__(stream)
@@ -180,7 +167,7 @@ class AccessLog(GatheredLog[AccessLine]):
         self._wanted: AccessLogWanted = wanted
 
     def wants(self, status: int) -> bool:
-        """Whether a request of this answer gets a line."""
+        """Whether a request with this answer gets a line."""
         return self._wanted == "all" or (self._wanted == "refused" and status in _REFUSED)
 
     def append(  # noqa: PLR0913  each is a field of the line
@@ -213,7 +200,7 @@ class AccessLog(GatheredLog[AccessLine]):
 
 
 def hide_secrets(text: str) -> str:
-    """A text without what looks like a token, an e-mail address, a tax id or a login."""
+    """Hide what looks like a token, an e-mail address, a tax id or a login."""
     return _SECRETS.sub(_HIDDEN, text)
 
 

@@ -1,7 +1,6 @@
-"""What a process tells of itself to who watches it: the text format of Prometheus.
+"""A process's metrics, in the text format of Prometheus.
 
-Nothing is made for metrics on the hot road: rooms count in plain attributes, as they would for their own use, and are read when
-somebody asks.
+The hot path only counts in plain attributes; they are read when somebody asks.
 """
 
 from __future__ import annotations
@@ -17,20 +16,18 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """What is measured under one name."""
+    """A metric with all its labels."""
 
     name: str
     """With its unit; a counter's ends in ``_total``."""
     kind: Literal["counter", "gauge", "histogram"]
-    """A counter only rises, from 0 at the process's start; a gauge is as it is."""
     meaning: str
     """One sentence."""
     labels: tuple[str, ...] = ()
-    """Names by which its values are told apart."""
 
 
 class Histogram:
-    """How often values came up to each bound."""
+    """Counts values by the first bound that they do not exceed."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -40,7 +37,7 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float, count: int = 1) -> None:
-        """Take a value in, as often as it came."""
+        """Count a value, ``count`` times."""
         self.counts[bisect_left(self.bounds, value)] += count
         self.total += value * count
 
@@ -49,23 +46,21 @@ Value = float | Histogram
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """A family, read."""
-
     family: Family
     values: Mapping[tuple[str, ...], Value]
-    """By the values of its labels, in their order."""
+    """By the labels' values, in the order of ``Family.labels``."""
 
 
 Read = Callable[[], Awaitable[Sequence[Measured]]]
 
 
 def measure(family: Family, value: Value) -> Measured:
-    """A family without labels, read."""
+    """The value of a family without labels."""
     return Measured(family=family, values={(): value})
 
 
 def write_text(measured: Iterable[Measured]) -> str:
-    """The text format of Prometheus, version 0.0.4."""
+    """Write the text format of Prometheus, version 0.0.4."""
     lines: list[str] = []
     for one in measured:
         family = one.family
@@ -81,6 +76,7 @@ def write_text(measured: Iterable[Measured]) -> str:
 
 
 def _write_histogram(name: str, labels: Mapping[str, str], histogram: Histogram) -> Iterable[str]:
+    # Each bucket counts the smaller ones as well.
     count = 0
     for bound, within in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
         count += within

@@ -1,11 +1,11 @@
-"""Brings a schema up to date: numbered SQL files, each applied once, in order, under a lock.
+"""Applies migrations: numbered SQL files, each applied once, in order, under a lock.
 
-Whoever starts at the same time waits for the other and finds nothing left to do. A step is one transaction with its own row in
-``schema_version``; one whose file begins with ``-- outside a transaction`` runs statement by statement, so that indexes can be
-made and constraints be judged while others write. Killed in between, either kind is taken up again by the next run.
+A step is one transaction together with its row in ``schema_version``. A file that begins with ``-- outside a transaction`` runs
+statement by statement, so that indexes are made and constraints validated while others write. Either kind may be killed: the
+next run goes on.
 
-Several schemas may live side by side in one database, so no file names its own: ``{schema}`` stands for it. The first files,
-which may not be changed any more, name the one that they were written for, and have it replaced here.
+One database may have several schemas, so files write ``{schema}`` for their own. The first files, which may not be changed any
+more, name the schema that they were written for, and it is replaced here.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from typing import Final
 import asyncpg
 from msgspec import Struct
 
+# "pixc" in ASCII. The lock is for the whole database.
 LOCK_KEY: Final = 0x7069_7863
-""""pixc": one migration of this database at a time."""
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
 
 _LOCK_WAIT_S = 0.1
@@ -34,39 +34,36 @@ _NOTE = "insert into schema_version (version, name, checksum) values ($1, $2, $3
 
 
 class SchemaError(Exception):
-    """The tables are not what this program expects; the message says why, and what to do."""
+    """The tables are not those of this program; the message says why, and what to do."""
 
 
 class NewerSchemaError(SchemaError):
-    """The database was brought up to date by a newer version of the program."""
+    """A newer version of the program has migrated the database."""
 
 
 class TablesAreHeldError(SchemaError):
-    """Somebody holds a table that a step has to change, and does not let go."""
+    """Somebody holds a table that a step has to change for too long."""
 
 
 class Migration(Struct, frozen=True, kw_only=True):
-    """One step of a schema."""
-
     version: int
     """Counts up from 1 without gaps."""
     name: str
-    """The file's name without its number and ending."""
+    """The file's name without number and suffix."""
     sql: str
 
     @property
     def checksum(self) -> str:
-        """What tells that the step was changed after it was applied."""
+        """Shows that a file was changed after it was applied."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     @property
     def is_outside_transaction(self) -> bool:
-        """Whether its statements run one by one."""
         return self.sql.startswith(OUTSIDE_A_TRANSACTION)
 
 
 def read_migrations(package: str) -> list[Migration]:
-    """The ``NNNN_name.sql`` files of a package's ``migrations`` folder, in order."""
+    """Read the ``NNNN_name.sql`` files of a package's ``migrations`` folder, in order."""
     folder = files(package) / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     migrations = [
@@ -79,22 +76,21 @@ def read_migrations(package: str) -> list[Migration]:
 
 
 def in_schema(sql: str, schema: str) -> str:
-    """The text of a step as it is run for a schema."""
     return _NAMED_SCHEMA.sub(schema, sql).replace("{schema}", schema)
 
 
 async def apply(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
-    """Run a step and note that it was, with the schema first in the connection's ``search_path``.
+    """Run a step and record it; the schema must be first in the connection's ``search_path``.
 
     Raises:
-        TablesAreHeldError: It would have had to wait for somebody's lock for too long.
+        TablesAreHeldError: Somebody's lock kept the step from running, however often it was tried.
     """
     if migration.is_outside_transaction:
         for statement in split_statements(migration.sql):
             await _run_outside(connection, in_schema(statement, schema))
         await _note(connection, migration)
         return
-    # Who waits for a table keeps everybody waiting who comes later. So it gives up soon, lets them pass, and tries again.
+    # A statement that waits for a table's lock blocks all that come later. So it gives up soon, lets them pass and retries.
     for _ in range(_TABLE_LOCK_TRIES_MAX):
         try:
             async with connection.transaction():
@@ -123,13 +119,10 @@ _OTHER_STATEMENT = re.compile(r"alter table \w+ validate constraint \w+$|drop in
 
 
 def split_statements(sql: str) -> list[str]:
-    """The statements of a step that runs outside a transaction.
-
-    Raises:
-        AssertionError: One of them could not be repeated after the step was cut off, or would keep others waiting.
-    """
+    """Split a step that runs outside a transaction into its statements."""
     statements = [text.strip() for text in _COMMENT.sub("", sql).split(";")]
     statements = [" ".join(statement.split()) for statement in statements if statement]
+    # Only statements that can be repeated after the step was cut off, and that do not block writers.
     for statement in statements:
         if not (_CREATE_INDEX.match(statement) or _OTHER_STATEMENT.match(statement)):
             raise AssertionError(f"this does not run outside a transaction: {statement}")
@@ -140,7 +133,7 @@ _IS_INDEX_VALID = "select indisvalid from pg_index where indexrelid = to_regclas
 
 
 async def _run_outside(connection: asyncpg.Connection, statement: str) -> None:
-    """Run a statement that an earlier try may have done already, or have left half done."""
+    # An earlier run may have made the index already, or left an invalid one.
     if creation := _CREATE_INDEX.match(statement):
         name = creation[1]
         is_valid = await connection.fetchval(_IS_INDEX_VALID, name)
@@ -153,9 +146,9 @@ async def _run_outside(connection: asyncpg.Connection, statement: str) -> None:
 
 @asynccontextmanager
 async def alone(connection: asyncpg.Connection, schema: str) -> AsyncGenerator[None]:
-    """Be the only one who migrates this database, with the schema first in ``search_path`` and no limit on time."""
-    # Asked again and again, not waited for: an index that is made concurrently waits for every statement that was there
-    # before, and so for one that waits for this lock.
+    """Hold the migration lock, with the schema first in ``search_path`` and no timeouts; others wait and find nothing to do."""
+    # Polled, because waiting would deadlock: an index that is made concurrently waits for every older statement, and so for one
+    # that waits for this lock.
     while not await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110 - another process holds it
         await asyncio.sleep(_LOCK_WAIT_S)
     try:

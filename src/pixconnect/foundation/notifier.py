@@ -1,7 +1,7 @@
-"""Tells the other processes that there is work, outside every transaction that makes some.
+"""Wakes the other processes by one debounced ``NOTIFY``, outside every transaction that makes work for them.
 
-``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is one statement of its own, sent at most
-once in ``QUIET_S`` however much happens, and losing it costs no more than the time until somebody looks.
+``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is a statement of its own, sent at most once
+in ``QUIET_S``. A lost one only costs the time until the others poll.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ QUIET_S: Final = 0.005
 
 
 class Notifier:
-    """Says that there is something to do."""
-
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._speaking: asyncio.Task[None] | None = None
         self._has_more = False
 
     def notify(self) -> None:
-        """There is something to do; returns at once."""
+        """Wake the others soon; returns at once."""
         self._has_more = True
         if self._speaking is None or self._speaking.done():
             self._speaking = asyncio.create_task(self._speak(), name="notifier")
@@ -35,8 +33,10 @@ class Notifier:
         while self._has_more:
             self._has_more = False
             try:
+                # On behalf of all, or it would wait for a connection in the share of whoever asked first.
                 with for_everybody():
                     await self._pool.execute(f"notify {CHANNEL}")
+            # The others will find the work when they poll.
             except DATABASE_FAILED:
-                return  # whoever looks will find it
+                return
             await asyncio.sleep(QUIET_S)

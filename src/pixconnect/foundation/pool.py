@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: one way to open them, with a limit on every wait.
+"""Opens connections to PostgreSQL, with a timeout for every statement, lock and idle transaction.
 
-Durability is the server's, and is looked at (``usecases/installation.py``); what is set here bounds how long one statement,
-one lock or one forgotten transaction may hold up the others. Service connections take a role that owns nothing.
+Durability is a setting of the server, which ``usecases/installation.py`` checks. The service's connections take a role that
+owns nothing.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ else:
 
 Operation = TypeVar("Operation", bound=Callable[..., Awaitable[object]])
 
+# How many may wait for a connection of one pool by default.
 WAITING_MAX = 4096
-"""Those that wait for a connection of one pool at most, if nothing else is said."""
 
 LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
 
+# How long the round trip may take that ends a cancelled statement.
 _FINISH_TIMEOUT_S = 2.0
-"""How long a connection that comes back with something broken off may take to come to rest."""
 
+# After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
 _QUERIES_MAX = 50_000_000
-"""After so many a connection is replaced; each replacement prepares all statements anew."""
 
 
 async def open_pool(
@@ -51,19 +51,13 @@ async def open_pool(
     waiting_max: int = WAITING_MAX,
     look: Callable[[Connection], Awaitable[None]] | None = None,
 ) -> Pool:
-    """Open a pool of connections, which are lent by shares.
+    """Open a pool, with one connection at once, that shares its connections fairly.
 
     Args:
         url: ``postgresql://...``; a socket folder goes into its ``host`` parameter.
-        role: Taken on every connection, so that its privileges hold whoever logged in; ``None`` keeps the login's.
-        schema: First in ``search_path``.
-        connections_max: How many connections at most.
-        name: ``application_name``, seen in ``pg_stat_activity``.
-        waiting_max: Those that wait for a connection at most.
+        role: Taken by every connection, so that its privileges apply whoever logs in; ``None`` keeps the login's.
+        name: ``application_name``, shown in ``pg_stat_activity``.
         look: Called with each new connection before it is used.
-
-    Returns:
-        The pool, with one connection already open.
 
     Raises:
         OSError: The server cannot be reached.
@@ -100,15 +94,15 @@ def _watched(operation: Operation) -> Operation:
 
 
 class _PooledConnection(_AnyConnection):
-    """Knows whether what it was asked last came to its end.
+    """Knows whether its last statement was finished.
 
     A statement that is new to a connection is prepared first, which begins a transaction at the server; executing it ends that.
-    Whoever is cancelled between the two leaves a transaction open of which the driver knows nothing.
+    A cancellation between the two leaves a transaction open that the driver does not know of.
     """
 
     is_at_rest = True
+    # After a failover the server may be a standby; a new connection may be led to the new primary.
     is_to_a_standby = False
-    """A failover has made one of the server; the next connection may be led to the new primary."""
 
     execute = _watched(_AnyConnection.execute)
     executemany = _watched(_AnyConnection.executemany)
@@ -118,14 +112,14 @@ class _PooledConnection(_AnyConnection):
 
 
 async def _bring_to_rest(connection: _AnyConnection) -> None:
-    """Hand a connection to the next user with no transaction open, or not at all.
+    """Make sure that a released connection has no transaction open, or close it.
 
-    Called with each connection that comes back, after a transaction that the driver knows of was rolled back. We leave no
-    session state behind, and asking the server to forget it would be a round trip a group: one is made only where something was
-    broken off, and ends the transaction that may be open.
+    The pool calls it after it has rolled back a transaction that the driver knows of. It replaces the driver's reset, which
+    would be a round trip for every batch: we leave no session state behind.
     """
     pooled = cast(_PooledConnection, connection)
     if not pooled.is_at_rest:
+        # Any statement ends the transaction that a cancelled one may have left open.
         try:
             async with asyncio.timeout(_FINISH_TIMEOUT_S):
                 await connection.execute("select")
@@ -137,7 +131,7 @@ async def _bring_to_rest(connection: _AnyConnection) -> None:
 
 
 async def connect(url: str, *, role: str | None, schema: str, name: str) -> asyncpg.Connection[asyncpg.Record]:
-    """Open one connection outside any pool; arguments and errors as in ``open_pool``."""
+    """Open one connection without a pool; arguments and errors as in ``open_pool``."""
     return await asyncpg.connect(url, timeout=5, server_settings=_session_settings(role, schema, name))
 
 

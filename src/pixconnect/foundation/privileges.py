@@ -1,6 +1,6 @@
-"""What the service's login may do in the database: granted and revoked by the preparation, as the owner, at each start.
+"""Grants and revokes what the service's login may do; the preparation does this as the owner at each start.
 
-A migration cannot say it: it depends on the mode, on the login's name, and on whether the tables' owner owns the database too.
+It is no migration, because it depends on the mode, on the login's name, and on whether the tables' owner owns the database too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ async def let_take(connection: Connection, login: str, role: str) -> None:
 
 
 async def allow_deposits(connection: Connection, schema: str, login: str) -> None:
-    """Let the login of a sandbox put play money into accounts."""
+    """Let a sandbox's login put play money into accounts."""
     await _execute(connection, "grant insert on %I.deposit to %I", schema, FUNDING_ROLE)
     await let_take(connection, login, FUNDING_ROLE)
 
 
 async def forbid_deposits(connection: Connection, schema: str) -> None:
-    """Let nobody put money into accounts, whatever roles a login may have taken in other databases of the server."""
+    # Roles belong to the whole server: a sandbox in another of its databases may have granted this one to our login.
     await _execute(connection, "revoke insert on %I.deposit from %I", schema, FUNDING_ROLE)
 
 
@@ -39,13 +39,9 @@ _WHOLE_LOGIN: Final = """
 
 
 async def narrow(connection: Connection, schema: str, login: str, service_role: str) -> list[str]:
-    """Take from the service what it has by PostgreSQL's defaults and does not need.
-
-    Returns:
-        What could not be taken, each as a line that says what to do.
-    """
+    """Revoke what the service has by PostgreSQL's defaults and does not need; lines say what the operator must revoke."""
     database = await connection.fetchval("select current_database()")
-    # Where we may not, PostgreSQL warns and does nothing.
+    # If we may not, PostgreSQL only warns.
     await _execute(connection, "revoke temporary on database %I from public", database)
     if await connection.fetchval(_WHOLE_LOGIN, login, f"{schema}.schema_version"):
         return [
@@ -63,6 +59,7 @@ async def narrow(connection: Connection, schema: str, login: str, service_role: 
 
 
 async def _execute(connection: Connection, statement: str, *names: str) -> None:
+    # PostgreSQL quotes the names, because statements like these take no parameters.
     quoted = await connection.fetchval(
         f"select format($1, {', '.join(f'${n}::text' for n in range(2, len(names) + 2))})", statement, *names
     )

@@ -1,4 +1,4 @@
-"""What this process uses of its machine."""
+"""What this process uses of its machine: memory, cores, garbage collections, tasks."""
 
 import asyncio
 import gc
@@ -15,23 +15,20 @@ _STATM = Path("/proc/self/statm")
 
 
 class ProcessFigures(Struct, frozen=True, kw_only=True):
-    """One process, now."""
-
     runtime: str
-    """The interpreter, such as ``python 3.11.7``."""
+    """Such as ``python 3.11.7``."""
     resident_mib: int
-    """Memory in use, at least 1."""
+    """At least 1, as ``peak_resident_mib``."""
     peak_resident_mib: int
     cores_count: int
     collections_count: int
-    """Runs of the garbage collector, all generations."""
+    """Of all generations."""
     tasks_count: int
-    """asyncio's."""
 
 
 def read_process_figures() -> ProcessFigures:
-    """Look. An event loop must be running."""
-    # Darwin counts in bytes, everybody else in KiB.
+    """Read the figures; an event loop must be running."""
+    # macOS counts in bytes, all others in KiB.
     unit = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // _MIB
     resident = _read_resident() or peak

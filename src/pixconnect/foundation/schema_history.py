@@ -1,7 +1,7 @@
-"""What was done to a schema so far, and whether it is what this program would have done.
+"""Compares the migrations that a schema has had with those of this program.
 
-``schema_version`` keeps a checksum of each step that was applied. Tables with another history look alike and are not: they are
-refused by whoever would write in them, before anything is written.
+``schema_version`` has a checksum of each applied step. Tables with another history may look the same and are not, so every
+process refuses them before it writes anything.
 """
 
 from __future__ import annotations
@@ -32,32 +32,25 @@ _ADVICE: Final = (
 
 
 class ForeignHistoryError(SchemaError):
-    """The tables were made by other steps than this program's."""
+    """Other steps than this program's have made the tables."""
 
 
 class OutdatedSchemaError(SchemaError):
-    """Steps are missing."""
+    """The schema lacks steps of this program."""
 
 
 class Applied(Struct, frozen=True):
-    """A step as the database remembers it."""
+    """A step as the database has recorded it."""
 
     version: int
     checksum: str
 
 
 async def migrate(connection: asyncpg.Connection, schema: str, migrations: Sequence[Migration]) -> list[Migration]:
-    """Apply what is missing.
-
-    Args:
-        connection: As the schema's owner, with no transaction open.
-        schema: Where the tables live; made if missing.
-
-    Returns:
-        The ones that were applied now.
+    """Apply missing steps as the schema's owner, and return those; the schema is made if there is none.
 
     Raises:
-        ForeignHistoryError: The tables were made by other steps.
+        ForeignHistoryError: Other steps have made the tables.
         NewerSchemaError: The database knows a version that we do not.
         TablesAreHeldError: Somebody holds a table for too long.
     """
@@ -74,21 +67,18 @@ async def migrate(connection: asyncpg.Connection, schema: str, migrations: Seque
 
 
 async def refuse_other_tables(connection: Connection, schema: str, package: str) -> None:
-    """Refuse to work with tables that are not those of this program.
-
-    Args:
-        connection: With the schema first in its ``search_path``.
-        package: The one with the ``migrations`` folder.
+    """Check that the tables are those of this program, whose migrations are in ``package``.
 
     Raises:
-        ForeignHistoryError: They were made by other steps.
-        NewerSchemaError: They have steps that we do not know.
-        OutdatedSchemaError: They lack some.
-        asyncpg.UndefinedTableError: There are none.
+        ForeignHistoryError: Other steps have made them.
+        NewerSchemaError: They have had steps that we do not know.
+        OutdatedSchemaError: Some steps are missing.
+        asyncpg.UndefinedTableError: There are no tables.
     """
     migrations = steps.read_migrations(package)
     try:
         applied = await _read(connection)
+    # Tables from before there were checksums: they count as having had no step.
     except asyncpg.UndefinedColumnError:
         applied = []
     judge(schema, migrations, applied)
@@ -97,11 +87,11 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
 
 
 def judge(schema: str, migrations: Sequence[Migration], applied: Sequence[Applied]) -> None:
-    """Compare what was applied with what we would have applied.
+    """Compare applied steps with ours; missing ones are allowed.
 
     Raises:
         ForeignHistoryError: They differ.
-        NewerSchemaError: There is more than we know.
+        NewerSchemaError: There are more than we know.
     """
     newest = applied[-1].version if applied else 0
     if newest > len(migrations):
@@ -137,7 +127,7 @@ _DEMAND_CHECKSUMS: Final = "alter table schema_version alter column checksum set
 
 
 async def _adopt(connection: asyncpg.Connection, schema: str, migrations: Sequence[Migration]) -> None:
-    """Give tables from before there were checksums theirs, if they are what our own steps make: made anew and compared."""
+    # Tables from before there were checksums get ours only if our steps make the same tables: we make them anew and compare.
     newest = await connection.fetchval("select coalesce(max(version), 0) from schema_version")
     judge(schema, migrations, [Applied(newest, "")] if newest > len(migrations) else [])
     found = await _describe(connection, schema)
@@ -154,7 +144,7 @@ async def _adopt(connection: asyncpg.Connection, schema: str, migrations: Sequen
 
 
 async def _describe_anew(connection: asyncpg.Connection, schema: str, migrations: Sequence[Migration]) -> list[str]:
-    """What these steps make, in a schema of its own that nobody else ever sees."""
+    # Rolled back, so that nobody ever sees this schema.
     trial = connection.transaction()
     await trial.start()
     try:

@@ -1,6 +1,6 @@
-"""A pool whose connections are lent by shares: to the parties that wait in turn, and at most half of them to one.
+"""A pool that gives its connections to parties in turn, and at most half of them to one while others are there.
 
-Whose a connection is says ``shares.current_party``. What the service writes for all is a party of its own, and so is each
+``shares.current_party`` says for whom a connection is. What the service does for all is a party of its own, and so is each
 address that asks without a token.
 """
 
@@ -16,29 +16,19 @@ import asyncpg
 
 from pixconnect.foundation.shares import FairPlaces, current_party
 
-if TYPE_CHECKING:  # the pool's file imports this one, and only asyncpg's stubs give the class a parameter
-    from pixconnect.foundation.pool import Connection
-
+if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
     _AnyPool = asyncpg.Pool[asyncpg.Record]
+    _Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
-    _AnyPool = asyncpg.Pool  # which is subscripted for the type checker only
+    _AnyPool = asyncpg.Pool
 
 
 class SharedPool(_AnyPool):
-    """A pool that knows whose turn it is.
-
-    Args:
-        url: As for the driver's own pool.
-        places: As many as there are connections.
-        options: As for the driver's own pool.
-    """
-
     def __init__(self, url: str, *, places: FairPlaces, **options: Any) -> None:  # noqa: ANN401  the driver's own
         super().__init__(url, loop=None, record_class=asyncpg.Record, **options)
         self._places = places
 
     def acquire(self, *, timeout: float | None = None) -> _Acquired:  # type: ignore[override]  ours cannot be awaited
-        """A connection, as soon as it is this party's turn; for ``async with``."""
         return _Acquired(self._places, super().acquire, timeout)
 
 
@@ -48,16 +38,16 @@ class _Acquired:
     def __init__(
         self,
         places: FairPlaces,
-        acquire: Callable[..., AbstractAsyncContextManager[Connection]],
+        acquire: Callable[..., AbstractAsyncContextManager[_Connection]],
         timeout_s: float | None,
     ) -> None:
         self._places = places
         self._acquire = acquire
         self._timeout_s = timeout_s
         self._party: Hashable = None
-        self._lent: AbstractAsyncContextManager[Connection] | None = None
+        self._lent: AbstractAsyncContextManager[_Connection] | None = None
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> _Connection:
         party = self._party = current_party.get()
         if not self._places.take_now(party):
             async with asyncio.timeout(self._timeout_s):

@@ -1,4 +1,4 @@
-"""``asyncio.timeout`` of one length for very many at once, at the price of one timer for all of them."""
+"""``asyncio.timeout`` for very many tasks with the same timeout, which costs one timer for all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class SharedTimeout:
-    """Ends what takes longer than so many seconds; as ``asyncio.timeout``, but for ``with``.
+    """Used as ``asyncio.timeout``, but with ``with``.
 
     ::
 
@@ -18,27 +18,24 @@ class SharedTimeout:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        # In the order of their begin, which is that of their ends, because all timeouts are equal.
         self._ends_at_s: dict[_Wait, float] = {}
-        """In the order in which they began, which is that of their ends: all are of the same length."""
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> _Wait:
-        """One wait, which begins with its block."""
         return _Wait(self)
 
     def add(self, wait: _Wait) -> None:
-        """Count from now on."""
         loop = asyncio.get_running_loop()
         ends_at_s = self._ends_at_s[wait] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(ends_at_s, self._end_overdue)
 
     def remove(self, wait: _Wait) -> None:
-        """It has ended in time, or was ended."""
         self._ends_at_s.pop(wait, None)
 
     def _end_overdue(self) -> None:
-        """End what is overdue; comes back when the next one may be. The timer outlives waits that end in time."""
+        # Comes back when the next wait may be overdue. Waits that end in time leave the timer as it is.
         loop = asyncio.get_running_loop()
         self._timer = None
         for wait, ends_at_s in list(self._ends_at_s.items()):
@@ -50,8 +47,6 @@ class SharedTimeout:
 
 
 class _Wait:
-    """The block of one task."""
-
     __slots__ = ("_cancelling_count", "_is_over", "_task", "_timeout")
 
     def __init__(self, timeout: SharedTimeout) -> None:
@@ -66,7 +61,6 @@ class _Wait:
         self._timeout.add(self)
 
     def end(self) -> None:
-        """Its time is over."""
         self._is_over = True
         self._task.cancel()
 
@@ -74,6 +68,6 @@ class _Wait:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._timeout.remove(self)
-        # Whoever else has cancelled the task meanwhile is not kept from it.
+        # If somebody else has cancelled the task meanwhile, it must stay cancelled.
         if self._is_over and self._task.uncancel() <= self._cancelling_count and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -1,7 +1,7 @@
-"""Shares: what several parties want at once is given to them in turn, and to one that is alone in full.
+"""Shares what several parties want at once: they get it in turn, and a party that is alone gets all of it.
 
-A party is whoever things are shared among: a holder, or an address that asks for tokens. There is no rate: one party that is
-alone has every place, and while others are there it has at most half.
+A party is a holder, or an address that asks for tokens. There is no rate limit: a party that is alone may use every slot, and
+while others are there at most half of them.
 
 ::
 
@@ -9,7 +9,7 @@ alone has every place, and while others are there it has at most half.
     party B ─► b ─────────┼─► a b c a a a      one of each in turn
     party C ─► c ─────────┘
 
-``FairQueue`` is the line in which things wait, ``FairPlaces`` lends places to those who wait in such a line.
+``FairQueue`` holds what waits, ``FairPlaces`` is a semaphore whose waiters stand in such a queue.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ from pixconnect.domain import errors
 
 Item = TypeVar("Item")
 
+# How long a party counts as being there after it asked: for so long the others leave it half.
 PRESENT_S: Final = 1.0
-"""How long a party that asked for a place counts as being there: half of the places are kept within reach of the others."""
 
 _SERVICE: Final = "the service"
 current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVICE)
-"""For whom something is done: a holder's id; while nobody knows whose a request is, where it comes from."""
+"""The holder's id for whom something is done, or the caller's address as long as the holder is unknown."""
 
 
 @contextmanager
 def for_everybody() -> Generator[None]:
-    """What others wait for too must not stand in the line of whoever asked first."""
+    """Do something on behalf of all, so that it does not wait in the queue of the party that asked first."""
     before = current_party.set(_SERVICE)
     try:
         yield
@@ -42,18 +42,18 @@ def for_everybody() -> Generator[None]:
 
 
 class FairQueue(Generic[Item]):
-    """A line of bounded length for each party, served in turn.
+    """A queue for each party, served in turn.
 
     Args:
-        length_max: Items that wait at most, of all parties together.
-        drop: Hears of an item that had to give up its place to another party's.
+        length_max: Of all parties together.
+        drop: Called with an item that had to make room for another party's.
     """
 
     def __init__(self, length_max: int, drop: Callable[[Item], None]) -> None:
         self._length_max = length_max
         self._drop = drop
+        # None of them is empty; the first one's turn is next.
         self._lines: dict[Hashable, deque[Item]] = {}
-        """Never empty ones; the first is the one whose turn it is."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -68,11 +68,10 @@ class FairQueue(Generic[Item]):
         return len(self._lines) > (party in self._lines)
 
     def put(self, party: Hashable, item: Item) -> bool:
-        """Let an item wait, at the end of its party's line.
+        """Add an item to its party's queue; false if there is no room.
 
-        Returns:
-            Whether there was room: while others wait, a party has half of it. In a full queue the newest item of whoever has
-            most makes room for who has less.
+        While others wait, a party may use half of the room. In a full queue the newest item of the party with the most makes
+        room for a party with fewer.
         """
         line = self._lines.get(party)
         own_length = len(line) if line is not None else 0
@@ -90,15 +89,14 @@ class FairQueue(Generic[Item]):
         """Take items out, one of each party in turn.
 
         Args:
-            count_max: How many at most.
-            fits: What is passed over otherwise, and keeps its place.
+            fits: Other items are passed over and keep their position.
         """
         taken: list[Item] = []
         passed_over: dict[Hashable, list[Item]] = {}
         while self._lines and len(taken) < count_max:
             party = next(iter(self._lines))
             line = self._lines.pop(party)
-            # A party that is alone is not turned round for each of its items: that is the hot road.
+            # The hot path: a party that is alone takes all of its items at once.
             for _ in range(1 if self._lines else min(len(line), count_max - len(taken))):
                 item = line.popleft()
                 if fits is None or fits(item):
@@ -116,7 +114,7 @@ class FairQueue(Generic[Item]):
         return taken
 
     def take_first(self, may_have: Callable[[Hashable], bool]) -> Item | None:
-        """Take the next item of the first party in turn that may have one; ``None`` if there is none."""
+        """Take an item of the next party that may have one; ``None`` if there is none."""
         party = next(filter(may_have, self._lines), None)
         if party is None:
             return None
@@ -143,13 +141,12 @@ _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 
 class FairPlaces:
-    """Places that are lent to parties in turn.
+    """A semaphore for parties in turn.
 
     Args:
-        count: How many there are.
-        waiting_max: Those that wait for one at most; more are refused.
-        what: Is done there, for who is refused: plural.
-        share_max: How many one party has at most while others are there; otherwise half of them.
+        waiting_max: More waiters are refused.
+        what: What it limits, in the plural, for the refusal's message.
+        share_max: How many one party may hold while others are there; by default half of them.
     """
 
     def __init__(self, count: int, *, waiting_max: int, what: str, share_max: int | None = None) -> None:
@@ -158,20 +155,19 @@ class FairPlaces:
         self._what = what
         self._lent: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(waiting_max, self._refuse)
+        # Who asked last and when, and the last one before that who was another.
         self._last: tuple[Hashable, float] = (None, float("-inf"))
-        """Who asked last, and when..."""
         self._last_other: tuple[Hashable, float] = (None, float("-inf"))
-        """...and who was the last one before that was another."""
         self._look_again: asyncio.TimerHandle | None = None
 
     @property
     def waiting_count(self) -> int:
-        """How many wait, those included who have gone and were not passed over yet."""
+        """How many wait, including those that were cancelled and not removed yet."""
         return len(self._waiting)
 
     @asynccontextmanager
     async def lend(self, party: Hashable) -> AsyncGenerator[None]:
-        """A place for a party, for as long as the block lasts; raises as ``take``."""
+        """Hold a slot while the block runs; errors as in ``take``."""
         if not self.take_now(party):
             await self.take(party)
         try:
@@ -180,22 +176,18 @@ class FairPlaces:
             self.give_back(party)
 
     def take_now(self, party: Hashable) -> bool:
-        """Take a place if there is one for this party without waiting; otherwise ``take`` is next."""
+        """Take a slot if the party need not wait for it; if this is false, call ``take``."""
         if party != self._last[0]:
             self._last_other = self._last
         self._last = (party, asyncio.get_running_loop().time())
-        # Whoever waits while a place is free has its half: nobody is overtaken.
+        # Parties that wait while a slot is free have their half already, so nobody is overtaken.
         if self._free_count and self._may_have(party):
             self._give(party)
             return True
         return False
 
     async def take(self, party: Hashable) -> None:
-        """Wait for a place.
-
-        Raises:
-            ServiceUnavailable: Too many wait already, of all or of this party.
-        """
+        """Wait for a slot; ``ServiceUnavailable`` if too many wait already, of all or of this party."""
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._waiting.put(party, (party, place)):
             raise self._refusal()
@@ -203,12 +195,12 @@ class FairPlaces:
         try:
             await place
         except asyncio.CancelledError:
+            # The slot may have been given to us in the same turn of the loop.
             if place.done() and not place.cancelled() and place.exception() is None:
                 self.give_back(party)
             raise
 
     def give_back(self, party: Hashable) -> None:
-        """End what ``take`` began."""
         self._free_count += 1
         left_count = self._lent[party] - 1
         if left_count:
@@ -219,7 +211,6 @@ class FairPlaces:
             self._lend_free()
 
     def _lend_free(self) -> None:
-        """Give what is free to those who wait, in turn."""
         while self._free_count:
             waiter = self._waiting.take_first(self._may_have)
             if waiter is None:
@@ -229,7 +220,7 @@ class FairPlaces:
                 self._give(party)
                 place.set_result(None)
         if self._free_count and len(self._waiting) and self._look_again is None:
-            # They have their half. When nobody else has asked for a while they may have the rest.
+            # Those who wait have their half. If nobody else asks for a while they may have the rest.
             self._look_again = asyncio.get_running_loop().call_later(PRESENT_S, self._lend_again)
 
     def _lend_again(self) -> None:

@@ -1,14 +1,14 @@
-"""Turns on the event loop: a party that asks for much gets what the others leave, as long as there are others.
+"""Shares the event loop: a party with many requests gets the time that the others leave, as long as there are others.
 
-A process has one event loop, and whatever one request needs of it is what another's waits for at each of its steps. So
-while several parties are there, who already has requests under way waits for the next turn::
+All requests of a process wait for the same event loop at each of their steps. So while several parties are there, a party that
+has requests under way already waits for a turn::
 
     request ─► its party is alone, or has little under way ────────────► run
-            └► line of its party ─► every 4 ms, one of each in turn ───► run
+            └► queue of its party ► every 4 ms, one of each in turn ───► run
                                     (more while the loop is on time, hardly any while it is late)
 
-How late a timer comes is what others wait for: behind what the loop has to do, and behind other processes on the same
-cores. A party that is alone has no bound, and while nobody waits nothing is measured.
+A timer that comes late shows how long others wait, for this loop and for other processes on the same cores. A party that is
+alone has no limit, and while nobody waits nothing is measured.
 """
 
 from __future__ import annotations
@@ -22,38 +22,32 @@ from typing import Final
 
 from pixconnect.foundation.shares import PRESENT_S, FairPlaces, FairQueue
 
+# Requests of a party that run whatever others do.
 AT_ONCE_FREELY: Final = 2
-"""Requests of a party that run whatever others do."""
+# Requests of a party that run at once while others are there.
 AT_ONCE_MAX: Final = 16
-"""Requests of a party that run at most while others are there."""
 LOOK_EVERY_S: Final = 0.004
+# Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
 LATE_S: Final = 0.002
-"""A timer is exact to a millisecond; one that comes later than this found the loop, or the core, taken."""
+# Requests that begin at one look.
 LET_IN_MAX: Final = 16
-"""Requests let in at one look."""
+# However late the loop is, one request begins after this, because something else may make it late.
 REST_MAX_S: Final = 0.02
-"""However late the loop is, one request is let in after this: what makes it late may be none of ours."""
+# How many times as long as a long request its party rests after it.
 REST_TIMES: Final = 3
-"""How much longer than a long request the rest after it is."""
 
 _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 
 class Turns:
-    """Lets requests run.
-
-    Args:
-        monotonic_s: Read at each look; the loop's own time stands still while something runs.
-    """
-
+    # ``monotonic_s`` is read at each look, because the loop's own time stands still while a callback runs.
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
         self._under_way: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(sys.maxsize, _keep)
+        # Who asked last, and when somebody else had asked before.
         self._last_party: Hashable = None
-        """Who asked last..."""
         self._other_at_s = float("-inf")
-        """...and when somebody else had asked before."""
         self._last_at_s = float("-inf")
         self._look_at_s = 0.0
         self._let_in_at_s = float("-inf")
@@ -61,21 +55,20 @@ class Turns:
         self._look: asyncio.TimerHandle | None = None
 
     def take_now(self, party: Hashable) -> bool:
-        """Begin a request if it need not wait; otherwise ``take`` is next."""
+        """Begin a request if it need not wait; if this is false, call ``take``."""
         now_s = asyncio.get_running_loop().time()
         if party != self._last_party:
             self._other_at_s = self._last_at_s
             self._last_party = party
         self._last_at_s = now_s
         under_way_count = self._under_way.get(party, 0)
-        # Nobody waits in most processes at most times: then this is all.
+        # In most processes nobody waits most of the time, and this is all that happens.
         if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or now_s - self._other_at_s >= PRESENT_S:
             self._under_way[party] = under_way_count + 1
             return True
         return False
 
     async def take(self, party: Hashable) -> None:
-        """Wait for a turn."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put(party, (party, turn))
         if self._look is None:
@@ -83,12 +76,12 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
+            # The turn may have come in the same turn of the loop.
             if turn.done() and not turn.cancelled():
                 self.give_back(party)
             raise
 
     def give_back(self, party: Hashable) -> None:
-        """End what ``take_now`` or ``take`` began."""
         left_count = self._under_way[party] - 1
         if left_count:
             self._under_way[party] = left_count
@@ -100,10 +93,10 @@ class Turns:
         self._look = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._let_in)
 
     def _let_in(self) -> None:
-        """Begin what has waited, as much as the loop can take."""
         now_s = self._monotonic_s()
         is_alone = asyncio.get_running_loop().time() - self._other_at_s >= PRESENT_S
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
+        # One more at each look that is on time, and back to one as soon as a look is late.
         if now_s - self._look_at_s <= LATE_S:
             count = self._let_in_count = min(self._let_in_count + 1, LET_IN_MAX)
         else:
@@ -116,7 +109,7 @@ class Turns:
             self._look_again()
 
     def _begin(self, count_max: int, may_begin: Callable[[Hashable], bool]) -> int:
-        """Begin some of what waits, one of each party in turn, and say how many that were."""
+        """Begin waiting requests, one of each party in turn, and return how many."""
         count = 0
         while count < count_max and (waiter := self._waiting.take_first(may_begin)) is not None:
             party, turn = waiter
@@ -127,16 +120,16 @@ class Turns:
         return count
 
     def _has_less_than_another(self, party: Hashable) -> bool:
-        """Whether a party is not the greedy one: several that ask for as much as each other are not held back."""
+        # Parties that ask for equally much are not held back.
         own_count = self._under_way.get(party, 0)
         return own_count < AT_ONCE_MAX and any(count > own_count for count in self._under_way.values())
 
 
 class LongTurns:
-    """Lets requests run of which a few are enough to fill cores and connections, such as pages of 1,000.
+    """Shares the event loop among requests of which a few fill cores and connections, such as pages of 1,000.
 
-    Beside others a party has one at a time, and then rests three times as long as that one took: what is written of the answer
-    after its turn, and what the database does for it, come on top.
+    While others are there a party has one at a time and then rests, because writing the answer and the database's work come on
+    top of its turn.
     """
 
     def __init__(self) -> None:
@@ -144,7 +137,7 @@ class LongTurns:
 
     @asynccontextmanager
     async def lend(self, party: Hashable) -> AsyncGenerator[None]:
-        """Wait for a turn, for as long as the block lasts."""
+        """Wait for a turn and hold it while the block runs."""
         loop = asyncio.get_running_loop()
         if not self._places.take_now(party):
             await self._places.take(party)

@@ -1,1 +1,1 @@
-"""HTTP/1.1, both ways: the one server of all that listens, and the one connection of all that asks."""
+"""HTTP/1.1: the one server that all processes use, and the one client connection."""

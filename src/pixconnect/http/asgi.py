@@ -1,7 +1,6 @@
-"""The shapes of ASGI, as far as our applications and our server speak it.
+"""The types of ASGI, as far as our applications and our server use it.
 
-Our server adds ``headers_by_name`` to a scope: the headers as a dictionary, where none of them came twice. It needs it
-itself, and spares the application another.
+Our server adds ``headers_by_name`` to a scope: the headers as a dictionary, or ``None`` if one of them came twice.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -1,8 +1,7 @@
-"""One outgoing HTTP/1.1 connection: sends a request, reads the answer, and trusts nothing that it reads.
+"""One outgoing HTTP/1.1 connection, which trusts nothing that it reads.
 
-The head of an answer may have 16 KiB, and what follows it has a bound; of the body the first part is kept and the rest only
-counted. Nothing is decompressed. An answer that is longer than it may be is cut: its status counts, its connection is closed.
-Time is bounded by whoever calls.
+The head of an answer and all that follows it are bounded. Only the first part of the body is kept. Nothing is decompressed. An
+answer that is too long is cut: its status counts and its connection is closed. The caller bounds the time.
 """
 
 import asyncio
@@ -16,23 +15,22 @@ BODY_READ_MAX = 64 * 1024
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What came back."""
-
     status_code: int
     headers: dict[str, str]
-    """By name in lower case; of a repeated one the last."""
+    """By name in lower case; the last of repeated ones."""
     body: bytes
-    """No more than its first part."""
+    """Its first part only."""
     error: str | None = None
-    """What went wrong after the head; none for a whole answer, or one that was cut."""
+    """What went wrong after the head; ``None`` if the answer is complete or was cut."""
 
 
 class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
     """There was no answer.
 
     Args:
-        detail: For the operator; the same if there is nothing to hide.
-        is_untouched: Nothing at all came back: perhaps a kept connection that had been closed meanwhile.
+        reason: May be shown to the receiver's owner.
+        detail: For the operator; by default the same.
+        is_untouched: Not one octet came back, as from a kept connection that the other side has closed.
     """
 
     def __init__(self, reason: str, *, detail: str | None = None, is_untouched: bool = False) -> None:
@@ -43,11 +41,7 @@ class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection that carries one exchange at a time.
-
-    Args:
-        body_read_max: Octets after the head; what is longer is cut.
-    """
+    """A connection for one exchange at a time; answers with more than ``body_read_max`` octets after the head are cut."""
 
     def __init__(self, body_kept_max: int, address: str, body_read_max: int = BODY_READ_MAX) -> None:
         self.address = address
@@ -70,15 +64,10 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another exchange may follow."""
         return not self._is_spoilt and self._transport is not None and not self._transport.is_closing()
 
     async def exchange(self, request: bytes) -> Answer:
-        """Send a request and wait for its answer; cancelling it closes the connection.
-
-        Raises:
-            ConnectionFailed: There is no answer.
-        """
+        """Send a request and wait for its answer; ``ConnectionFailed`` if there is none."""
         if not self.is_reusable or self._transport is None:
             raise ConnectionFailed("the connection was closed", is_untouched=True)
         self._begin()
@@ -87,6 +76,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(request)
         try:
             return await self._answer
+        # The rest of the answer would be read as that of the next request.
         except asyncio.CancelledError:
             self.close()
             raise
@@ -94,7 +84,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer = None
 
     def read_so_far(self) -> Answer | None:
-        """What has come of an answer that is not complete; ``None`` before its head is."""
+        """The part of an answer that has come; ``None`` if not even its head is complete."""
         return None if self._status_code is None else self._make_answer("the answer was not complete in time")
 
     def close(self) -> None:
@@ -108,6 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        # An answer to no request could be taken for that of the next one.
         if self._answer is None or self._answer.done():
             self.close()
             return
@@ -144,11 +135,13 @@ class HttpConnection(asyncio.Protocol):
         elif "content-length" in self._headers or "transfer-encoding" in self._headers:
             self._finish("the connection was closed before the answer was complete")
         else:
+            # Without a length the end of the connection is the end of the body.
             self._finish(None)
 
     # What the parser calls.
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # After the head this is a trailer, which we ignore.
         if self._status_code is not None:
             return
         self._head_count += len(name) + len(value) + 4
@@ -156,8 +149,8 @@ class HttpConnection(asyncio.Protocol):
             self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """The head of an answer is complete; of one that says 1xx another will follow."""
         status_code = self._parser.get_status_code()
+        # After a head of 1xx another one follows.
         if status_code >= 200 and not self._is_complete:
             self._status_code = status_code
             if self._head_count > HEAD_MAX:

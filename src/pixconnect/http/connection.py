@@ -1,22 +1,21 @@
-"""HTTP/1.1 under our limits: one connection, from its octets to requests in their order. The parser is httptools'.
+"""One server connection of HTTP/1.1 under our limits; httptools parses.
 
 ::
 
     socket ─► slice ─► part ─► parser ─► waiting ─► running ─► answer
                 │ pause                     │
-                └── what is left of it ◄────┘ until it is answered
+                └── rest of the slice ◄─────┘ until it is answered
 
-- A slice is cut into parts so that a head begins and ends one: each part holds at most one request, a head's octets are known
-  exactly, and its first line can be judged as it was sent.
-- While a request waits for the answer to the one before it, nothing more is parsed, and what is left of a slice is kept.
-  Reading goes on when nothing is left.
-- What follows a chunked body (trailers) is counted and dropped; it never becomes a header.
-- An accepted request gets its answer. After octets that are no HTTP/1.1 nothing more is parsed: what is owed goes out, the
-  last with ``connection: close``. A bare 400 is written only where nothing is owed.
-- When the client goes away its request is cancelled: what waits for a group commit is dropped, what is in one is committed.
-- The peer's address is the peer's: no forwarded header is believed here.
+- A slice is cut into parts so that each head begins and ends one: a part holds at most one request, we know a head's octets
+  exactly, and can check its first line as it was sent.
+- While a request waits for the answer to the one before it, nothing more is parsed and the rest of the slice is kept. Reading
+  goes on when no rest is left.
+- Trailers after a chunked body are counted and dropped; they never become headers.
+- An accepted request gets its answer. After octets that are not HTTP/1.1 nothing more is parsed: answers that we owe are sent,
+  the last with ``connection: close``. A bare 400 is sent only if we owe none.
+- When the client goes away its request is cancelled: if it waits for a batch it is dropped, if it is in one it is committed.
 
-Timers are one sweep over the connections a second, and not two calls to the event loop a request.
+Timers are one sweep over all connections a second (``close_if_overdue``), which costs a request nothing.
 """
 
 from __future__ import annotations
@@ -38,17 +37,12 @@ from pixconnect.http.open_connections import Connections
 _HEAD_END: Final = b"\r\n\r\n"
 _LINE_BREAKS: Final = b"\r\n"
 _FOR_EVER: Final = float("inf")
+# No host is equal to this.
 _NO_HOST: Final = b" "
-"""What no host can be."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One client's connection; makes an ``Exchange`` of each of its requests.
-
-    Args:
-        connections: All of the server.
-        app: What answers.
-    """
+    """A client's connection, which makes an ``Exchange`` of each request."""
 
     transport: asyncio.Transport
     flow: FlowControl
@@ -56,52 +50,48 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, connections: Connections, app: ASGIApp) -> None:
         self.loop = asyncio.get_running_loop()
         self.connections = connections
+        # The peer's IPv4 address, or the /64 of its IPv6 address. No forwarded header is trusted here.
         self.address = ""
-        """Of the peer; of IPv6 its /64."""
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
         self._app = app
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._client: tuple[str, int] | None = None
+        # The request that is being answered, those after it, and the one read last, whose body may still be coming.
         self._running: Exchange | None = None
-        """The request that is being answered..."""
         self._waiting: deque[Exchange] = deque()
-        """...those after it..."""
         self._read: Exchange | None = None
-        """...and the one that was read last, whose body may still be on its way."""
         self._rest: bytes | bytearray = b""
+        # Whether whatever the client sends is dropped.
         self._is_stopped = False
-        """Whether what the client sends is thrown away."""
+        # Whether we have refused, and only wait for the client to read that.
         self._is_lingering = False
-        """Whether a refusal was the last that is written here."""
         self._has_begun = False
         self._is_in_head = False
         self._is_in_body = False
+        # The head so far, as it was sent.
         self._opening: bytes | bytearray = b""
-        """A head as it was sent, so far."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        # The host of the last request that was accepted.
         self._host: bytes = _NO_HOST
-        """The last that was good."""
         self._head_octets = 0
+        # Octets to come of a body with a content-length.
         self._body_left = 0
-        """Of a body whose length was told."""
+        # Octets since the last one of a chunked body, and those of them that are complete trailers.
         self._overhead_octets = 0
-        """Since the last octet of a chunked body..."""
         self._trailer_octets = 0
-        """...and what of it are complete fields."""
+        # The last octets before a part: the blank line that ends a head or trailers may be split there.
         self._tail = b""
-        """The last octets before a part, where the end of a head or of trailers may be split."""
         self._unread_octets = 0
         self._stalled_since_s = 0.0
 
     @property
     def keeps_us_waiting(self) -> bool:
-        """Whether it is owed nothing before it sends more."""
+        """Whether we owe the client nothing before it sends more."""
         return self._running is None or self._running.waits_for_body
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
         self.transport = cast(asyncio.Transport, transport)
         self.flow = FlowControl(self.transport)
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
@@ -111,28 +101,27 @@ class Connection(asyncio.BufferedProtocol):
         self.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone, and whatever it waited for is wanted no more."""
         self.connections.remove(self)
         self._is_stopped = True
         self._waiting.clear()
         self._rest = b""
         self._headers = []
-        self._parser = None  # it holds us: otherwise all of this would wait for the garbage collector
+        # The parser refers to us: this circle would wait for the garbage collector.
+        self._parser = None
         running, self._running, self._read = self._running, None, None
         self.flow.resume_writing()
         if running is not None:
             running.abandon()
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Where the next octets go: never more than a slice."""
         return self.connections.slice
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many octets were read."""
         if self._is_stopped:
-            self._throw_away(nbytes)
+            self._drop(nbytes)
             return
         octets = self.connections.slice[:nbytes]
+        # A small request in one piece costs no accounting.
         if nbytes > limits.SMALL_MAX or self._is_in_head or self._is_in_body:
             self.connections.hold(self, nbytes)
             if self.transport.is_closing():
@@ -140,33 +129,29 @@ class Connection(asyncio.BufferedProtocol):
         self._parse(self._rest + octets if self._rest else octets)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
         self._stalled_since_s = self.loop.time()
         self.connections.stalls(self, self._stalled_since_s)
         self.flow.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
         self.connections.flows_again(self)
         self.flow.resume_writing()
         self.waits_since_s = self.loop.time()
         self._run_next()
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request's target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; after a body, a trailer."""
         if self._is_in_head:
             self._headers.append((name.lower(), value))
             return
+        # After the head this is a trailer.
         self._trailer_octets += len(name) + len(value) + 4
         if self._trailer_octets > limits.TRAILERS_MAX:
             self._stop(HTTPStatus.BAD_REQUEST)
 
     def on_headers_complete(self) -> None:
-        """A head is complete."""
         self._is_in_head = False
         if self._is_stopped or self.transport.is_closing():
             return
@@ -174,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         fields = dict(self._headers)
         version = self._parser.get_http_version()
         method = self._parser.get_method()
-        # On a connection that is kept the host is the same each time.
+        # On a kept connection the host is the same each time, so we need not check it again.
         is_each_once = len(fields) == len(self._headers)
         is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == self._host
         if not (is_as_before or head.is_fit(version, self._headers, fields)) or not head.is_opening_strict(
@@ -198,7 +183,8 @@ class Connection(asyncio.BufferedProtocol):
             "headers": self._headers,
             "headers_by_name": fields if is_each_once else None,
         }
-        self._headers = []  # the scope's from now on
+        # The scope has the list now.
+        self._headers = []
         self._opening = b""
         self._is_in_body = True
         self._body_left = int(fields.get(b"content-length", 0))
@@ -216,7 +202,6 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting.append(exchange)
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body; what is answered already is thrown away, but not for ever."""
         self._overhead_octets = 0
         if self._body_left:
             self._body_left -= len(body)
@@ -225,12 +210,12 @@ class Connection(asyncio.BufferedProtocol):
         if not self._read.is_answered:
             self._read.feed(body)
             return
+        # The request is answered already, so its body is dropped, up to a limit.
         self._unread_octets += len(body)
         if self._unread_octets > limits.UNREAD_MAX:
             self.transport.close()
 
     def on_message_complete(self) -> None:
-        """A request is complete."""
         self._is_in_body = False
         self._tail = b""
         self._unread_octets = 0
@@ -238,14 +223,14 @@ class Connection(asyncio.BufferedProtocol):
             self._read.complete()
 
     def read_on(self) -> None:
-        """There is room again: for a body that was taken, or for the next request."""
+        """Go on, because there is room again for a body or for the next request."""
         if self._rest and not self._is_stopped:
             self._parse(self._rest)
         elif not self._rest:
             self.flow.resume_reading()
 
     def answered(self) -> None:
-        """An answer is complete: the next request's turn."""
+        """Go on with the next request, because an answer is complete."""
         self._running = None
         if self.transport.is_closing():
             return
@@ -259,36 +244,32 @@ class Connection(asyncio.BufferedProtocol):
             self.read_on()
 
     def ended(self, task: asyncio.Task[None]) -> None:
-        """The application has returned."""
         self.connections.tasks.discard(task)
 
     def refuse(self, status: HTTPStatus) -> None:
-        """Answer what is no request of HTTP/1.1 within our limits, and hang up.
-
-        What the client is still sending is thrown away for a moment: closing at once could cost it the answer.
-        """
+        """Answer a request that is not valid HTTP/1.1 within our limits, and close."""
         if self.transport.is_closing():
             return
         opening = STATUS_LINES[status] + self.connections.common_head
         self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
         self.transport.write_eof()
+        # What the client still sends is dropped for a moment: if we closed at once, it might never see the answer.
         self._is_stopped = self._is_lingering = True
         self._running = None
         self.waits_since_s = self.loop.time()
         self.flow.resume_reading()
 
     def shutdown(self) -> None:
-        """The server stops: finish what is under way and close."""
         if not self._close_after_last():
             self.transport.close()
 
     def hang_up(self) -> None:
-        """End the connection at once."""
+        """Close at once, without writing what is unsent."""
         self.connections.remove(self)
         self.transport.abort()
 
     def close_if_overdue(self, now_s: float) -> None:
-        """Hang up on a client that has kept us waiting; called once a second."""
+        """Hang up on a client that has kept us waiting for too long; called once a second."""
         waited_s = now_s - self.waits_since_s
         if self.flow.write_paused:
             if now_s - self._stalled_since_s > limits.STALLED_MAX_S:
@@ -302,8 +283,9 @@ class Connection(asyncio.BufferedProtocol):
     def _waits_max_s(self) -> float:
         if self._is_lingering:
             return limits.LINGER_S
+        # As long as requests wait for their turn, it is we who do not read.
         if self._waiting:
-            return _FOR_EVER  # it is we who do not read
+            return _FOR_EVER
         if self._is_in_head:
             return limits.HEAD_TIMEOUT_S
         if self._is_in_body:
@@ -313,14 +295,15 @@ class Connection(asyncio.BufferedProtocol):
         return limits.KEEP_ALIVE_S if self._has_begun else limits.FIRST_OCTET_TIMEOUT_S
 
     def _parse(self, octets: bytes | bytearray) -> None:
-        """Parse until something must wait, and remember the rest."""
+        """Parse until something must wait, and keep the rest."""
         position, end = 0, len(octets)
         while position < end and not self._waiting and not self._is_stopped:
             if self._is_in_body:
                 if self._is_full():
                     break
             elif not self._is_in_head:
-                if octets[position] in _LINE_BREAKS:  # before a request they are none of it (RFC 9112, 2.2)
+                # Line breaks before a request are ignored (RFC 9112, 2.2).
+                if octets[position] in _LINE_BREAKS:
                     octets = octets[position:].lstrip(_LINE_BREAKS)
                     position, end = 0, len(octets)
                     continue
@@ -334,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
             self._rest = b""
 
     def _keep(self, rest: bytes | bytearray) -> None:
-        """Remember what could not be parsed yet, and read no more before it is."""
+        """Keep what cannot be parsed yet, and read no more until it is."""
         if self._is_stopped or self.transport.is_closing():
             return
         self._rest = rest
@@ -356,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
         self.waits_since_s = self.loop.time()
 
     def _cut(self, octets: bytes | bytearray, position: int, end: int) -> int:
-        """Where a part ends: with a head, with a body, or with the slice. Cutting once more than that does no harm."""
+        """Where a part ends: with a head, a body or the slice. One cut too many does no harm."""
         if self._body_left:
             return min(position + self._body_left, end)
         if self._tail:
@@ -378,8 +361,9 @@ class Connection(asyncio.BufferedProtocol):
             self._overhead_octets += len(part)
         try:
             self._parser.feed_data(part)
+        # We speak no other protocol; the request itself is answered.
         except httptools.HttpParserUpgrade:
-            self._stop(None)  # we speak nothing else; the request itself is answered
+            self._stop(None)
         except httptools.HttpParserError:
             self._stop(HTTPStatus.BAD_REQUEST)
         if self._is_in_head or (self._is_in_body and not self._body_left):
@@ -388,7 +372,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(HTTPStatus.BAD_REQUEST)
 
     def _run_next(self) -> None:
-        """Let the application answer the next request, unless the client has yet to read the answer before."""
+        # Not before the client has read the answer to the one before.
         if self._running is None and self._waiting and not self.flow.write_paused:
             self._run(self._waiting.popleft())
 
@@ -398,20 +382,21 @@ class Connection(asyncio.BufferedProtocol):
         self.connections.tasks.add(exchange.task)
 
     def _close_after_last(self) -> bool:
-        """Let the last answer that is owed be the last; whether there is one."""
+        """Close after the last answer that we owe; false if we owe none."""
         last = self._waiting[-1] if self._waiting else self._running
         if last is not None:
             last.keeps_alive = False
         return last is not None
 
     def _stop(self, refusal: HTTPStatus | None) -> None:
-        """Parse no more; what is owed an answer gets it. Where nothing is owed, refuse, or just hang up."""
+        """Parse no more and send the answers that we owe; if there are none, refuse or just close."""
         if self._is_stopped:
             return
         is_between_answers = not self._is_in_body
         if self._is_in_body and self._read is not None:
             if self._read in self._waiting:
-                self._waiting.remove(self._read)  # not begun, and never complete
+                # It has not begun, and its body will never be complete.
+                self._waiting.remove(self._read)
             elif self._read is self._running:
                 self._read.break_off()
         self._is_stopped = True
@@ -421,13 +406,14 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport.is_closing():
             return
         if self._close_after_last():
-            self.flow.resume_reading()  # what is unread when we close could cost the client the answer
+            # Octets that are unread when we close would reset the connection, perhaps before the client has the answer.
+            self.flow.resume_reading()
         elif refusal is not None and is_between_answers:
             self.refuse(refusal)
         else:
             self.transport.close()
 
-    def _throw_away(self, octets: int) -> None:
+    def _drop(self, octets: int) -> None:
         self._unread_octets += octets
         if self._unread_octets > limits.UNREAD_MAX:
             if self._is_lingering:

@@ -1,18 +1,19 @@
-"""Open files: as many as the machine allows this process, and how many of them callers may have."""
+"""Raises this process's limit of open files, and decides how many of them callers' connections may use."""
 
 import resource
 
 from pixconnect.http.limits import CONNECTIONS_MAX
 
+# Files that are not callers' connections: 128 requests of ours at once, 64 of which look up names over two sockets, 128 kept
+# connections, logs, the event loop, libraries.
 OTHERS = 384
-"""Files that are no callers' connections: what we fetch from others (128 at once, 64 of them looking names up over two sockets)
-and keep open (128), logs, the event loop, libraries."""
 
 
 def raise_limit() -> int:
-    """Let this process open as many files as it may ever, and say how many these are."""
+    """Raise the limit as far as the system allows and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (hard, 10_240):  # the second is the most on a Mac, whatever it says
+    # macOS accepts 10,240 at most, whatever hard limit it tells.
+    for wanted in (hard, 10_240):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (ValueError, OSError):
@@ -22,7 +23,8 @@ def raise_limit() -> int:
 
 
 def share_out(files_max: int, database_connections_max: int) -> int:
-    """How many connections callers may have, so that files are left for the database, the log and what we fetch."""
+    """How many connections callers may have."""
+    # Where files are few, callers still get half: requests that need no other file can be answered.
     return min(CONNECTIONS_MAX, max(files_max - database_connections_max - OTHERS, files_max // 2))
 
 

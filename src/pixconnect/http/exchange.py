@@ -1,4 +1,4 @@
-"""One request on its way to the application, and its answer on the way back: ASGI on one side, octets on the other."""
+"""One request and its answer: ASGI towards the application, octets towards the connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Channel(Protocol):
-    """What an exchange needs of the connection that it came over."""
+    """What an exchange needs of its connection."""
 
     connections: Connections
     flow: FlowControl
@@ -28,7 +28,7 @@ class Channel(Protocol):
     transport: asyncio.Transport
 
     def read_on(self) -> None:
-        """There is room for more of the body."""
+        """Read on, because there is room for more of the body."""
         ...
 
     def answered(self) -> None: ...
@@ -36,17 +36,12 @@ class Channel(Protocol):
     def ended(self, task: asyncio.Task[None]) -> None: ...
 
     def refuse(self, status: HTTPStatus) -> None:
-        """Answer what is no request of HTTP/1.1, and hang up."""
+        """Answer a request that is not valid HTTP/1.1, and close."""
         ...
 
 
 class Exchange:
-    """A request whose head was accepted: it is owed exactly one answer.
-
-    Args:
-        keeps_alive: Whether the connection goes on after the answer.
-        expects_continue: Whether the client waits for a word before it sends the body.
-    """
+    """A request whose head was accepted, so that it must get exactly one answer."""
 
     __slots__ = (
         "_arrived",
@@ -65,8 +60,8 @@ class Exchange:
         "task",
     )
 
+    # Set when it is this request's turn.
     task: asyncio.Task[None]
-    """That lets the application answer; there is none before its turn."""
 
     def __init__(self, channel: Channel, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
@@ -85,19 +80,19 @@ class Exchange:
 
     @property
     def waits_for_body(self) -> bool:
-        """Whether the application can do nothing before the client sends more."""
+        """Whether the application waits for the client."""
         return self._arrived is not None and not self._arrived.done()
 
     async def run(self, app: ASGIApp) -> None:
-        """Let the application answer."""
         try:
             await app(self._scope, self.receive, self.send)
         except asyncio.CancelledError:
             if self.is_broken and not self._has_started:
                 self._channel.refuse(HTTPStatus.BAD_REQUEST)
-            else:  # the client has gone, or the server stops and was patient enough
+            # The client has gone, or the server stops and the grace period is over.
+            else:
                 self._channel.transport.close()
-        except Exception:  # noqa: BLE001  the application answers its own defects; this one is of the answer itself
+        except Exception:  # noqa: BLE001  the application answers its own errors; this one broke the answer itself
             _log.exception("answer broken off")
             self._channel.transport.close()
         finally:
@@ -108,7 +103,8 @@ class Exchange:
             self.body = body
         elif isinstance(self.body, bytearray):
             self.body += body
-        else:  # many small parts would be copied again with each that comes
+        # Bytes would be copied with each of many small parts.
+        else:
             self.body = bytearray(self.body) + body
         if self._arrived is not None:
             self._wake()
@@ -119,14 +115,15 @@ class Exchange:
             self._wake()
 
     def break_off(self) -> None:
-        """Its body will never be complete: an application that asks for it is ended, one that does not may answer."""
+        """End the body before it is complete; an application that does not read it may still answer."""
         self.is_broken = True
         self._wake()
 
     def abandon(self) -> None:
-        """The client is gone: nobody wants the answer."""
+        """Cancel the request, because the client has gone."""
         self.is_abandoned = True
-        self.task.add_done_callback(self._channel.ended)  # one that has not begun never comes to its own end
+        # A task that is cancelled before its first step never reaches the end of ``run``.
+        self.task.add_done_callback(self._channel.ended)
         self.task.cancel()
 
     async def receive(self) -> Message:
@@ -135,6 +132,7 @@ class Exchange:
             self._channel.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if self.more_body and not self.body and not self.is_abandoned:
             self._channel.read_on()
+            # What was held back may have been parsed just now.
             if self._needs_more():
                 self._arrived = self._channel.loop.create_future()
                 await self._arrived
@@ -146,7 +144,6 @@ class Exchange:
         return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
-        """A part of the answer, as ASGI has it."""
         if self._channel.flow.write_paused:
             await self._channel.flow.drain()
         if self.is_abandoned:
@@ -165,16 +162,18 @@ class Exchange:
 
     def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._has_started = True
+        # We have not asked for the body, so the client may or may not send it: what comes next is unknown.
         if self.more_body and self._expects_continue:
-            self.keeps_alive = False  # it was never told to send the body, and may or may not do so
+            self.keeps_alive = False
         self._is_chunked = True
         parts = [STATUS_LINES[status], self._channel.connections.common_head]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
             if name == b"content-length":
                 self._is_chunked = False
+        # HTTP/1.0 has no chunks: the end of the connection ends the answer.
         if self._is_chunked and self._scope["http_version"] == "1.0":
-            self._is_chunked = self.keeps_alive = False  # it knows no chunks: the answer ends with the connection
+            self._is_chunked = self.keeps_alive = False
         if self._is_chunked:
             parts.append(b"transfer-encoding: chunked\r\n")
         parts.append(b"\r\n" if self.keeps_alive else b"connection: close\r\n\r\n")
@@ -185,6 +184,7 @@ class Exchange:
             body = b""
         elif self._is_chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")
+        # Head and first part go out in one write, and so in one packet if they are short.
         head, self._head = self._head, b""
         if head or body:
             self._channel.transport.write(head + body)

@@ -1,4 +1,4 @@
-"""Reading and writing that wait for each other: what a connection has paused, and whoever waits until it may write on."""
+"""Flow control of a connection: whether reading and writing are paused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 
 
 class FlowControl:
-    """The flow of one connection, both ways; pausing twice is pausing once."""
-
     __slots__ = ("_transport", "_writable", "read_paused", "write_paused")
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -18,7 +16,7 @@ class FlowControl:
         self.write_paused = False
 
     def pause_reading(self) -> None:
-        """Leave what the client sends in its socket."""
+        # asyncio must not be told twice. What the client sends stays in the socket.
         if not self.read_paused:
             self.read_paused = True
             self._transport.pause_reading()
@@ -29,7 +27,6 @@ class FlowControl:
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """Let whoever writes wait."""
         self.write_paused = True
         self._writable.clear()
 
@@ -39,5 +36,4 @@ class FlowControl:
             self._writable.set()
 
     async def drain(self) -> None:
-        """Wait until there is room to write."""
         await self._writable.wait()

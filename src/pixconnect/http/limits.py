@@ -1,40 +1,40 @@
-"""What one connection may cost us, and what all of them together may: octets, fields, requests, descriptors, time."""
+"""What one connection may cost us, and all of them together: octets, headers, descriptors, time."""
 
 from typing import Final
 
+# Octets read from a socket at once. Whatever a client sends beyond one slice before it has its answer stays in the kernel.
 SLICE_MAX: Final = 16 * 1024
-"""Octets read from a socket and parsed at once: what is sent ahead of an answer stays in the kernel but for one slice."""
+# Octets of a request line with its headers.
 HEAD_MAX: Final = 16 * 1024
-"""Octets of a request line with its headers."""
+# Headers of a request.
 FIELDS_MAX: Final = 128
-"""Headers of a request."""
+# Octets after a chunked body, or around chunks without one octet of body. They are read and dropped.
 TRAILERS_MAX: Final = 1024
-"""Octets after a chunked body, or around its chunks without one octet of body. They are read and dropped."""
+# Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
-"""Octets of a body that the application has not read yet; more stays in the socket."""
+# Octets that are read and dropped of a body that nobody wants any more.
 UNREAD_MAX: Final = 1024 * 1024
-"""Octets thrown away of a body that nobody reads any more."""
 
+# From a connection to its first request.
 FIRST_OCTET_TIMEOUT_S: Final = 10
-"""From a connection to its first request."""
 HEAD_TIMEOUT_S: Final = 10
 BODY_TIMEOUT_S: Final = 30
+# How long a client may leave our answer unread.
 STALLED_MAX_S: Final = 30
-"""How long a client may leave our answer unread."""
+# How long a client that was refused may go on sending.
 LINGER_S: Final = 2
-"""How long a client that was refused may go on sending."""
+# From an answer to the next request.
 KEEP_ALIVE_S: Final = 75
-"""From an answer to the next request."""
+# How long requests under way may go on after the server was told to stop.
 GRACE_S: Final = 2.5
-"""How long requests under way may go on after the server was told to stop."""
 
+# If the process may open that many files; see ``http/descriptors.py``.
 CONNECTIONS_MAX: Final = 10_000
-"""Where the process may open that many; see ``http/descriptors.py``."""
+# Octets of unanswered requests, of all connections together.
 HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024
-"""Octets of requests that are not answered yet, of all connections."""
+# A request that arrives in one piece and is no larger does not count: the number of connections bounds those.
 SMALL_MAX: Final = 2 * 1024
-"""A request that arrives at once and is no larger is not counted among them: the number of connections bounds those."""
+# Octets of answers that clients have not read, of all connections together...
 UNSENT_IN_ALL_MAX: Final = 64 * 1024 * 1024
-"""Octets of answers that clients do not read, of all connections."""
+# ...and of one, after it had a second to read.
 UNSENT_OF_ONE_MAX: Final = 16 * 1024 * 1024
-"""The same of one connection, after a second in which to read."""

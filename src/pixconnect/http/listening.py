@@ -1,7 +1,7 @@
-"""Listening sockets that outlive the processes that answer on them.
+"""Opens listening sockets, which outlive the processes that answer on them.
 
-The supervisor opens one for each API process, on one port, and keeps them: connections that arrive while a process is
-started again wait in its socket. Only Linux spreads connections over several sockets; elsewhere all share one.
+The supervisor opens one for each API process, all on one port, and keeps them open: connections that arrive while a process is
+started again wait in its socket. Only Linux spreads connections over several sockets; on other systems all processes share one.
 """
 
 import errno
@@ -13,24 +13,14 @@ BACKLOG = 2048
 
 
 class ListeningError(Exception):
-    """The address cannot be listened on; the message says why, and what to do."""
+    """We cannot listen there; the message says why, and what to do."""
 
 
 def open_listening(host: str, port: int, count: int, *, port_setting: str) -> list[socket.socket]:
-    """Listen.
-
-    Args:
-        port: 0 takes a free one.
-
-    Returns:
-        A socket for each of them, all on the same port.
-
-    Raises:
-        ListeningError: Somebody else listens there, or we may not.
-    """
+    """Open ``count`` sockets on one port, or on a free one if it is 0; ``ListeningError`` if it is taken or forbidden."""
     try:
         family, _, _, _, (ip_address, *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # Sockets that share a port would share it with a stranger's as well: first see that it is free.
+        # Sockets that share a port could share it with another program's as well, so first check that it is free.
         with _bind(family, str(ip_address), port, shared=False) as probe:
             free_port = int(probe.getsockname()[1])
         if sys.platform != "linux":
@@ -45,18 +35,10 @@ def open_listening(host: str, port: int, count: int, *, port_setting: str) -> li
 
 
 def reserve_port(host: str, port: int, *, port_setting: str) -> socket.socket:
-    """Keep a port for a child that listens on it itself, so that nobody takes it while the child is started again.
+    """Bind a port, or a free one if it is 0, that nobody else can take while a child that listens on it is started again.
 
-    Callers are refused meanwhile, which tells them for certain that nothing was taken.
-
-    Args:
-        port: 0 takes a free one.
-
-    Returns:
-        A socket that is bound and does not listen; the child must set ``SO_REUSEADDR``.
-
-    Raises:
-        ListeningError: Somebody else has it.
+    The socket does not listen: callers are refused meanwhile, so they know that their request was not received. The child must
+    set ``SO_REUSEADDR``.
     """
     try:
         return _bind(socket.AF_INET, host, port, shared=False)

@@ -1,4 +1,4 @@
-"""Where a process tells its metrics: a loopback port of its own, so that watching needs no token and callers cannot watch."""
+"""Serves a process's metrics on a loopback port of its own, so that they need no token and callers cannot read them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,8 @@ _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def tell_metrics(listener: socket.socket | None, read: Read) -> AsyncGenerator[None]:
-    """Answer who watches, meanwhile.
-
-    Args:
-        listener: Listens already; ``None`` tells nobody.
-    """
+async def serve_metrics(listener: socket.socket | None, read: Read) -> AsyncGenerator[None]:
+    """Serve metrics on a listening socket while the block runs, or not at all if there is none."""
     if listener is None:
         yield
         return
@@ -60,6 +56,6 @@ async def _answer(scope: Scope, read: Read) -> tuple[int, str]:
     try:
         async with asyncio.timeout(_READ_TIMEOUT_S):
             return 200, write_text(await read())
-    except Exception as error:  # noqa: BLE001  who watches must hear that it failed
+    except Exception as error:  # noqa: BLE001  a scraper must get an answer whatever has failed
         _log.warning("metrics cannot be read", error=type(error).__name__)
         return 500, "metrics cannot be read\n"

@@ -1,8 +1,8 @@
-"""All connections of one server: how many there are, what they hold together, and who must go when that is too much.
+"""All connections of one server: how many there are, how much they hold, and which are closed when that is too much.
 
-A bound in all is never met by refusing the newest, or whoever came first could keep everybody out. Who must go is somebody
-who keeps us waiting: of the peer with the most connections, the one that has done so for longest. One peer alone, such as a
-proxy, may have all of them.
+A full server does not refuse the newest connection, or whoever came first could keep everybody out. It closes one that keeps us
+waiting: of the peer with the most connections, the one that has done so for longest. One peer alone, such as a proxy, may have
+all of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Protocol
 
 from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
 
-# When a bound is met, room is made for some more, so that not each newcomer costs a look at everybody.
+# When a bound is reached we close one in 64 at once, so that not every new connection makes us look at all the others.
 _ROOM = 64
 
 
 class Client(Protocol):
-    """What the bounds in all look at in one connection."""
+    """What ``Connections`` uses of one connection."""
 
     address: str
     held_octets: int
@@ -30,33 +30,31 @@ class Client(Protocol):
 
     @property
     def keeps_us_waiting(self) -> bool:
-        """Whether it is owed nothing before it sends more."""
+        """Whether we owe the client nothing before it sends more."""
         ...
 
     def hang_up(self) -> None:
-        """End the connection at once."""
+        """Close at once, without writing what is unsent."""
         ...
 
     def close_if_overdue(self, now_s: float) -> None:
-        """Hang up if it has kept us waiting for too long."""
+        """Hang up if the client has kept us waiting for too long."""
         ...
 
     def shutdown(self) -> None:
-        """Finish what is under way and close."""
+        """Finish the requests under way and close."""
         ...
 
 
 class Connections:
-    """Counts, and makes room."""
-
     def __init__(self, count_max: int) -> None:
         self.all: set[Client] = set()
+        # Requests under way, some of them of clients that have gone.
         self.tasks: set[asyncio.Task[None]] = set()
-        """Applications at work, some of them for a client that has gone."""
+        # Headers of every answer, as they are sent.
         self.common_head = b""
-        """Headers that every answer has, as they are sent."""
+        # The octets read last. One buffer for all connections, because each copies its octets before the next one reads.
         self.slice = bytearray(SLICE_MAX)
-        """What was read last, until the connection has copied it: one for all, because that happens at once."""
         self.held_octets = 0
         self.unsent_octets = 0
         self._count_max = count_max
@@ -64,7 +62,7 @@ class Connections:
         self._stalled: dict[Client, _Stall] = {}
 
     def add(self, connection: Client) -> None:
-        """A client is there; another one may have to go."""
+        """Add a connection, for which another one may be closed."""
         self.all.add(connection)
         self._counts[connection.address] += 1
         if len(self.all) > self._count_max:
@@ -82,19 +80,19 @@ class Connections:
         self.flows_again(connection)
 
     def hold(self, connection: Client, octets: int) -> None:
-        """It sent so much of a request, which we keep until that is answered."""
+        """Count octets that we hold until their request is answered."""
         connection.held_octets += octets
         self.held_octets += octets
         if self.held_octets > HELD_IN_ALL_MAX:
             self._hang_up_on_senders()
 
     def release(self, connection: Client, octets_kept: int) -> None:
-        """It is owed no answer; so much of the next request is there."""
+        """Count only ``octets_kept`` of the next request, because the ones before are answered."""
         self.held_octets += octets_kept - connection.held_octets
         connection.held_octets = octets_kept
 
     def stalls(self, connection: Client, now_s: float) -> None:
-        """It does not read its answer as fast as we write."""
+        """Note that the client does not read its answer as fast as we write."""
         stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
         self.unsent_octets += stall.octets
 
@@ -104,10 +102,8 @@ class Connections:
             self.unsent_octets -= stall.octets
 
     def bound_unsent(self, now_s: float) -> None:
-        """Hang up on the slowest readers while too much is unsent; called ten times a second.
-
-        Not when it is written: whoever reads at all has read by then.
-        """
+        """Hang up on the slowest readers while too much is unsent."""
+        # Called ten times a second and not with each write, so that a client that reads at all has read by then.
         if self.unsent_octets <= UNSENT_OF_ONE_MAX:
             return
         self.unsent_octets = 0
@@ -118,6 +114,7 @@ class Connections:
             paces.append(((stall.octets_first - unsent) / stalled_s, stall.since_s, connection))
             stall.octets = unsent
             self.unsent_octets += unsent
+        # The slowest first; of those that read nothing, the one that has done so for longest.
         paces.sort(key=itemgetter(0, 1))
         for _, since_s, connection in paces:
             is_too_much = self._stalled[connection].octets > UNSENT_OF_ONE_MAX and now_s - since_s > 1
@@ -147,7 +144,7 @@ _since = attrgetter("waits_since_s")
 
 
 class _Stall:
-    """What a client had not read, when that began and when it was looked at last."""
+    """How many octets a client had not read when it began to stall, and at the last look."""
 
     __slots__ = ("octets", "octets_first", "since_s")
 

@@ -1,4 +1,4 @@
-"""The one HTTP server of all that listens: API, sandbox, metrics. It accepts, ticks and stops; connections do the rest."""
+"""The HTTP server of API, sandbox and metrics: it accepts connections, drives their timers and stops."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ def _nothing() -> None:
 
 
 class Server:
-    """Serves an application until it is stopped; signals are for whoever started it.
-
-    Args:
-        grace_s: How long requests under way may go on after the server was told to stop.
-    """
+    """Serves an application until it is stopped; it handles no signals."""
 
     def __init__(
         self,
@@ -50,7 +46,7 @@ class Server:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Take no more connections; what is under way is finished."""
+        """Take no more connections and finish requests under way."""
         self._is_stopped = True
 
     async def serve_until(
@@ -61,12 +57,7 @@ class Server:
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
-        """Serve until one of these is set, and then finish.
-
-        Args:
-            on_ready: Called once connections are taken.
-            on_stop: Called before requests under way are waited for.
-        """
+        """Serve until one of ``stops`` is set; ``on_stop`` is called before requests under way are finished."""
         watching = [asyncio.create_task(self._stop_after(stop)) for stop in stops]
         try:
             await self.serve(sockets, on_ready=on_ready, on_stop=on_stop)
@@ -81,9 +72,10 @@ class Server:
         on_ready: Callable[[], None] = _nothing,
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
-        """Serve until ``stop`` is called and requests under way are finished, or their time is over."""
+        """Serve until ``stop`` is called and requests under way are finished, or cut off after ``grace_s``."""
         loop = asyncio.get_running_loop()
-        self._write_common_head()  # the first answer may come before the first tick
+        # The first answer may come before the first tick.
+        self._write_common_head()
         make = partial(Connection, self.connections, self._app)
         # libuv accepts one connection a turn for each file it listens on. Where a turn is long because many send, a newcomer
         # would wait as many turns as there are others in the queue before it: so the same socket is listened on several times.
@@ -98,7 +90,8 @@ class Server:
         on_stop()
         for each in listening:
             each.close()
-        for each in sockets:  # at once, so that nobody connects to a server that will not answer
+        # At once, so that nobody connects to a server that will not answer.
+        for each in sockets:
             each.close()
         for connection in list(self.connections.all):
             connection.shutdown()
@@ -119,7 +112,6 @@ class Server:
         self.connections.common_head = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii") + self._own_head
 
     async def _wait_for_requests(self) -> None:
-        """Let answers under way be finished; cut them off when their time is over."""
         try:
             async with asyncio.timeout(self._grace_s):
                 while self.connections.all or self.connections.tasks:  # noqa: ASYNC110 - two sets that tell nobody

@@ -33,7 +33,7 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     limits: QueueLimits
     attempt_log: AttemptLog
     event_retention_days: int
-    tell_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
+    serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]]
 
 
 async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -57,7 +57,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with parts.tell_metrics(metrics.make_read(context, leases, deliveries, rail_figures)):
+        async with parts.serve_metrics(metrics.make_read(context, leases, deliveries, rail_figures)):
             # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

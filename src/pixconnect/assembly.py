@@ -398,7 +398,8 @@ def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
 
 async def _close_pool(connections: Pool) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(connections.close(), _CLOSE_TIMEOUT_S)
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await connections.close()
 
 
 def _access_log_wanted(settings: Settings) -> AccessLogWanted:

@@ -60,6 +60,19 @@ async def test_a_child_that_never_gets_ready_is_given_up(monkeypatch: pytest.Mon
     await child.stop(0.1)
 
 
+async def test_who_is_cancelled_at_the_moment_of_readiness_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A supervisor that is stopping cancels whoever restarts a part; one that went on would keep it from ending for ever.
+    report: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    child = make_child("")
+    monkeypatch.setattr(child, "_read_report", lambda: asyncio.ensure_future(report))
+    waiting = asyncio.create_task(child.wait_until_ready())
+    await asyncio.sleep(0)
+    report.set_result(b"+")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 async def test_a_child_that_does_not_stop_is_ended() -> None:
     child = make_child("signal.signal(signal.SIGTERM, signal.SIG_IGN); lifeline.report_ready(); time.sleep(60)")
     await child.start()

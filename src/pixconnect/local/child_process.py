@@ -75,7 +75,8 @@ class ChildProcess:
             ChildFailedError: The child cannot start, died, or took longer than ``READY_TIMEOUT_S``.
         """
         try:
-            report = await asyncio.wait_for(self._read_report(), READY_TIMEOUT_S)
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                report = await self._read_report()
         except TimeoutError:
             raise ChildFailedError(f"{self.name} is not ready after {READY_TIMEOUT_S} s") from None
         if report.startswith(supervised.READY):
@@ -101,7 +102,8 @@ class ChildProcess:
                 break
             self.process.send_signal(stop_signal)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process_death.exit_status(self.process), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await process_death.exit_status(self.process)
         self._close_pipes()
 
     async def _read_report(self) -> bytes:

@@ -140,7 +140,8 @@ class EmbeddedPostgres:
                 break
             self.process.send_signal(stop_signal)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process_death.exit_status(self.process), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await process_death.exit_status(self.process)
         self._cancel_watcher()
         # After a kill the folder is not empty; the next start uses it again.
         with contextlib.suppress(OSError):

@@ -69,7 +69,8 @@ class Outbox:
                 return []
             self._wake.clear()
             try:
-                await asyncio.wait_for(self._wake.wait(), min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
+                async with asyncio.timeout(min(deadline_s, self._next_overdue_s(deadline_s)) - now_s):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 

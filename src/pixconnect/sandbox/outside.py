@@ -256,7 +256,8 @@ async def _arrive(
         if not how.is_answered or delay_ms >= WORD_WAIT_S * 1000:
             return _arrival(report, "PROCESSING")
         try:
-            refusal_code = await asyncio.wait_for(word, WORD_WAIT_S)
+            async with asyncio.timeout(WORD_WAIT_S):
+                refusal_code = await word
         except TimeoutError:
             return _arrival(report, "PROCESSING")
     return _arrival(report, "CONFIRMED") if refusal_code is None else _arrival(report, "ERROR", refusal_code)

@@ -110,7 +110,8 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
         yield Application(await outside.open_outside(pool, clock, chance, faults, network, address), settings.secrets)
     finally:
         network.close()
-        await asyncio.wait_for(pool.close(), 2)
+        async with asyncio.timeout(2):
+            await pool.close()
 
 
 @asynccontextmanager

@@ -1,8 +1,7 @@
-"""Every setting: its name with the unit in it, its default, and what it means.
+"""Every setting: its name with the unit in it, its default, and its meaning (``make docs`` writes the page of it).
 
 Each is read from the environment as ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the
-prefix). A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names. ``docs/reference/settings.md`` lists them
-all; a test fails when one is missing there.
+prefix). A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
 """
 
 import os
@@ -21,7 +20,7 @@ Secret = Annotated[str, Meta(extra={"is_secret": True})]
 
 
 DEMONSTRATION_FILE = "sandbox.json"
-"""In the home of a sandbox: the credentials of its demonstration."""
+"""In a sandbox's home: the credentials of its demonstration."""
 
 
 class SettingsError(Exception):
@@ -162,7 +161,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     was set when `pixconnect migrate` ran last is the least, whatever a worker is told."""
 
     metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
-    """Where on 127.0.0.1 a process tells its metrics; 0 is nowhere. Under ``run`` the worker's; API processes have the next."""
+    """The port on 127.0.0.1 where a process serves its metrics; 0 is none. Under ``run`` the worker's; API processes have the
+    next."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """``auto`` writes for people on a terminal and JSON lines otherwise. People are shown five webhook attempts a second, those
@@ -180,7 +180,6 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def home_path(self) -> Path:
-        """``home`` as an absolute path."""
         return Path(self.home).expanduser().absolute()
 
     @property
@@ -195,20 +194,20 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def public_auth_url(self) -> str:
-        """``auth_url``, or ``public_base_url``."""
         return (self.auth_url or self.public_base_url).rstrip("/")
 
     @property
     def may_reach_loopback(self) -> bool:
-        """Whether somebody's URL may lead to this very machine."""
+        """Whether a URL that others gave us may lead to this machine."""
         if self.mode != "sandbox" or self.sandbox_loopback != "auto":
             return self.mode == "sandbox" and self.sandbox_loopback == "allowed"
+        # Behind a proxy on this machine the sandbox listens on loopback only, and base_url says who can reach it.
         seen_host = urlsplit(self.base_url).hostname or "" if self.base_url else self.host
         return is_loopback_host(self.host) and is_loopback_host(seen_host)
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether only this machine reaches a host, as it is written in a setting."""
+    """Whether only this machine reaches a host, as a setting names it."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -216,15 +215,11 @@ def is_loopback_host(host: str) -> bool:
 
 
 SECRETS = tuple(name for name, kind in Settings.__annotations__.items() if kind == Secret)
-"""The settings that may stand in files, and are written nowhere by us."""
+"""Settings that may stand in files, and that we never log or store."""
 
 
 def refuse_unsafe_live(settings: Settings) -> None:
-    """Refuse to serve live money where it is not safe; in the sandbox anything goes.
-
-    Raises:
-        SettingsError: An address that callers use is no https, whoever stands in front is unknown, or the home is a sandbox's.
-    """
+    """Refuse to serve live money where it is not safe; in the sandbox anything goes."""
     if settings.mode != "live":
         return
     for variable, url in (
@@ -233,11 +228,13 @@ def refuse_unsafe_live(settings: Settings) -> None:
     ):
         if not url.startswith("https://"):
             raise SettingsError(f"{variable}: must be an https:// address in live mode; it is {url}")
+    # Without this, callers' tokens would cross a network in the clear, or every address would be the proxy's.
     if not _is_loopback(settings.host) and not settings.trusted_proxies:
         raise SettingsError(
             "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
             "PIXCONNECT_HOST be 127.0.0.1"
         )
+    # What was made for trying out, its secret key above all, must not guard real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         raise SettingsError(
             f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
@@ -252,18 +249,16 @@ def _is_loopback(host: str) -> bool:
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read all settings from the environment, and secrets from the files that it names.
-
-    Raises:
-        SettingsError: A value cannot be what it says; the message names the variable and the rule.
-    """
+    """Read all settings from the environment, and secrets from the files that it names."""
     found: dict[str, str] = {}
     for name in Settings.__struct_fields__:
         for variable in _variables(name):
             if variable in environment:
+                # The longer name comes first and counts.
                 found[name] = environment[variable]
                 break
     for name, (variable, path) in _find_secret_files(environment).items():
+        # Which of the two was meant nobody can tell, so neither is taken.
         if found.get(name):
             plain = next(plain for plain in _variables(name) if environment.get(plain))
             raise SettingsError(f"{plain}: is set, and so is {variable}; set one of them")
@@ -271,13 +266,14 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     try:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
+        # msgspec says "rule - at `$.name`".
         rule, _, path = str(error).partition(" - at ")
         name = path.strip("`").removeprefix("$.")
         raise SettingsError(f"{_variables(name)[0]}: {rule}") from None
 
 
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """The files that secrets stand in, by the setting's name."""
+    """The files of secrets, by the setting's name."""
     return {name: path for name, (_, path) in _find_secret_files(environment).items()}
 
 
@@ -286,7 +282,8 @@ def _find_secret_files(environment: Mapping[str, str]) -> dict[str, tuple[str, P
     return {
         name: (f"{variable}_FILE", Path(path).expanduser().absolute())
         for name in SECRETS
-        for variable in reversed(_variables(name))  # the longer name counts
+        # A later entry replaces an earlier one, so here the longer name comes last.
+        for variable in reversed(_variables(name))
         if (path := environment.get(f"{variable}_FILE"))
     }
 
@@ -303,5 +300,6 @@ def _read_secret_file(variable: str, path: Path) -> str:
 
 
 def _variables(name: str) -> tuple[str, ...]:
+    # Platforms that start containers set these two without a prefix.
     own = f"PIXCONNECT_{name.upper()}"
     return (own, name.upper()) if name in {"port", "database_url"} else (own,)

@@ -37,8 +37,6 @@ Network = IPv4Network | IPv6Network
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The client that sent a request, as its token says."""
-
     client_id: str
     holder_id: int
     scopes: frozenset[str]
@@ -98,7 +96,6 @@ def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Read a comma-separated list of networks or addresses; a ``ValueError`` names the one that is neither."""
     return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
 
 
@@ -107,10 +104,6 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
     Args:
         forwarded_for: The values of ``X-Forwarded-For`` joined with commas, oldest first; empty if there was none.
-
-    Example:
-        >>> client_address("10.0.0.1", "6.6.6.6, 203.0.113.9", parse_networks("10.0.0.0/8"))
-        '203.0.113.9'
     """
     address = _parse_address(peer)
     if address is None:
@@ -131,7 +124,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an address as proxies write it: with a port, in brackets, with a zone, or IPv4 inside IPv6."""
+    # Proxies write addresses with a port, in brackets, with a zone, or IPv4 inside IPv6.
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

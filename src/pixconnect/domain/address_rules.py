@@ -59,16 +59,13 @@ _URL: Final = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?")
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# Domains that mean something else in each network.
 _DENIED_SUFFIXES: Final = (".internal", ".local", ".localhost")
 _PATH_SAFE: Final = "/?:@!$&'()*+,;=-._~%[]"
 
 
 class TargetRefused(Exception):  # noqa: N818  named as what it is
-    """A URL, or an address behind it, may not be connected to.
-
-    Args:
-        reason: The rule that it breaks, as a phrase that follows the name of the field.
-    """
+    """A URL, or an address behind it, may not be connected to; ``reason`` follows the name of a field."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -86,7 +83,6 @@ class Target(Struct, frozen=True, kw_only=True):
     path: str
     """With the query; ASCII."""
     address: Address | None
-    """Set where the host is an address."""
     is_loopback_allowed: bool
     """The URL says a loopback address or ``localhost``, and that is allowed."""
 
@@ -102,10 +98,6 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
 
     Args:
         allows_loopback: Whether it may lead to this machine: only in a sandbox, and not in every one.
-
-    Example:
-        >>> parse_target("https://shop.example:8443/hooks?a=1", allows_loopback=False).authority
-        'shop.example:8443'
     """
     if len(url) > URL_LENGTH_MAX:
         raise TargetRefused(f"is longer than {URL_LENGTH_MAX} characters")
@@ -146,10 +138,9 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
 
 
 def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[str]:
-    """Return all addresses of a target in their usual form, or refuse them all because there is none or one is forbidden.
+    """Check all addresses of a target and write them in their usual form, or refuse them all.
 
     Args:
-        addresses: Every answer of the look-up, or the address itself where the URL has one.
         forbidden: Networks that the operator has named, besides those of this module.
     """
     if not addresses:
@@ -166,7 +157,7 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
 
 @lru_cache(maxsize=4096)
 def _judge(text: str) -> tuple[Address, str, bool, bool]:
-    """Parse an address and say its usual form, whether it is public, and whether it is loopback."""
+    # Cached: the same few addresses are judged before every attempt, and what an address is never changes.
     address = ip_address(text)
     return address, str(address), is_public(address), _is_loopback(address)
 
@@ -201,7 +192,6 @@ def _carried(address: Address) -> Address:
 
 
 def _parse_host(text: str) -> tuple[str, Address | None]:
-    """Write a host as it is looked up: an address in its usual form, or a name in ASCII and lower case."""
     if text.startswith("["):
         try:
             address = IPv6Address(text[1:-1])

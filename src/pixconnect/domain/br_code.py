@@ -1,7 +1,6 @@
 """BR Codes: a charge as text, which a QR code shows and people copy and paste.
 
-A code is a row of fields, each an id of two digits, a length of two digits and a value; templates hold rows
-themselves::
+A code is a row of fields, each an id of two digits, a length of two digits and a value; templates hold rows again::
 
     000201 010212 26..0014br.gov.bcb.pix25..pix.example/qr/7b2d.. 52040000 5303986 5802BR 59.. 60.. 62070503*** 6304ABCD
     version  once   Pix: GUI, and a key (01) or a location (25)   category   BRL          name city  reference      CRC
@@ -11,8 +10,7 @@ We write the strict form and read what is in circulation. Two traps: lengths cou
 bytes, and a right CRC says nothing about the fields, so both are judged. Digits are compared as ASCII: ``int`` and
 ``str.isdigit`` also take digits of other scripts, signs and blanks.
 
-Source: Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification for Payment Systems,
-merchant-presented.
+Source: Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification, merchant-presented.
 """
 
 import re
@@ -71,7 +69,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
     location: str | None
     """26-25: host and path, no scheme."""
     recurrence_location: str | None
-    """80-25 (or 81 to 99): where the payer can agree to a recurrence."""
+    """80-25 (or 81 to 99)."""
     description: str | None
     """26-02, for the payer."""
     facilitator_ispb: str | None
@@ -102,10 +100,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
 
 
 def parse_br_code(text: str) -> BrCode:
-    """Read a BR Code of ours or of anybody else, as scanned or pasted; any text that is none raises ``InvalidQrCode``.
-
-    Whether its key or location leads anywhere is not judged here.
-    """
+    """Read a BR Code of ours or of anybody else; where its key or location leads is not judged here."""
     _check_frame(text)
     fields = _read_fields(text, "the code")
     # Fields stand in any order but for these two, by EMV.
@@ -133,9 +128,7 @@ def parse_br_code(text: str) -> BrCode:
 
 
 def parse_amount(text: str) -> Cents:
-    r"""Read an amount from a BR Code or from the payload behind one; 0 lets the payer choose.
-
-    The form is ``\d{1,10}(\.\d{0,2})?`` reais: some writers leave out zeros, as in ``106``, ``106.`` and ``106.7``.
+    r"""Read ``\d{1,10}(\.\d{0,2})?`` reais: some writers leave out zeros. An amount of 0 lets the payer choose.
 
     Example:
         >>> parse_amount("106.07"), parse_amount("0.9")
@@ -151,19 +144,12 @@ def parse_amount(text: str) -> Cents:
 def format_dynamic_br_code(
     location: str, merchant_name: str, merchant_city: str, recurrence_location: str | None = None
 ) -> str:
-    """Write the code of a charge: paid once, everything that matters is behind its location.
+    """Write the code of a charge: paid once, and what is to be paid stands behind its location.
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
         merchant_name: Any length and script; accents are dropped, and what does not fit.
         recurrence_location: Where the payer can agree to a recurrence along with the payment.
-
-    Returns:
-        ASCII, at most 512 characters.
-
-    Example:
-        >>> format_dynamic_br_code("pix.example.com/8b3da2f39a4140d1a91abd93113bd441", "Fulano de Tal", "BRASILIA")[:80]
-        '00020101021226700014br.gov.bcb.pix2548pix.example.com/8b3da2f39a4140d1a91abd9311'
     """
     _check_location(location, "location")
     length = len(location)  # and beside it in the template: 18 characters of field 00, and the id and length of 25
@@ -181,10 +167,9 @@ def format_static_br_code(
     description: str | None = None,
     recurrence_location: str | None = None,
 ) -> str:
-    """Write a code that names a key and can be paid again and again.
+    """Write a code that names a normalised key and can be paid again and again.
 
     Args:
-        key: Normalised, or ``InvalidPixKey`` is raised.
         amount_cents: ``None`` lets the payer choose.
         txid: 1 to 25 letters and digits, by which the receiver recognises the payment.
         description: For the payer; accents are dropped. How much fits depends on the key's length.
@@ -227,7 +212,6 @@ def _check_frame(text: str) -> None:
 
 
 def _read_fields(text: str, where: str) -> dict[str, str]:
-    """Split a row of fields; ``where`` names it in messages."""
     fields: dict[str, str] = {}
     at = 0
     while at < len(text):
@@ -236,6 +220,7 @@ def _read_fields(text: str, where: str) -> dict[str, str]:
         if field_id not in _IDS or length is None:
             raise _refusal(f"{where} has no field id and length of two digits each at character {at + 1}")
         at += 4
+        # Python's slices end at the end of the text, so a length that is too large shows only afterwards.
         value = text[at : at + length]
         if len(value) != length:
             raise _refusal(f"{where} is cut short: field {field_id} should have {length} characters")
@@ -342,7 +327,7 @@ def _format_field(field_id: str, value: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Reduce a text to printable ASCII: accents are dropped, blanks of any kind become single ones."""
+    # NFD takes accents off their letters; then only printable ASCII stays, and blanks of any kind become single ones.
     spaced = unicodedata.normalize("NFD", " ".join(text.split()))
     return " ".join("".join(character for character in spaced if " " <= character <= "~").split())
 

@@ -28,8 +28,6 @@ ChargeStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
 
 
 class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is asked to pay, as the client sent it."""
-
     name: str
     tax_id: str
 
@@ -95,6 +93,7 @@ def open_charge(new: NewCharge, now: datetime) -> Charge:
         payer=new.request.payer,
         br_code=new.br_code,
         status="PENDING",
+        # The transfer that pays it and its refunds take the same slot.
         slot=new.charge_id % SLOTS_COUNT,
         created_at=now,
         modified_at=now,

@@ -1,10 +1,9 @@
 """The clock as an argument.
 
 Whatever is written is dated by the database's clock plus the offset that the sandbox has moved it by: each batch reads
-both
-under its locks. A process's own clock is only compared with it; see ``Reading``. Dates and deadlines follow ``now``;
-leases,
-timeouts, tokens, signing keys, certificates, login limits and logs follow ``real_now`` or ``monotonic_s``.
+both under its locks. A process's own clock is only compared with it; see ``Reading``. Dates and deadlines follow
+``now``; leases, timeouts, tokens, signing keys, certificates, login limits and logs follow ``real_now`` or
+``monotonic_s``.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -25,13 +24,11 @@ class Reading(Struct, frozen=True, kw_only=True):
     database_now: datetime
     """Real time, at some moment between ``asked_at`` and ``answered_at``."""
     asked_at: datetime
-    """By the process's own clock."""
     answered_at: datetime
-    """By the process's own clock."""
+    """Like ``asked_at`` by the process's own clock."""
     offset: timedelta
     """How far the sandbox had moved the service's time."""
     revision: int
-    """How often it had been moved."""
 
     @property
     def skew(self) -> timedelta:
@@ -45,18 +42,14 @@ class Reading(Struct, frozen=True, kw_only=True):
 class Clock(Protocol):
     @property
     def offset(self) -> timedelta:
-        """How far the sandbox has moved the service's time; zero in live mode."""
+        """How far the sandbox has moved the service's time, and ``revision`` how often; zero in live mode."""
         ...
 
     @property
-    def revision(self) -> int:
-        """How often the service's time had been moved when ``offset`` was read."""
-        ...
+    def revision(self) -> int: ...
 
     @property
-    def skew(self) -> timedelta:
-        """The skew of the last reading."""
-        ...
+    def skew(self) -> timedelta: ...
 
     def set_offset(self, offset: timedelta, revision: int = 0) -> None:
         """Adopt the offset that the database holds, unless a later one is known."""

@@ -8,10 +8,8 @@
                  ▲────────────owner────────────────┘
 
 Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not
-active.
-Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or given
-up.
-All times are service time, which the sandbox can move, except where said.
+active. Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or
+given up. All times are service time, which the sandbox can move, except where said.
 """
 
 import email.utils
@@ -31,10 +29,8 @@ FAILING_MAX = timedelta(days=5)
 RETRY_AFTER_MAX = timedelta(hours=1)
 JITTER = 0.2
 """A retry comes up to this share of its wait later, never earlier."""
-GONE = 410
-"""The status by which a receiver says that it wants no more events."""
-RESPONSE_KEPT_MAX = 1024
-"""Bytes."""
+GONE = 410  # the receiver wants no more events
+RESPONSE_KEPT_MAX = 1024  # bytes
 
 RETRY_WAITS: Final = (
     timedelta(seconds=5),
@@ -57,8 +53,6 @@ ATTEMPTS_MAX = len(RETRY_WAITS) + 1
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One POST and its outcome."""
-
     number: int
     """From 1, counting on through redeliveries."""
     started_at: datetime
@@ -66,7 +60,6 @@ class Attempt(Struct, frozen=True, kw_only=True):
     duration_us: int
     """From the name look-up to the last byte."""
     response: str
-    """The first KiB, as text."""
     error: str | None
     """Why it failed, for the endpoint's owner."""
 
@@ -82,7 +75,6 @@ class Delivery(Struct, frozen=True, kw_only=True):
     due_at: datetime | None
     """When the next attempt may start; ``None`` once delivered or given up."""
     attempts: tuple[Attempt, ...]
-    """Oldest first."""
     created_at: datetime
 
 
@@ -175,11 +167,7 @@ def conclude(
 
 
 def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
-    """Apply attempts to their endpoint: since when it fails, and whether that disables it.
-
-    Args:
-        conclusions: In the order in which the attempts ended.
-    """
+    """Apply attempts, in the order in which they ended, to their endpoint's state."""
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
@@ -206,13 +194,13 @@ def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float
     """How long to wait after an attempt has ended; ``None`` to give up.
 
     Args:
-        failures_count: Failed attempts of this schedule, the last one included; from 1.
-        retry_after: What the receiver asked for; an hour of it at most counts.
+        failures_count: In this schedule, the last one included; from 1.
         chance: From 0 to 1, for the jitter.
     """
     if failures_count >= ATTEMPTS_MAX:
         return None
     # Later by chance and never earlier, so that what failed together does not come back together.
+    # The longer of the two counts, but a receiver may ask for an hour at most.
     scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
 

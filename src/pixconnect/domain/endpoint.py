@@ -16,15 +16,13 @@ from pixconnect.domain.webhook_signature import SECRET_PREFIX, decode_secret
 
 EndpointStatus = Literal["active", "inactive", "disabled"]
 
-ENDPOINTS_MAX = 20
-"""Of one holder."""
+ENDPOINTS_MAX = 20  # of one holder
 SECRET_LENGTH_MIN = 16
 SECRET_LENGTH_MAX = 256
 ENCODED_KEY_MIN = 24
 ENCODED_KEY_MAX = 64
 """Bytes of the key in an encoded secret, by the Standard Webhooks specification."""
 SECRET_OVERLAP = timedelta(hours=24)
-"""How long the previous secret signs beside the new one."""
 
 
 class EndpointRequest(Struct, frozen=True, kw_only=True):
@@ -50,9 +48,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     url: str
     event_types: tuple[EventName, ...]
     status: EndpointStatus
-    """See ``domain/delivery.py``."""
     status_reason: str | None
-    """Why the service disabled it."""
     secret_sealed: bytes
     """About ``endpoint_seal``."""
     previous_secret_sealed: bytes | None

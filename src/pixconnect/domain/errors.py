@@ -55,11 +55,9 @@ def ensure(holds: object, what: object) -> None:
 
 
 class PixConnectError(Exception):
-    """Any answer that is not a success.
+    """Any answer that is not a success."""
 
-    Args:
-        message: For a developer: names the field and the rule. Never holds a secret, a key's owner or a tax id.
-    """
+    # Messages are for developers: they name the field and the rule, and never hold a secret, a key's owner or a tax id.
 
     code: ClassVar[str]
 
@@ -113,11 +111,7 @@ class PayloadTooLarge(Refusal):
 
 
 class RateLimited(Refusal):
-    """Too many of what costs others: failed token requests, look-ups, or more requests than the operator allows.
-
-    Args:
-        retry_after_s: Whole seconds after which one more is allowed.
-    """
+    """Too many of what costs others: failed token requests, look-ups, or more requests than the operator allows."""
 
     code = "RATE_LIMITED"
 
@@ -246,11 +240,7 @@ class InvalidWebhookUrl(RuleBroken):
 
 
 class ServiceUnavailable(Refusal):
-    """Something that must be asked first cannot be reached, or the queue is full. Nothing was done.
-
-    Args:
-        retry_after_s: Whole seconds after which another try makes sense.
-    """
+    """Something that must be asked first cannot be reached, or the queue is full. Nothing was done."""
 
     code = "SERVICE_UNAVAILABLE"
 
@@ -260,11 +250,9 @@ class ServiceUnavailable(Refusal):
 
 
 class OutcomeUnknown(PixConnectError):
-    """The database went away during a commit, and what happened could not be found out in time.
+    """The database went away during a commit, and what happened could not be found out in time."""
 
-    Args:
-        message: As in every error; names the ``external_id`` and says to repeat under it.
-    """
+    # The message names the external_id and says to repeat the request under it.
 
     code = "OUTCOME_UNKNOWN"
 

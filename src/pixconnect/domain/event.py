@@ -1,8 +1,7 @@
 """Events: what happened, in the form in which webhooks announce it.
 
 An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt
-at
-every endpoint sends the same bytes.
+at every endpoint sends the same bytes.
 """
 
 from datetime import datetime

@@ -1,13 +1,11 @@
 """Fingerprints of requests: they tell a replay from a conflict under one ``external_id``.
 
 What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain
-an
-optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name, a
-request's tag, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them.
+an optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name,
+a request's tag, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them.
 
 - Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
-- Version 2, the byte ``02`` and 16 more: the hash of the request's tag and of the fields that differ from their
-defaults.
+- Version 2, the byte ``02`` and 16 more: the hash of the request's tag and of its fields that differ from defaults.
 """
 
 from hashlib import blake2b
@@ -30,11 +28,7 @@ _FIRST_FIELDS: dict[str, frozenset[str]] = {
 
 
 def fingerprint(request: Struct) -> bytes:
-    """Hash what a client asked for: the request's tag and its fields as they were sent.
-
-    Args:
-        request: Tagged with its operation, and leaving out defaults when it is encoded.
-    """
+    """Hash a request: its tag, and its fields as they were sent, without those that have their default."""
     # Without the external_id: fingerprints are compared under it, and the service may have made it.
     return _VERSION + _hash(_encode(msgspec.structs.replace(request, external_id=None)))
 

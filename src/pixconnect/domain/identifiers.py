@@ -19,13 +19,11 @@ from typing import Final
 from pixconnect.domain.entropy import Entropy
 
 EndToEndId = str
-"""A transfer's name on the network, 32 characters."""
 
 ReturnId = str
-"""A refund's name on the network, 32 characters."""
 
 Txid = str
-"""A charge's name, ``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
+"""``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
 
 WINDOW: Final = timedelta(hours=12)
 """The network takes an order only this close to the time in its name; outside of it the answer is FF08."""
@@ -34,6 +32,7 @@ _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 # Base 62 two digits at a time, in the order of ASCII, so that names sort as their numbers do.
 _PAIRS: Final = [first + second for first in _DIGITS for second in _DIGITS]
 
+# The ISPB, the minute in UTC, and 11 random characters.
 _NETWORK_ID: Final = r"[0-9A-Z]{8}[0-9]{4}[0-1][0-9][0-3][0-9][0-2][0-9][0-5][0-9][a-zA-Z0-9]{11}"
 _END_TO_END_ID: Final = re.compile("E" + _NETWORK_ID)
 _RETURN_ID: Final = re.compile("D" + _NETWORK_ID)

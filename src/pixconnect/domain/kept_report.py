@@ -1,8 +1,7 @@
 """Reports of the rail that a person must look at: which ones are kept, and what is stored of them.
 
 A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
-earlier
-one, comes again with other contents, or cannot be recorded at all.
+earlier one, comes again with other contents, or cannot be recorded at all.
 """
 
 from __future__ import annotations
@@ -44,13 +43,15 @@ class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
 
 Kept = Report | NeverTakenAnswer
 
-_KINDS: Final[dict[type[Kept], Kind]] = {
-    CreditReport: "credit",
-    ReturnReport: "return",
-    SettledReport: "settled",
-    RejectedReport: "rejected",
-    NeverTakenAnswer: "never_taken",
-}
+_KINDS: Final = dict[type[Kept], Kind](
+    (
+        (CreditReport, "credit"),
+        (ReturnReport, "return"),
+        (SettledReport, "settled"),
+        (RejectedReport, "rejected"),
+        (NeverTakenAnswer, "never_taken"),
+    )
+)
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
@@ -58,7 +59,6 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
     reason: Reason
     explanation: str
-    """A sentence for the operator."""
 
 
 class KeptReport(Struct, frozen=True, kw_only=True):
@@ -69,10 +69,8 @@ class KeptReport(Struct, frozen=True, kw_only=True):
     reason: Reason
     explanation: str
     name: str
-    """The ``end_to_end_id`` or ``return_id``."""
     report_id: str
     report: str
-    """JSON."""
     refusal_code: str | None
     """What we refused a payment or return with."""
     seen_count: int
@@ -145,6 +143,7 @@ def find_fault(report: Report) -> str | None:
 
 
 def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
+    # What the tables would refuse is found here, so that the report can be kept with a reason.
     letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
     name = name_of(report)
     if not is_name(name) or name[0] != letter:

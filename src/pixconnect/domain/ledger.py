@@ -8,8 +8,7 @@ unbalanced::
     settlement ──receive──► available
 
 ``available`` and ``reserved`` together are the holder's current funds. An entry that changes these has the holder's
-next
-number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of
+next number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of
 numbers.
 """
 
@@ -52,6 +51,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 
 def check_funds(balance: Balance, amount_cents: int) -> None:
     """Refuse what a holder may not take out, or has not got."""
+    # In the documented order of refusals.
     check_may_withdraw(balance)
     if balance.available_cents < amount_cents:
         raise errors.InsufficientFunds("amount: is more than the available funds")
@@ -83,7 +83,6 @@ class Transaction(Struct, frozen=True, kw_only=True):
     id: int
     amount_cents: int
     direction: Literal["IN", "OUT"]
-    """``IN`` raised current funds, ``OUT`` lowered them."""
     created_at: datetime
 
 
@@ -98,11 +97,7 @@ def post(
     transfer_id: int | None = None,
     refund_id: int | None = None,
 ) -> tuple[Balance, LedgerEntry]:
-    """Move an amount between two accounts of a holder; returns the balance after it, and the entry.
-
-    Args:
-        balance: Read under its lock, and up to date with the entries before this one.
-    """
+    """Move an amount between two accounts of a holder, whose balance was read under its lock."""
     errors.ensure(amount_cents > 0, amount_cents)
     errors.ensure(debit_account != credit_account, debit_account)
     change = {debit_account: -amount_cents, credit_account: amount_cents}

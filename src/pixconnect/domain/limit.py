@@ -1,8 +1,7 @@
 """Limits that an operator may set on a holder's outgoing transfers.
 
 A day is a civil day in Sao Paulo, a night the hours from 20:00 to 06:00 there (pix-night rules of October 2021).
-Transfers
-that failed or were cancelled do not count; those that were returned do.
+Transfers that failed or were cancelled do not count; those that were returned do.
 """
 
 from __future__ import annotations

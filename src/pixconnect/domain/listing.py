@@ -30,14 +30,12 @@ class Span(Struct, frozen=True, kw_only=True):
     page_size: int = 10
     """1 to 1000."""
     initial_at: datetime | None = None
-    """Included; ``None`` is no bound."""
+    """Both bounds are included; ``None`` is no bound."""
     final_at: datetime | None = None
-    """Included; ``None`` is no bound."""
     after: Cursor | None = None
 
     @property
     def position(self) -> int:
-        """How many items come before the page."""
         return (self.page - 1) * self.page_size if self.after is None else self.after.position
 
 

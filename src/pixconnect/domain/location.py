@@ -14,14 +14,12 @@ class OutsideCharge(Struct, frozen=True, kw_only=True):
     """A charge of another institution, its signature verified."""
 
     txid: str
-    """1 to 35 characters."""
     key: str
     amount_cents: int | None
     """``None`` takes any amount."""
     status: Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
     """Only ``ATIVA`` can be paid."""
     expires_at: datetime | None
-    """It cannot be paid from then on; ``None`` where nothing says so."""
 
 
 class Locations(Protocol):

@@ -1,8 +1,7 @@
 """An order: an outgoing transfer or refund that the rail has not ended yet.
 
 It lives beside its transfer or refund from acceptance to the end, and holds only what changes on the way over the rail:
-the
-transfer or refund itself does not change while it is under way.
+the transfer or refund itself does not change while it is under way.
 """
 
 from __future__ import annotations
@@ -76,6 +75,7 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
         case Rejected(code=code, reason=reason):
             return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
         case NeverTaken():
+            # It was handed over, so it has failed: only what never left is cancelled.
             return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
         case GivenUp():
             return transfer_rules.cancel_transfer(transfer, _GIVEN_UP_REASON, now)

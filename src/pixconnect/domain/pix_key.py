@@ -1,9 +1,8 @@
 """Pix keys: what people give instead of an account.
 
 A key is normalised before anything else sees it, so that it has one spelling in the database, in the directory and in
-every
-answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks like
-another must not become it.
+every answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks
+like another must not become it.
 """
 
 from __future__ import annotations
@@ -39,10 +38,8 @@ _EMAIL: Final = re.compile(rf"[a-z0-9.!#$'*+/=?^_`{{|}}~-]+@{_LABEL}(?:\.{_LABEL
 
 
 class PixKey(Struct, frozen=True, kw_only=True):
-    """A normalised key."""
-
     key: str
-    """No mask, e-mail and EVP in lower case, CNPJ in capitals."""
+    """Normalised: no mask, e-mail and EVP in lower case, CNPJ in capitals."""
     key_type: KeyType
 
 
@@ -53,10 +50,6 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
         key_type: ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
 
     Source: DICT API 2.12.1, table of key types.
-
-    Example:
-        >>> parse_pix_key("529.982.247-25")
-        PixKey(key='52998224725', key_type='CPF')
     """
     if len(text) > SENT_LENGTH_MAX:
         raise errors.InvalidPixKey(
@@ -121,10 +114,12 @@ _NORMALISE: Final[Mapping[KeyType, Callable[[str], str | None]]] = {
     "EVP": _normalise_evp,
 }
 
-_RULES: Final[Mapping[KeyType, str]] = {
-    "CPF": "11 digits with right check digits",
-    "CNPJ": "14 characters with right check digits",
-    "PHONE": "+ and 2 to 15 digits, the country's code first",
-    "EMAIL": "an address of at most 77 characters",
-    "EVP": "a UUID with its hyphens",
-}
+_RULES: Final = dict[KeyType, str](
+    (
+        ("CPF", "11 digits with right check digits"),
+        ("CNPJ", "14 characters with right check digits"),
+        ("PHONE", "+ and 2 to 15 digits, the country's code first"),
+        ("EMAIL", "an address of at most 77 characters"),
+        ("EVP", "a UUID with its hyphens"),
+    )
+)

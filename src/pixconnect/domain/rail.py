@@ -1,10 +1,9 @@
 """The port to the network that settles money and knows keys; calls take many orders or reports at once.
 
 An adapter speaks to one institution's way into the scheme: the sandbox over HTTP, later ISO 20022 or an institution's
-API.
-The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very order or
-the
-answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to ask.
+API. The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very
+order or the answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to
+ask.
 """
 
 from collections.abc import Sequence
@@ -28,14 +27,12 @@ class DirectoryEntry(Struct, frozen=True, kw_only=True):
     key: str
     key_type: KeyType
     party: Party
-    """With ``key`` and ``key_type``."""
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """One credit order (pacs.008)."""
+    """One credit order (pacs.008); a retry carries the same id."""
 
     end_to_end_id: str
-    """Its only name; a retry carries the same."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
@@ -46,10 +43,9 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class RefundOrder(Struct, frozen=True, kw_only=True):
-    """One return of a received payment (pacs.004)."""
+    """One return of a received payment (pacs.004); a retry carries the same id."""
 
     return_id: str
-    """Its only name; a retry carries the same."""
     original_end_to_end_id: str
     amount_cents: int
     reason: str
@@ -93,11 +89,12 @@ class NeverTaken(Struct, frozen=True, tag="never_taken"):
     """A query found no such id, and the rail can never take it any more. Final: the money goes back.
 
     Only a query after the id's window has closed (``identifiers.is_outside_window``) may be answered so, and only where
-    all
-    that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    all that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
     """
 
 
+# Settled, Rejected and NeverTaken are final. A submission is never answered NeverTaken: only a query after the id's
+# window has closed can know it.
 SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
 QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
 
@@ -113,7 +110,6 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     credit_party: Party
     """Our holder's account as the payer named it, ``key`` set where paid by key."""
     txid: str | None
-    """From the QR code; that of a charge pays the charge."""
     initiation_type: InitiationType
     reported_at: datetime
     """This moment decides whether a charge is paid in time."""
@@ -129,7 +125,6 @@ class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
 class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected"):
     report_id: str
     id: str
-    """The ``end_to_end_id`` or ``return_id``."""
     code: str
     reason: str
 
@@ -163,12 +158,9 @@ class Rail(Protocol):
     Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
     """
 
+    # Real directories count look-ups by payer, hence the tax id.
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        """Ask the directory for a key that is not one of ours.
-
-        Args:
-            payer_tax_id: Of the holder who will pay: real directories count look-ups by payer.
-        """
+        """Ask the directory for a key that is not ours, on behalf of the holder who will pay."""
         ...
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
@@ -182,17 +174,12 @@ class Rail(Protocol):
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:
-        """Wait up to ``wait_s`` for reports that are not acknowledged yet, oldest first.
-
-        A report may come again until it is acknowledged, and even after.
-        """
+        """Wait up to ``wait_s`` for reports not acknowledged yet, oldest first; one may come again even after that."""
         ...
 
+    # A charge does not expire before what was reported in time is recorded.
     async def waiting_since(self) -> datetime | None:
-        """When the oldest payment was reported that nobody has acknowledged yet.
-
-        A charge does not expire before what was reported in time is recorded.
-        """
+        """When the oldest payment was reported that is not acknowledged yet, whoever is at work on it."""
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:

@@ -22,7 +22,6 @@ class Exchange(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     """More for the operator alone: the receiver's owner must not learn from us such things as which ports are open."""
     duration_us: int
-    """From the name look-up to the last byte."""
 
 
 class Receivers(Protocol):

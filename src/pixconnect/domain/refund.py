@@ -6,14 +6,13 @@
         └──reject──► ERROR
 
 ``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Refunds under way and settled
-together
-never exceed the original.
+together never exceed the original.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -36,14 +35,16 @@ WINDOW = timedelta(days=90)
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
-_EVENT_NAMES: dict[tuple[Flow, RefundStatus], EventName] = {
-    ("OUT", "PROCESSING"): "refund.out.processing",
-    ("OUT", "RETURNED"): "refund.out.returned",
-    ("OUT", "ERROR"): "refund.out.error",
-    ("IN", "PROCESSING"): "refund.in.processing",
-    ("IN", "RETURNED"): "refund.in.returned",
-    ("IN", "ERROR"): "refund.in.error",
-}
+_EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "refund.out.processing"),
+        (("OUT", "RETURNED"), "refund.out.returned"),
+        (("OUT", "ERROR"), "refund.out.error"),
+        (("IN", "PROCESSING"), "refund.in.processing"),
+        (("IN", "RETURNED"), "refund.in.returned"),
+        (("IN", "ERROR"), "refund.in.error"),
+    )
+)
 
 
 class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refund"):
@@ -65,12 +66,10 @@ class NewRefund(Struct, kw_only=True):
     request: RefundRequest
     """Its amount is judged."""
     original_id: int
-    """The received transfer, found before any lock."""
     sent: Transfer | None
     """The payer's side of the original, if it was settled by book."""
     refund_id: int
     received_id: int
-    """For the payer's side of the refund, if it is settled by book."""
     return_id: str
     handover_timeout: timedelta
     may_exist: bool

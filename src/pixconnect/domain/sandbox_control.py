@@ -21,7 +21,6 @@ Effect = Annotated[
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
-"""Fault rules at once."""
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
@@ -52,7 +51,6 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     """Money that somebody outside sends to one of our holders."""
 
     credit_party: Party
-    """Our holder's account, ``key`` set where it was found by key."""
     amount_cents: AmountCents
     txid: str | None = None
     initiation_type: InitiationType = "KEY"
@@ -75,7 +73,6 @@ class NewKey(Struct, frozen=True, kw_only=True):
 
     key_type: KeyType
     key: str | None = None
-    """Normalised."""
     name: str | None = None
     tax_id: str | None = None
     """``None`` takes the key where that is a tax id."""
@@ -93,7 +90,7 @@ class NewQrCode(Struct, frozen=True, kw_only=True):
     """``None`` is none (static) or made up (dynamic)."""
 
 
-# These two are on the wire as they are: the OpenAPI document takes the meaning of their fields from the docstrings.
+# These two are on the wire as they are: the OpenAPI document says what stands under their fields.
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -139,15 +136,7 @@ class SandboxControl(Protocol):
         ...
 
     async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        """Let the receiver of a transfer of ours return it.
-
-        Args:
-            amount_cents: ``None`` is all of it.
-            reason: MD06, BE08, FR01 or SL02.
-
-        Raises:
-            SandboxRefusal: ``unknown``: the network never settled such a transfer (book transfers among them).
-        """
+        """Let the receiver of a transfer return all or a part; ``unknown`` if the network never settled it."""
         ...
 
     async def list_keys(self) -> list[DirectoryEntry]:

@@ -1,8 +1,7 @@
 """The port to encryption at rest.
 
 What we must use again (signing keys, webhook secrets) is sealed; what we only compare (client secrets) is
-fingerprinted.
-Both are bound to what they belong to, so that a sealed value copied into another row cannot be opened.
+fingerprinted. Both are bound to what they belong to, so that a sealed value copied into another row cannot be opened.
 While the secret key is being replaced a box has two: it seals with the new one and still opens what the old one sealed.
 """
 
@@ -28,11 +27,7 @@ class SecretBox(Protocol):
         ...
 
     def seal(self, plaintext: bytes, about: str) -> bytes:
-        """Encrypt; the result differs each time.
-
-        Args:
-            about: What it belongs to, such as ``signing_key:<kid>``; opening it needs the same.
-        """
+        """Encrypt for one use, such as ``signing_key:<kid>``; the result differs each time."""
         ...
 
     def open(self, sealed: bytes, about: str) -> bytes:

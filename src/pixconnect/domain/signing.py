@@ -3,17 +3,14 @@
 ::
 
     created ── published, does not sign yet ── signs_from ── signs ── next key's signs_from ── published ── forgotten
-               (every process has time to reload)                     (for 30 days: what it signed can still be
-verified)
+               (every process has time to reload)                   (30 days: its signatures can still be verified)
 
     revoked, at any moment ── neither signs nor verifies nor is published, from now on
 
 A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a
-certificate's
-thumbprint never differ between two processes. The certificate names the host that payloads are served from, and a
-process
-signs with the keys of its own host, so that one with a wrong address spoils nothing for the others. All times are real
-time.
+certificate's thumbprint never differ between two processes. The certificate names the host that payloads are served
+from, and a process signs with the keys of its own host, so that one with a wrong address spoils nothing for the others.
+All times are real time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,11 +52,7 @@ class Signer(Protocol):
     def current_kid(self) -> str: ...
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
-        """Sign a compact JWS.
-
-        Args:
-            header: Added to ``alg`` and ``kid`` in the protected header.
-        """
+        """Sign a compact JWS; ``header`` is added to ``alg`` and ``kid`` in the protected header."""
         ...
 
     def sign_location(self, payload: bytes, jku: str) -> str:
@@ -72,7 +65,6 @@ class Signer(Protocol):
 
 
 def newest_key(keys: Sequence[SigningKey], host: str) -> SigningKey | None:
-    """The latest key of a host that is not revoked, whether it signs yet or not."""
     return max((key for key in keys if key.host == host and key.revoked_at is None), key=_age, default=None)
 
 

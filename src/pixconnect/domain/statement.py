@@ -1,10 +1,8 @@
 """A statement: every change of a holder's current funds in a span of time, oldest first.
 
 What it holds is fixed at the start, as a first and a last number; lines are then read by number, in parts, however long
-that
-takes. Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds
-although
-money keeps arriving meanwhile.
+that takes. Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds
+although money keeps arriving meanwhile.
 """
 
 from datetime import datetime
@@ -23,11 +21,9 @@ class Extent(Struct, frozen=True, kw_only=True):
     last_number: int
     """Of the last line; without lines, below ``first_number``."""
     opening_cents: int
-    """Current funds before the first line."""
+    """Current funds before the first line, as ``closing_cents`` are after the last."""
     closing_cents: int
-    """Current funds after the last line."""
     last_at: datetime | None
-    """The last line's instant."""
 
     @property
     def lines_count(self) -> int:
@@ -71,5 +67,4 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     amount_cents: int
     running_balance_cents: int
     counterparty: Counterparty | None
-    """``None`` for a deposit."""
     description: str | None

@@ -1,10 +1,8 @@
 """CPF and CNPJ: the tax ids of people and companies, and their check digits.
 
 A CNPJ issued from July 2026 on may hold letters in its first twelve characters; its two check digits stay digits, and
-one
-rule serves both kinds. The forms are judged here, on ASCII alone and in full, because the library that computes the
-check
-digits is made for forms that people fill in: it forgives masks, blanks and foreign digits.
+one rule serves both kinds. The forms are judged here, on ASCII alone and in full, because the library that computes the
+check digits is made for forms that people fill in: it forgives masks, blanks and foreign digits.
 
 Source: Receita Federal do Brasil; Instrucao Normativa RFB 2.229/2024; python-stdnum computes the check digits.
 """

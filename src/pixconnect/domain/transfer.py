@@ -16,7 +16,7 @@ cancelled.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -35,19 +35,21 @@ from pixconnect.domain.rail import CreditReport, InitiationType
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
 
-_EVENT_NAMES: dict[tuple[Direction, TransferStatus], EventName] = {
-    ("OUT", "PROCESSING"): "transfer.out.processing",
-    ("OUT", "CONFIRMED"): "transfer.out.confirmed",
-    ("OUT", "ERROR"): "transfer.out.error",
-    ("OUT", "CANCELLED"): "transfer.out.error",
-    ("IN", "PROCESSING"): "transfer.in.processing",
-    ("IN", "CONFIRMED"): "transfer.in.confirmed",
-    ("IN", "ERROR"): "transfer.in.error",
-}
+_EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "transfer.out.processing"),
+        (("OUT", "CONFIRMED"), "transfer.out.confirmed"),
+        (("OUT", "ERROR"), "transfer.out.error"),
+        (("OUT", "CANCELLED"), "transfer.out.error"),
+        (("IN", "PROCESSING"), "transfer.in.processing"),
+        (("IN", "CONFIRMED"), "transfer.in.confirmed"),
+        (("IN", "ERROR"), "transfer.in.error"),
+    )
+)
 
 
 class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by key"):
-    """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
+    """As a client sent it, like the next two: nothing is judged or normalised yet."""
 
     amount_cents: int
     key: str
@@ -56,16 +58,12 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by account"):
-    """A transfer to an account, as a client sent it: nothing is judged or normalised yet."""
-
     amount_cents: int
     credit_party: Party
     external_id: str | None = None
 
 
 class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by QR code"):
-    """A transfer to the payee of a BR Code, as a client sent it: nothing is judged yet."""
-
     amount_cents: int
     br_code: str
     external_id: str | None = None
@@ -73,16 +71,16 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
 
-_INITIATION_TYPES: dict[type[TransferRequest], InitiationType] = {
-    KeyTransferRequest: "KEY",
-    AccountTransferRequest: "MANUAL",
-    QrCodeTransferRequest: "QRCODE",
-}
+_INITIATION_TYPES: Final = dict[type[TransferRequest], InitiationType](
+    (
+        (KeyTransferRequest, "KEY"),
+        (AccountTransferRequest, "MANUAL"),
+        (QrCodeTransferRequest, "QRCODE"),
+    )
+)
 
 
 class Payee(Struct, frozen=True, kw_only=True):
-    """Who is to be paid, and for what."""
-
     party: Party
     holder_id: int | None
     """Set if it is one of ours; then the transfer is settled by book."""
@@ -116,7 +114,6 @@ class Transfer(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     direction: Direction
-    """``OUT`` debits the holder, ``IN`` credits."""
     initiation_type: InitiationType
     is_book: bool
     """Between two holders of ours, without the rail."""
@@ -136,14 +133,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     own_key: str | None
     counterparty: Party
     outcome_code: str | None
-    """Why it failed: the rail's code, or ours."""
     outcome_reason: str | None
     returned_cents: int
-    """Refunds of it that have settled."""
     returning_cents: int
-    """Refunds of it that are under way."""
+    """Refunds under way; ``returned_cents`` are those that settled."""
     slot: int
-    """Its refunds share it."""
     handed_at: datetime | None
     """When an outgoing one was handed to the rail; while it is under way, its order knows."""
     settled_at: datetime | None
@@ -240,11 +234,7 @@ def open_incoming_transfer(
 
 
 def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None, at: datetime) -> str | None:
-    """The scheme's reason to refuse an incoming transfer, or ``None``.
-
-    Args:
-        at: Decides whether the charge is paid in time.
-    """
+    """The scheme's reason to refuse an incoming transfer, or ``None``; a charge must be paid in time by ``at``."""
     if not balance.may_deposit:
         return reject_code.ACCOUNT_BLOCKED
     if charge is None:
@@ -286,11 +276,7 @@ def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
 
 
 def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:
-    """Count a part as returned; the transfer is RETURNED when nothing of it is left.
-
-    Args:
-        returning_cents: How much of the part was under way until now.
-    """
+    """Count a part as returned, of which ``returning_cents`` were under way; RETURNED when nothing is left."""
     errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     returned_cents = transfer.returned_cents + amount_cents
     errors.ensure(returned_cents <= transfer.amount_cents, "never more than was sent")
@@ -342,8 +328,6 @@ def announce_transfer(transfer: Transfer, event_id: int) -> Event:
 
 
 class TransferView(Struct, frozen=True, kw_only=True):
-    """A transfer as its holder sees it."""
-
     transfer: Transfer
     debit_party: Party
     credit_party: Party

@@ -19,26 +19,21 @@ USER_AGENT = "PixConnect-Webhooks/1.0"
 
 
 def message_id(event_id: int) -> str:
-    """An event's ``webhook-id``, the same on every attempt."""
     return f"evt_{event_id}"
 
 
 def jws_header(holder_id: int, event_id: int, issued_s: int) -> dict[str, str | int]:
-    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the event.
-
-    Args:
-        issued_s: Unix time by the machine's own clock.
-    """
+    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the event."""
     return {"aud": str(holder_id), "iat": issued_s, "jti": message_id(event_id)}
 
 
 def hex_signature(secret: str, body: bytes) -> str:
-    """Compute ``X-Webhook-Signature``: HMAC-SHA256 of the body, keyed with the secret as given."""
     return hmac.digest(secret.encode(), body, hashlib.sha256).hex()
 
 
 def standard_signature(secrets: Sequence[str], name: str, timestamp_s: int, body: bytes) -> str:
     """Compute ``webhook-signature``: one signature for each secret that is valid now, the newest first."""
+    # `webhook-id`, `webhook-timestamp` and the body, joined by dots as the specification says.
     message = b"%b.%d.%b" % (name.encode(), timestamp_s, body)
     digests = (hmac.digest(_standard_key(secret), message, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -61,12 +56,8 @@ def decode_secret(secret: str) -> bytes | None:
 def request_headers(
     secrets: Sequence[str], event_id: int, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
 ) -> list[tuple[str, str]]:
-    """Write the headers of one attempt, without those of the transport.
-
-    Args:
-        attempt_number: From 1.
-        real_now: The machine's own time, whatever the sandbox clock says: receivers compare it with theirs.
-    """
+    """Write the headers of one attempt (from 1), without those of the transport."""
+    # Real time, whatever the sandbox clock says: receivers compare it with their own.
     name, timestamp_s = message_id(event_id), int(real_now.timestamp())
     return [
         ("Content-Type", "application/json"),

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from types import NoneType
-from typing import Any, Final, cast, get_args, get_type_hints
+from typing import Any, Final, LiteralString, cast, get_args, get_type_hints
 
 import asyncpg
 import pytest
@@ -81,7 +81,7 @@ def _point(x: int | None, y: int | None) -> Point | None:
 PLACE: Final = Table(
     "place",
     Place,
-    {"id": "bigint", "x": "bigint", "y": "bigint", "words": "text[]"},
+    "id bigint, x bigint, y bigint, words text[]",
     key=("id",),
     read={"point": (_point, "x", "y"), "words": (tuple, "words")},
     write={
@@ -108,6 +108,7 @@ def test_some_columns_are_named_and_written_as_all_of_them_are() -> None:
     assert moved.names == "id, y"
     assert moved.assignments == "y = new.y"
     assert list(map(list, moved.arrays([HERE, NOWHERE]))) == [[1, 4], [3, None]]
+    assert PLACE.without("x", "words").names == moved.names
 
 
 def test_what_is_written_is_read_back_by_names_in_any_order_and_among_others() -> None:
@@ -122,10 +123,10 @@ def test_no_row_is_no_record() -> None:
 
 
 @pytest.mark.parametrize(
-    "types",
-    [{"x": "bigint"}, {"x": "bigint", "y": "bigint", "z": "bigint"}],
+    "columns",
+    ["x bigint", "x bigint, y bigint, z bigint"],
     ids=["an attribute without its column", "a column that becomes nothing"],
 )
-def test_a_declaration_that_does_not_fit_its_record_is_refused_at_once(types: dict[str, str]) -> None:
+def test_a_declaration_that_does_not_fit_its_record_is_refused_at_once(columns: LiteralString) -> None:
     with pytest.raises(TypeError, match="Point and its columns do not agree"):
-        Table("point", Point, cast("Any", types))
+        Table("point", Point, columns)

@@ -54,16 +54,10 @@ class Standing(Struct, frozen=True, kw_only=True):
 _CLIENT: Final = Table(
     "client",
     Client,
-    {
-        "client_id": "text",
-        "holder_id": "bigint",
-        "name": "text",
-        "scopes": "text[]",
-        "created_at": "timestamptz",
-        "rotated_at": "timestamptz",
-        "disabled_at": "timestamptz",
-        "tokens_from": "timestamptz",
-    },
+    """
+    client_id text, holder_id bigint, name text, scopes text[], created_at timestamptz, rotated_at timestamptz,
+    disabled_at timestamptz, tokens_from timestamptz
+    """,
     key=("client_id",),
     read={"scopes": (tuple, "scopes")},
 )

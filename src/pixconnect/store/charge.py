@@ -21,23 +21,11 @@ def _payer(name: str | None, tax_id: str | None) -> Payer | None:
 CHARGE: Final = Table(
     "charge",
     Charge,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "external_id": "text",
-        "fingerprint": "bytea",
-        "txid": "text",
-        "amount_cents": "bigint",
-        "key": "text",
-        "payer_name": "text",
-        "payer_tax_id": "text",
-        "br_code": "text",
-        "status": "text",
-        "slot": "smallint",
-        "created_at": "timestamptz",
-        "modified_at": "timestamptz",
-        "expires_at": "timestamptz",
-    },
+    """
+    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
+    payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
+    modified_at timestamptz, expires_at timestamptz
+    """,
     read={"payer": (_payer, "payer_name", "payer_tax_id")},
     write={
         "payer_name": lambda charge: charge.payer and charge.payer.name,

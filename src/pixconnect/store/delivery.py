@@ -20,18 +20,10 @@ from pixconnect.store.table import Table
 DUE: Final = Table(
     "delivery",
     DueDelivery,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "endpoint_id": "bigint",
-        "event_id": "bigint",
-        "resource": "text",
-        "resource_id": "bigint",
-        "slot": "smallint",
-        "due_at": "timestamptz",
-        "attempts_count": "integer",
-        "failures_count": "smallint",
-    },
+    """
+    id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, resource text, resource_id bigint,
+    slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint
+    """,
     joined=("body",),
 )
 

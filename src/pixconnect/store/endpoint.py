@@ -19,20 +19,11 @@ REPLAY_LOCKS: Final = 0x7078_6104
 ENDPOINT: Final = Table(
     "webhook_endpoint",
     Endpoint,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "url": "text",
-        "event_types": "text[]",
-        "status": "text",
-        "status_reason": "text",
-        "secret": "bytea",
-        "previous_secret": "bytea",
-        "previous_secret_until": "timestamptz",
-        "first_failure_at": "timestamptz",
-        "created_at": "timestamptz",
-        "modified_at": "timestamptz",
-    },
+    """
+    id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
+    previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
+    modified_at timestamptz
+    """,
     read={
         "event_types": (tuple, "event_types"),
         "secret_sealed": (None, "secret"),
@@ -119,19 +110,7 @@ async def lock_concerned(
     return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
 
 
-_CHANGED: Final = ENDPOINT.only(
-    "id",
-    "holder_id",
-    "url",
-    "event_types",
-    "status",
-    "status_reason",
-    "secret",
-    "previous_secret",
-    "previous_secret_until",
-    "first_failure_at",
-    "modified_at",
-)
+_CHANGED: Final = ENDPOINT.without("created_at")
 _UPDATE: Final[LiteralString] = f"""
     update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
     where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id

@@ -11,16 +11,10 @@ from pixconnect.store.table import Table
 EVENT: Final = Table(
     "event",
     Event,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "name": "text",
-        "resource": "text",
-        "resource_id": "bigint",
-        "slot": "smallint",
-        "body": "text",
-        "created_at": "timestamptz",
-    },
+    """
+    id bigint, holder_id bigint, name text, resource text, resource_id bigint, slot smallint, body text,
+    created_at timestamptz
+    """,
 )
 
 APPEND: Final = Part[Event](

@@ -14,23 +14,11 @@ from pixconnect.store.table import Table
 HOLDER: Final = Table(
     "holder",
     Holder,
-    {
-        "id": "bigint",
-        "name": "text",
-        "tax_id": "text",
-        "city": "text",
-        "branch": "text",
-        "account_number": "text",
-        "account_type": "text",
-        "may_deposit": "boolean",
-        "may_withdraw": "boolean",
-        "may_lend": "boolean",
-        "transfer_limit_cents": "bigint",
-        "day_limit_cents": "bigint",
-        "night_limit_cents": "bigint",
-        "disabled_at": "timestamptz",
-        "created_at": "timestamptz",
-    },
+    """
+    id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
+    may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
+    night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz
+    """,
     key=("id",),
 )
 

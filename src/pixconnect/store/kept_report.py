@@ -13,22 +13,11 @@ from pixconnect.store.table import Table
 KEPT_REPORT: Final = Table(
     "kept_report",
     KeptReport,
-    {
-        "id": "bigint",
-        "kind": "text",
-        "reason": "text",
-        "explanation": "text",
-        "name": "text",
-        "report_id": "text",
-        "report": "text",
-        "refusal_code": "text",
-        "seen_count": "bigint",
-        "first_seen_at": "timestamptz",
-        "last_seen_at": "timestamptz",
-        "closed_at": "timestamptz",
-        "closed_by": "text",
-        "close_reason": "text",
-    },
+    """
+    id bigint, kind text, reason text, explanation text, name text, report_id text, report text, refusal_code text,
+    seen_count bigint, first_seen_at timestamptz, last_seen_at timestamptz, closed_at timestamptz, closed_by text,
+    close_reason text
+    """,
     key=("id",),
 )
 

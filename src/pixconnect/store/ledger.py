@@ -137,18 +137,10 @@ async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], n
 LEDGER_ENTRY: Final = Table(
     "ledger_entry",
     LedgerEntry,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "debit_account": "ledger_account",
-        "credit_account": "ledger_account",
-        "amount_cents": "bigint",
-        "number": "bigint",
-        "running_balance_cents": "bigint",
-        "transfer_id": "bigint",
-        "refund_id": "bigint",
-        "created_at": "timestamptz",
-    },
+    """
+    id bigint, holder_id bigint, debit_account ledger_account, credit_account ledger_account, amount_cents bigint,
+    number bigint, running_balance_cents bigint, transfer_id bigint, refund_id bigint, created_at timestamptz
+    """,
 )
 
 APPEND: Final = Part[LedgerEntry](

@@ -14,17 +14,10 @@ from pixconnect.store.table import Table
 ORDER: Final = Table(
     "open_order",
     OpenOrder,
-    {
-        "name": "text",
-        "holder_id": "bigint",
-        "resource_id": "bigint",
-        "slot": "smallint",
-        "ordered_at": "timestamptz",
-        "due_at": "timestamptz",
-        "give_up_at": "timestamptz",
-        "handed_at": "timestamptz",
-        "asked_count": "integer",
-    },
+    """
+    name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer
+    """,
     key=("name",),
 )
 

@@ -15,29 +15,12 @@ from pixconnect.store.table import Table
 REFUND: Final = Table(
     "refund",
     Refund,
-    {
-        "id": "bigint",
-        "holder_id": "bigint",
-        "transfer_id": "bigint",
-        "flow": "text",
-        "is_book": "boolean",
-        "external_id": "text",
-        "fingerprint": "bytea",
-        "return_id": "text",
-        "original_end_to_end_id": "text",
-        "correlation_id": "uuid",
-        "amount_cents": "bigint",
-        "status": "text",
-        "reason": "text",
-        "description": "text",
-        "outcome_code": "text",
-        "outcome_reason": "text",
-        "slot": "smallint",
-        "handed_at": "timestamptz",
-        "settled_at": "timestamptz",
-        "created_at": "timestamptz",
-        "modified_at": "timestamptz",
-    },
+    """
+    id bigint, holder_id bigint, transfer_id bigint, flow text, is_book boolean, external_id text, fingerprint bytea,
+    return_id text, original_end_to_end_id text, correlation_id uuid, amount_cents bigint, status text, reason text,
+    description text, outcome_code text, outcome_reason text, slot smallint, handed_at timestamptz,
+    settled_at timestamptz, created_at timestamptz, modified_at timestamptz
+    """,
 )
 
 INSERT: Final = Part[Refund](

@@ -43,30 +43,19 @@ class Keys(Struct, frozen=True, kw_only=True):
 SIGNING_KEY: Final = Table(
     "signing_key",
     SigningKey,
-    {
-        "kid": "text",
-        "public_jwk": "bytea",
-        "private_sealed": "bytea",
-        "certificates": "bytea[]",
-        "host": "text",
-        "expires_at": "timestamptz",
-        "created_at": "timestamptz",
-        "signs_from": "timestamptz",
-        "revoked_at": "timestamptz",
-    },
+    """
+    kid text, public_jwk bytea, private_sealed bytea, certificates bytea[], host text, expires_at timestamptz,
+    created_at timestamptz, signs_from timestamptz, revoked_at timestamptz
+    """,
     key=("kid",),
     read={"certificates": (tuple, "certificates")},
 )
 _AUTHORITY: Final = Table(
     "certificate_authority",
     Authority,
-    {
-        "id": "bigint",
-        "private_sealed": "bytea",
-        "certificate": "bytea",
-        "expires_at": "timestamptz",
-        "created_at": "timestamptz",
-    },
+    """
+    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
+    """,
     key=("id",),
 )
 

@@ -5,6 +5,7 @@ The statements themselves stay text above their functions, and take from here wh
     _FIND: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1"
     _INSERT: Final[LiteralString] = f"insert into transfer ({TRANSFER.names}) values ({TRANSFER.parameters})"
 
+A ``Table`` is declared with its columns and their types as they would stand in its ``create table``.
 ``tests/store/test_table.py`` compares every table that is declared with the one in the database.
 """
 
@@ -88,7 +89,7 @@ class Table(Columns[Record]):
     Args:
         name: Of the table.
         record: What a row becomes.
-        types: The columns and their types in PostgreSQL.
+        columns: ``id bigint, status text``.
         key: As in ``Columns``.
         read: How an attribute is made from one or more columns, where it is not the column of the same name.
         write: As in ``Columns``.
@@ -104,13 +105,14 @@ class Table(Columns[Record]):
         self,
         name: LiteralString,
         record: type[Record],
-        types: Mapping[LiteralString, LiteralString],
+        columns: LiteralString,
         *,
         key: Sequence[LiteralString] = ("id", "holder_id"),
         read: Mapping[str, Source] | None = None,
         write: Mapping[str, Callable[[Record], object]] | None = None,
         joined: Sequence[str] = (),
     ) -> None:
+        types = _types(columns)
         super().__init__(types, key, write or {})
         self.name = name
         self.record = record
@@ -124,8 +126,21 @@ class Table(Columns[Record]):
         return None if row is None else self.read(row)
 
     def only(self, *names: LiteralString) -> Columns[Record]:
-        """Some of its columns."""
+        """These of its columns."""
         return Columns({name: self.types[name] for name in names}, self._key, self._write)
+
+    def without(self, *names: LiteralString) -> Columns[Record]:
+        """All of its columns but these."""
+        left: list[LiteralString] = [name for name in self.types if name not in names]
+        return self.only(*left)
+
+
+def _types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
+    types: dict[LiteralString, LiteralString] = {}
+    for column in columns.split(","):
+        name, sql_type = column.split()
+        types[name] = sql_type
+    return types
 
 
 def _constructor(

@@ -1,7 +1,7 @@
 """Puts the rooms together: the only module that names every one of them.
 
-Three processes are assembled here, and each can be killed at any instant: ``serve`` answers callers, ``work`` does what has a
-time, ``sandbox`` is the other side of the rail. All they share is PostgreSQL.
+Three processes are assembled here, and each can be killed at any instant: ``serve`` answers callers, ``work`` does what falls
+due, ``sandbox`` is the other side of the rail. They share nothing but PostgreSQL.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
 
 
 def make_policy(settings: Settings) -> Policy:
-    """The operator's rules, out of the settings."""
     base = urlsplit(settings.public_base_url)
     return Policy(
         ispb=settings.ispb,
@@ -101,30 +100,27 @@ def make_policy(settings: Settings) -> Policy:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What every process of the service has.
-
-    Attributes:
-        context: For use cases.
-        keyring: Its signer, with the keys that others need.
-    """
+    """What every process of the service has."""
 
     context: Context
     keyring: Keyring
+    """The context's signer, with the keys that others verify by."""
 
 
 @asynccontextmanager
 async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
-    """Open everything that a process of the service needs; on the way out, what waits is written.
+    """Open everything that a process of the service needs; on the way out, what waits is written first.
 
     Args:
-        settings: All of them.
-        name: Of the process, as PostgreSQL shows it.
+        settings: Those of this process.
+        name: The process, as PostgreSQL shows it.
 
     Raises:
         InstallationError: The database is of the other mode, or in live mode not durable.
         SchemaError: The tables are not those of this program.
-        SettingsError: There is no address of the sandbox.
+        SettingsError: The sandbox's address is missing.
     """
+    # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
     secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
     async with AsyncExitStack() as opened:
@@ -139,6 +135,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         )
         opened.push_async_callback(_close_pool, connections)
         ids = IdBlocks(connections)
+        # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
         async with connections.acquire() as connection:
             await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
             await installation.check_mode(connection, settings.mode)
@@ -150,6 +147,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         tls = ssl.create_default_context()
         forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
         lookups = NameLookups(DnsLookup())
+        # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
         webhook_http = OutgoingHttp(_WEBHOOK_LIMITS, lookups, tls, forbidden)
         location_http = OutgoingHttp(LOCATION_LIMITS, lookups, tls, forbidden)
         opened.push_async_callback(webhook_http.close)
@@ -177,6 +175,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
                 clock,
                 _trusted(settings, control),
                 allows_loopback=allows_loopback,
+                # The simulated network serves its codes on loopback and without TLS, which nobody else may.
                 sandbox_authority=urlsplit(settings.rail_url).netloc if policy.is_sandbox else None,
             ),
             signer=keyring,
@@ -192,6 +191,7 @@ async def serve(
     settings: Settings, sockets: Sequence[socket.socket], stop: asyncio.Event, report_ready: Callable[[], None]
 ) -> None:
     """Answer callers on these sockets until told to stop; requests under way are finished."""
+    # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level)
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
@@ -228,7 +228,7 @@ async def serve(
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Do what has a time until told to stop: settle, expire, deliver, keep house."""
+    """Do what falls due until told to stop: settle, expire, deliver, tidy up."""
     descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level)
     async with (
@@ -256,7 +256,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
 
 
 async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Be the other side of the rail until told to stop."""
+    """Simulate the network until told to stop."""
     set_up_logging(settings.log_format, settings.log_level)
     entropy = SystemEntropy()
     secret_box = _open_secret_box(settings, entropy)
@@ -269,6 +269,7 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
     (listener,) = listening.open_listening(
         "127.0.0.1", settings.sandbox_port, 1, port_setting="PIXCONNECT_SANDBOX_PORT"
     )
+    # The sandbox gives money away: it must never meet a live database.
     await _refuse_live_database(settings)
     with listener:
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
@@ -285,7 +286,7 @@ async def _refuse_live_database(settings: Settings) -> None:
 
 
 def prepare_home(settings: Settings) -> None:
-    """Make what the home must hold before any process starts: the key that seals secrets at rest.
+    """Make the key that seals secrets at rest, if there is none yet; no other process may be running.
 
     Raises:
         SecretKeyError: The setting or the file holds no key.
@@ -296,7 +297,7 @@ def prepare_home(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_operator(settings: Settings) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need, as the operators' role.
+    """Open what operators' verbs need, with the rights of the operators' role.
 
     Raises:
         SchemaError: The tables are not those of this program.
@@ -331,7 +332,7 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
 
 
 def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, None, None]]:
-    """In the sandbox, whoever dates something hears of it when the clock is moved."""
+    # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
     if not base.context.policy.is_sandbox:
         return ()
     connect = partial(
@@ -341,7 +342,7 @@ def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, No
 
 
 def _listen_for_metrics(settings: Settings) -> socket.socket | None:
-    """Where this process tells its metrics, if it does."""
+    """Listen on loopback, where the operator has set a port."""
     if not settings.metrics_port:
         return None
     (listener,) = listening.open_listening(
@@ -354,7 +355,7 @@ def _listen_for_metrics(settings: Settings) -> socket.socket | None:
 async def _open_rail(
     settings: Settings, secret_box: AesSecretBox
 ) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
-    """The network of this mode, and in the sandbox the doors to it."""
+    """The network of this mode, and in the sandbox the control over it."""
     if settings.mode != "sandbox":
         yield NoRail(), None
         return
@@ -369,7 +370,7 @@ async def _open_rail(
 
 @asynccontextmanager
 async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
-    """One connection over which it is found out who is calling, however slow everything else is."""
+    """A pool of one connection, for access alone: callers are verified however busy everything else is."""
     connections = await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,
@@ -385,11 +386,7 @@ async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
 
 
 def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
-    """Where the operator lets nothing go, besides where nothing ever goes.
-
-    Raises:
-        SettingsError: One of them is no network.
-    """
+    """Networks that the operator forbids as targets, besides those that always are; raises ``SettingsError``."""
     try:
         return access.parse_networks(settings.forbidden_networks)
     except ValueError as error:
@@ -397,6 +394,7 @@ def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
 
 
 async def _close_pool(connections: Pool) -> None:
+    # A connection that hangs must not keep the process from ending: PostgreSQL rolls back what it did.
     with suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await connections.close()
@@ -407,12 +405,13 @@ def _access_log_wanted(settings: Settings) -> AccessLogWanted:
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
-    """Whose signature on a QR code's payload is believed: in the sandbox its own CA, in live mode a configured bundle."""
+    """The CAs that are trusted with QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
     if control is not None:
         return trust_sandbox(control)
     if settings.location_ca_file:
         return trust_bundle(Path(settings.location_ca_file).read_bytes())
 
+    # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
     async def trust_nobody() -> Sequence[x509.Certificate]:
         return ()
 
@@ -421,7 +420,7 @@ def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
 
 @asynccontextmanager
 async def _running(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Keep these running meanwhile."""
+    """Run these beside the block, and cancel them after it."""
     running = [asyncio.create_task(task) for task in tasks]
     try:
         yield
@@ -436,7 +435,8 @@ def _open_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox
 
 
 def _rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
-    """Shared by the service and its sandbox, and by nobody else on this machine; the one in use first."""
+    """The passwords between the service and its sandbox, the current one first."""
+    # Derived from the secret key, which both processes have and nobody else on this machine.
     prints = secret_box.fingerprints(b"", "sandbox")
     return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]
 

@@ -52,20 +52,20 @@ def test_without_a_running_service_the_environment_is_all(home: Path) -> None:
     assert settings.read_settings().database_url == ""
 
 
-def test_what_came_from_the_environment_is_lent_from_memory_and_written_nowhere(
+def test_what_came_from_the_environment_is_read_from_memory_and_written_nowhere(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIXCONNECT_SECRET_KEY", "hunter2")
     monkeypatch.setenv("DATABASE_URL", "postgresql://pix:hunter3@/mine")
-    lent = settings.lend_secrets(config.read_settings())
-    written = msgspec.json.encode(msgspec.structs.replace(make_running(**lent), database_url=""))
+    files = settings.make_secret_files(config.read_settings())
+    written = msgspec.json.encode(msgspec.structs.replace(make_running(**files), database_url=""))
     assert b"hunter" not in written
     (home / RUNNING_FILE).write_bytes(written)
     monkeypatch.delenv("PIXCONNECT_SECRET_KEY")
     monkeypatch.delenv("DATABASE_URL")
     found = settings.read_settings()
     assert (found.secret_key, found.database_url) == ("hunter2", "postgresql://pix:hunter3@/mine")
-    for path in lent.values():
+    for path in files.values():
         os.close(int(path.rpartition("/")[2]))
     assert settings.read_settings().secret_key == ""
 

@@ -4,8 +4,8 @@
 
     404/405 route ► 401 token ► 403 scope ► 413 size ► 400 shape ► (handler: 404, replay, 422, 503)
 
-It knows no operation by name: everything is read once from the table, when the process starts. This is the hot road, so
-what does not change from request to request is prepared there.
+Operations are read from the table once, when the process starts. Every request comes through here, so whatever does not change
+from request to request is prepared then.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 
 _PAGE_SIZE_SHORT: Final = 100
 _REPLAY: Final = "replay_events"
-"""What may take as long as a hundred others: a larger page, and a replay of everything that ever happened."""
+"""Takes as long as a hundred other requests, as a page of more than ``_PAGE_SIZE_SHORT`` does."""
 
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
-"""Money and tokens are for whoever asked, and for no cache on the way."""
+"""Answers hold money and tokens: no cache on the way may keep them."""
 _JSON_HEADERS: Final[Headers] = [
     (b"content-type", b"application/json"),
     _NOT_KEPT,
@@ -52,7 +52,7 @@ _JSON_HEADERS: Final[Headers] = [
 _TOO_LARGE: Final = f"body: must have at most {decoding.BODY_MAX} bytes"
 
 _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
-"""Raised by reads, and by writes that were not done; a write that may have been done says so itself."""
+"""Raised by reads, and by writes that were not done; one that may have been done raises ``OutcomeUnknown``."""
 
 _NOTHING: Final = Nothing()
 _log = structlog.get_logger(__name__)
@@ -71,7 +71,7 @@ class _Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class _Progress:
-    """How far a request has come; the log wants to know even when it fails."""
+    """How far a request has come, for the log of one that fails."""
 
     __slots__ = ("caller", "operation", "request_id")
 
@@ -82,13 +82,7 @@ class _Progress:
 
 
 class Application:
-    """Answers HTTP requests.
-
-    Args:
-        services: Everything behind the interface.
-        operations: The rows that exist in this mode.
-        access_log: Takes a line for each request.
-    """
+    """Answers HTTP requests."""
 
     def __init__(self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog) -> None:
         self._services = services
@@ -101,19 +95,20 @@ class Application:
         self._turns = Turns()
         self._long_turns = LongTurns()
         self.answers: Counter[tuple[str, int]] = Counter()
-        """How many there were, by operation and status; for who watches."""
+        """How many there were, by operation and status; for the metrics."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}
-        """How long they took until the answer was ready, by operation; for who watches."""
+        """How long they took until the answer was ready, by operation; for the metrics."""
         self._router = Router((row.method, row.path, _prepare(row)) for row in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI has it."""
         assert scope["type"] == "http", scope["type"]
         started_s = self._monotonic_s()
+        # Our server gives the headers by name already; another one, such as a test's, as ASGI has them.
         headers = scope.get("headers_by_name") or _read_headers(scope["headers"])
         progress = _Progress(self._request_ids.choose(headers.get(b"x-request-id")))
         current_request.set((progress.request_id, None))
         client = scope["client"]
+        # Until it is known who asks, the address is what queues and pools are shared out by.
         current_party.set(client[0] if client else None)
         try:
             answer = await self._run(scope, receive, headers, progress)
@@ -132,8 +127,10 @@ class Application:
             status = envelope.STATUSES[refusal.code]
             content = envelope.write_error(refusal, progress.request_id, self._now())
             own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
+        # An error of rates has its own headers, of the rate that was exceeded.
         if self._rates is not None and status != envelope.STATUSES["RATE_LIMITED"]:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
+        # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         if status in PACED:
             await self._slow_down(scope, headers, progress)
@@ -181,7 +178,7 @@ class Application:
             self.durations_s[operation_id].observe(duration_s)
 
     async def _run(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes], progress: _Progress) -> object:
-        """Route, authorise, decode, do: in the order of refusals."""
+        """Route, authorise, decode and call the handler: in the order in which requests are refused."""
         endpoint, raw_parameter = self._router.find(scope["method"], scope["raw_path"])
         operation = progress.operation = endpoint.operation
         if not endpoint.is_public:
@@ -190,6 +187,7 @@ class Application:
             current_party.set(progress.caller.holder_id)
             if endpoint.scope is not None:
                 authorize(progress.caller, endpoint.scope)
+            # A token without the scope is refused first and costs nothing of the holder's rate.
             if self._rates is not None:
                 self._rates.spend(progress.caller)
         raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
@@ -208,6 +206,7 @@ class Application:
             headers=headers,
         )
         party = current_party.get()
+        # Long requests take turns among themselves first, so that short ones pass them.
         if operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT:
             async with self._long_turns.lend(party):
                 return await self._answer(endpoint, request, party)
@@ -226,12 +225,7 @@ class Application:
 
 
 def make_application(services: Services, access_log: AccessLog) -> Application:
-    """The interface of this mode as one ASGI application.
-
-    Args:
-        services: Everything behind it.
-        access_log: Takes a line for each request.
-    """
+    """The interface of this mode as one ASGI application."""
     return Application(services, list_operations(is_sandbox=services.context.policy.is_sandbox), access_log)
 
 
@@ -258,6 +252,7 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
     if int(headers.get(b"content-length", b"0")) > decoding.BODY_MAX:
         raise errors.PayloadTooLarge(_TOO_LARGE)
     message = await receive()
@@ -271,12 +266,13 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
-    """What the caller is told of whatever went wrong."""
+    """The error that the caller is told."""
     if isinstance(error, errors.PixConnectError):
         return error
     if isinstance(error, _DATABASE_GONE):
         _log.warning("the database gives no answer", error=type(error).__name__)
         return errors.ServiceUnavailable("the database cannot be reached")
+    # A defect of ours: the caller learns nothing of it, the log everything.
     operation_id = progress.operation.id if progress.operation else None
     _log.error("request failed", operation=operation_id, exc_info=error)
     return errors.InternalError("internal error")

@@ -27,5 +27,6 @@ async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes]) -> Ca
     """The caller of a request; raises what ``Verifier.verify`` raises."""
     # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
     authorization = headers.get(b"authorization")
+    # Most tokens were verified a moment ago, and are answered from memory.
     caller = verifier.recall(authorization) if authorization is not None else None
     return caller if caller is not None else await verifier.verify(authorization)

@@ -121,6 +121,7 @@ async def list_charges(services: Services, request: Request[None, ChargeListQuer
 
 
 async def _show_drawn(services: Services, charge: charges.Charge) -> Charge:
+    # Drawing takes milliseconds of computing, so pictures are drawn one after the other.
     return _show(charge, base64.b64encode(await services.draw_qr_png(charge.br_code)).decode())
 
 

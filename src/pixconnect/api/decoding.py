@@ -1,7 +1,7 @@
 """From bytes to records: bodies, queries and path parameters, and what to say when they are not as declared.
 
-A body is first read by msgspec alone, which is fast and right for what is right. Whatever it refuses, and whatever holds an
-escape that could hide a NUL or half a character, is read again at leisure, as the contract wants it:
+A body is first read by msgspec alone, which is fast, and right where the body is. A body that msgspec refuses, or that has an
+escape which could hide a NUL or half a character, is read again, slowly, as the contract wants it:
 
 - of a key that stands twice the last counts, whatever stood before it;
 - an integer may be however long: it is cut to ``HUGE``, far outside of any range, and is so never "of the wrong type";
@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final, Generic, NoReturn, TypeVar, cast
+from typing import Final, Generic, Literal, NoReturn, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -26,10 +26,10 @@ from pixconnect.domain import errors
 Record = TypeVar("Record")
 
 BODY_MAX: Final = 64 * 1024
-"""Bytes of a body at most."""
+"""In bytes."""
 
 HUGE: Final = 2**63 - 1
-"""Integers beyond this, either way, are cut to it: no number of ours comes near."""
+"""Longer integers, negative ones too, are cut to this: it is far outside of every range."""
 
 _SUSPICIOUS: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -39,14 +39,9 @@ _INSTANT: Final = re.compile(
 
 
 class BodyDecoder(Generic[Record]):
-    """Reads the bodies of one operation.
+    """Reads the bodies of one operation."""
 
-    Args:
-        record: What they must be.
-        form: ``json`` or ``form`` (``application/x-www-form-urlencoded``).
-    """
-
-    def __init__(self, record: type[Record], form: str) -> None:
+    def __init__(self, record: type[Record], form: Literal["json", "form"]) -> None:
         self._record = record
         self._is_json = form == "json"
         self._media_type = b"application/json" if self._is_json else b"application/x-www-form-urlencoded"
@@ -56,8 +51,9 @@ class BodyDecoder(Generic[Record]):
         """Read a body.
 
         Raises:
-            BadRequest: It is not what it must be; the message names the field.
+            BadRequest: It is not a ``Record``; the message names the field.
         """
+        # Most callers send exactly this type: anything else is looked at more closely.
         if headers.get(b"content-type") != self._media_type:
             self._check_content_type(headers.get(b"content-type"))
         if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in (b"", b"identity"):
@@ -68,20 +64,17 @@ class BodyDecoder(Generic[Record]):
             try:
                 return self._read_fast(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                pass
+                pass  # it may still be right by the contract; if not, the slow way finds a message
         return _convert(_read_json(body), self._record)
 
     def _check_content_type(self, given: bytes | None) -> None:
+        # Parameters such as charset are allowed and ignored: JSON is UTF-8 whatever they say.
         if given is None or given.partition(b";")[0].strip().lower() != self._media_type:
             raise errors.BadRequest(f"Content-Type: must be {self._media_type.decode()}")
 
 
 class QueryDecoder(Generic[Record]):
-    """Reads the queries of one operation.
-
-    Args:
-        record: What they must be. One that does not forbid unknown fields ignores them.
-    """
+    """Reads the queries of one operation; a record that does not forbid unknown fields ignores them."""
 
     def __init__(self, record: type[Record]) -> None:
         self._record = record
@@ -90,18 +83,15 @@ class QueryDecoder(Generic[Record]):
         self._is_strict = struct.forbid_unknown_fields
         self._ignores_everything = not struct.fields and not self._is_strict
         self._readers = {field.encode_name: _reader(field) for field in struct.fields}
-        is_empty_enough = not any(field.required for field in struct.fields)
-        self._of_nothing = msgspec.convert({}, record) if is_empty_enough else None
+        # Most requests have no query: what that one reads as is made once.
+        needs_nothing = not any(field.required for field in struct.fields)
+        self._of_nothing = msgspec.convert({}, record) if needs_nothing else None
 
     def decode(self, query: bytes) -> Record:
-        """Read a query.
-
-        Args:
-            query: As it was sent, without the question mark. A plus is a plus, not a space: no value of ours has a
-                space, and the offsets of instants have a plus that callers forget to encode.
+        """Read a query, as it was sent, without the question mark.
 
         Raises:
-            BadRequest: It is not what it must be; the message names the parameter.
+            BadRequest: It is not a ``Record``; the message names the parameter.
         """
         if self._of_nothing is not None and (not query or self._ignores_everything):
             return self._of_nothing
@@ -109,6 +99,7 @@ class QueryDecoder(Generic[Record]):
         for part in query.split(b"&"):
             if part:
                 raw_name, _, raw_value = part.partition(b"=")
+                # A plus stays a plus: no value has a space, and callers forget to encode the plus of an instant's offset.
                 name = _text(raw_name, "query")
                 self._take(values, name, raw_value)
         return _convert(values, self._record)
@@ -125,22 +116,14 @@ class QueryDecoder(Generic[Record]):
 
 
 def read_integer(name: str, text: str) -> int:
-    """An integer in a path or query, cut to ``HUGE``.
-
-    Raises:
-        BadRequest: It is none; the message names it.
-    """
+    """An integer in a path or query, cut to ``HUGE``; raises ``BadRequest``."""
     if not _INTEGER.fullmatch(text):
         raise errors.BadRequest(f"{name}: must be an integer")
     return _cut(text)
 
 
 def read_boolean(name: str, text: str) -> bool:
-    """A boolean in a query.
-
-    Raises:
-        BadRequest: It is neither ``true`` nor ``false``.
-    """
+    """A boolean in a query; raises ``BadRequest``."""
     if text not in ("true", "false"):
         raise errors.BadRequest(f"{name}: must be true or false")
     return text == "true"
@@ -161,6 +144,7 @@ def read_instant(name: str, text: str) -> datetime:
         raise errors.BadRequest(f"{name}: must be an RFC 3339 date-time with an offset, like 2026-01-31T12:00:00Z")
     year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = found.groups("0")
     try:
+        # The offset is checked by the pattern, so only the date and time themselves can be wrong from here on.
         offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) * (-1 if sign == "-" else 1)
         return datetime(
             *(int(year), int(month), int(day), int(hour), int(minute), int(second), int(f"{fraction:0<6}"[:6])),
@@ -171,11 +155,8 @@ def read_instant(name: str, text: str) -> datetime:
 
 
 def read_text(name: str, text: str, length_max: int | None = None) -> str:
-    """A text in a path or query.
-
-    Raises:
-        BadRequest: It holds NUL, or is too long.
-    """
+    """A text in a path or query; raises ``BadRequest`` for NUL and beyond the length."""
+    # PostgreSQL cannot store NUL in a text, and would fail as if the service had a defect.
     if "\0" in text:
         raise errors.BadRequest(f"{name}: must not contain NUL")
     if length_max is not None and len(text) > length_max:
@@ -184,11 +165,7 @@ def read_text(name: str, text: str, length_max: int | None = None) -> str:
 
 
 def decode_parameter(name: str, octets: bytes) -> str:
-    """A path parameter as text.
-
-    Raises:
-        BadRequest: It is not UTF-8, or holds NUL.
-    """
+    """A path parameter as text; raises ``BadRequest`` where it is not UTF-8, or has NUL."""
     try:
         return read_text(name, octets.decode())
     except UnicodeDecodeError:
@@ -219,7 +196,7 @@ def _text(octets: bytes, name: str) -> str:
 
 
 def _read_form(body: bytes) -> dict[str, object]:
-    """The fields of a form; empty ones count as left out (RFC 6749, 3.2)."""
+    # Unlike in a query, a plus is a space here, and an empty field counts as left out (RFC 6749, 3.2).
     fields: dict[str, object] = {}
     for part in body.replace(b"+", b" ").split(b"&"):
         raw_name, _, raw_value = part.partition(b"=")
@@ -247,19 +224,22 @@ def _read_json(body: bytes) -> object:
 
 
 def _cut(text: str) -> int:
-    if len(text) > 20:  # more than 19 digits, of which int() must not even be asked to read thousands
+    # More than 19 digits and a sign: beyond HUGE for certain, and int() refuses texts of thousands of digits.
+    if len(text) > 20:
         return -HUGE if text.startswith("-") else HUGE
     return max(-HUGE, min(int(text), HUGE))
 
 
+# JSON has no NaN and no Infinity, which Python's reader would take.
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
 def _find_bad_text(value: object, path: str) -> str | None:
-    """The path of the first text, or name, that cannot be kept."""
+    """The path of the first text, or of the object with the first name, that has NUL or half a surrogate pair."""
     match value:
         case str():
+            # Surrogates that are no pair come out of Python's reader alone.
             return path if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value) else None
         case list():
             parts = [(path, part) for part in cast(list[object], value)]
@@ -270,7 +250,7 @@ def _find_bad_text(value: object, path: str) -> str | None:
             parts = [(f"{path}.{name}" if path else name, part) for name, part in fields.items()]
         case _:
             return None
-    return next((bad for where, part in parts if (bad := _find_bad_text(part, where)) is not None), None)
+    return next((bad for below, part in parts if (bad := _find_bad_text(part, below)) is not None), None)
 
 
 def _convert(value: object, record: type[Record]) -> Record:

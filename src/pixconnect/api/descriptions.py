@@ -14,4 +14,5 @@ from pixconnect.usecases.context import Policy
 def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
     sections = list_sections(is_sandbox=policy.is_sandbox)
     document = describe_interface(sections, base_url=base_url, auth_url=policy.auth_url, version=version)
+    # Encoded once: both are served as they are for as long as the process lives.
     return Descriptions(openapi=msgspec.json.encode(document), docs=render_docs(document, sections).encode())

@@ -67,7 +67,9 @@ def _render_section(section: Section, schemas: dict[str, openapi.Schema]) -> str
 
 def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> str:
     summary, description = openapi.summarize(row)
-    needs = {None: "Public.", "any": "Any valid token."}.get(row.scope, f"Scope <code>{row.scope}</code>.")
+    needs = "Public." if row.scope is None else "Any valid token."
+    if row.scope not in (None, "any"):
+        needs = f"Scope <code>{row.scope}</code>."
     parts = [
         f"<article id={row.id}><h3>{_prose(summary)}</h3>",
         f"<p><span class=verb>{row.method}</span><span class=path>{escape(row.path)}</span></p>",

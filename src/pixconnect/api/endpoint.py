@@ -160,6 +160,7 @@ async def create_endpoint(
     Events that happen from now on are posted to it. At most 20 endpoints.
     """
     body = request.body
+    # Whether the address is public is judged by the use case, and again at each attempt.
     wanted = endpoint_rules.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
     return _show_endpoint(await endpoint_usecases.create_endpoint(services.context, request.caller, wanted))
 

@@ -6,7 +6,7 @@
     {"success": true,  "data": [...],                        "meta": ..., "pagination": {...}}
     {"success": false, "error": {"code": ..., "message": ...}, "meta": ...}
 
-A key that does not apply is left out. The envelope is put together from bytes: only what changes is encoded.
+A key that does not apply is left out. The envelope is put together from bytes, because only its parts need encoding.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ErrorInfo(Struct, frozen=True, kw_only=True):
 
 
 class Pagination(Struct, frozen=True, kw_only=True):
-    """Which page this is of how many."""
+    """Which page of the list this is."""
 
     page: int
     """This one, from 1."""
@@ -111,12 +111,7 @@ class Pagination(Struct, frozen=True, kw_only=True):
 
 
 class RequestIds:
-    """Names requests: the caller's name where it has the right form, otherwise a UUIDv7.
-
-    Args:
-        clock: Real time.
-        entropy: Chance, taken for many names at once: one system call a request would be felt.
-    """
+    """Names requests: the caller's name where it has the right form, otherwise a UUIDv7."""
 
     def __init__(self, clock: Clock, entropy: Entropy) -> None:
         self._real_now = clock.real_now
@@ -127,6 +122,7 @@ class RequestIds:
         """The name of a request that may have brought one."""
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given.decode()
+        # Randomness for many names at once: a system call for each request could be measured.
         if not self._tails:
             chance = self._entropy.octets(10 * _IDS_OF_ONE_READ).hex()
             self._tails = [_uuid7_tail(chance[at : at + 20]) for at in range(0, len(chance), 20)]
@@ -140,27 +136,27 @@ def _uuid7_tail(chance: str) -> str:
 
 
 SUCCESS_HEAD: Final = b'{"success":true,"data":'
-"""What stands before ``data``, of an answer that is sent while it is written."""
+"""What comes before ``data``, for an answer that is sent while it is written."""
 
 
 def write_success_tail(request_id: str, now: datetime) -> bytes:
-    """What stands after ``data``, of an answer that is sent while it is written."""
+    """What comes after ``data``, for an answer that is sent while it is written."""
     return b',"meta":%b}' % _meta(request_id, now)
 
 
 async def write_items(listing: Listing[Any]) -> Listing[Any]:
-    """A list with its items written, some at a time: between them the event loop has time for others."""
+    """A list with its items written."""
     items = iter(cast("Iterable[object]", listing.items))
     written: list[bytes] = []
     while some := [_encode(item) for item in islice(items, _ITEMS_AT_ONCE)]:
         written += some
+        # Between groups of items the event loop does other requests' work.
         if len(some) == _ITEMS_AT_ONCE:
             await asyncio.sleep(0)
     return structs.replace(listing, items=msgspec.Raw(b"[%b]" % b",".join(written)))
 
 
 def write_success(answer: object, request_id: str, now: datetime) -> bytes:
-    """An answer with ``data``, and with ``pagination`` if it is a list."""
     if type(answer) is Listing:
         return b'{"success":true,"data":%b,"meta":%b,"pagination":%b}' % (
             _encode(answer.items),  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]  any item
@@ -171,13 +167,11 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
 
 
 def write_error(error: errors.PixConnectError, request_id: str, now: datetime) -> bytes:
-    """An answer with ``error``."""
     info = ErrorInfo(code=error.code, message=error.message)
     return b'{"success":false,"error":%b,"meta":%b}' % (_encode(info), _meta(request_id, now))
 
 
 def error_headers(error: errors.PixConnectError) -> Headers:
-    """What an error says outside its envelope."""
     match error:
         case errors.MethodNotAllowed():
             return [(b"allow", ", ".join(error.allowed).encode())]
@@ -196,7 +190,7 @@ def error_headers(error: errors.PixConnectError) -> Headers:
 
 
 def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
-    """Rates, what is left of each and in how many seconds there will be more, in the words of an IETF draft.
+    """Headers on rates: the policy, what is left of it, and seconds until there is more.
 
     Source:
         draft-ietf-httpapi-ratelimit-headers-10.
@@ -211,7 +205,7 @@ def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
 
 
 def paginate(page: int, page_size: int, total_count: int, *, has_next: bool | None = None) -> Pagination:
-    """Where a page stands; what is known of the next one counts before what the numbers say.
+    """The numbers of a page; ``has_next``, where it is known, counts before what the total says.
 
     Example:
         >>> paginate(2, 10, 11).total_pages

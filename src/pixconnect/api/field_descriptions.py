@@ -22,6 +22,7 @@ _CLASS: Final = re.compile(r"^class (\w+).*\n(?:(?: .*)?\n)+", re.MULTILINE)
 def describe_fields(record: type) -> dict[str, str]:
     """The sentence under each field, by the field's name on the wire; inherited fields are included."""
     found: dict[str, str] = {}
+    # From the base to the record itself, so that a sentence of its own wins.
     for ancestor in reversed(record.__mro__):
         if issubclass(ancestor, msgspec.Struct) and ancestor is not msgspec.Struct:
             found |= _read_module(ancestor.__module__).get(ancestor.__name__, {})
@@ -31,7 +32,6 @@ def describe_fields(record: type) -> dict[str, str]:
 
 @cache
 def _read_module(name: str) -> Mapping[str, Mapping[str, str]]:
-    """The sentences under the fields of each class of a module."""
     source = inspect.getsource(sys.modules[name])
     return {match[1]: _read_class(match[0]) for match in _CLASS.finditer(source)}
 

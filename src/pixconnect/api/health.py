@@ -86,6 +86,7 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
 
     Always 200, within two seconds, without a token. Look at `status`.
     """
+    # Whatever it found, the answer is 200: the request itself has succeeded, and `status` says the rest.
     health = await services.read_health()
     return Health(
         status=health.status,
@@ -98,6 +99,7 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
 
 def _describe_system(uptime_s: float, version: str) -> SystemInfo:
     figures = read_process_figures()
+    # Python knows no second figure, so resident memory stands for both.
     return SystemInfo(
         go_version=figures.runtime,
         mem_alloc_mb=figures.resident_mib,

@@ -72,6 +72,7 @@ async def list_transactions(services: Services, request: Request[None, ListQuery
             amount=transaction.amount_cents,
             impact_type=transaction.direction,
             create_timestamp=format_instant(transaction.created_at),
+            # The ledger is append-only.
             last_modified=format_instant(transaction.created_at),
         )
         for transaction in page.items

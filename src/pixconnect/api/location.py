@@ -26,6 +26,7 @@ async def get_location(services: Services, request: Request[str, Anything, Nothi
 
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
     """
+    # Signed anew at each reading, because the payload says how the charge stands now.
     signed = await charge_usecases.read_location(services.context, request.parameter)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 

@@ -65,14 +65,7 @@ _FAILURES: Final = {
 
 
 def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> Schema:
-    """The OpenAPI document.
-
-    Args:
-        sections: The interface.
-        base_url: The API's address as callers see it.
-        auth_url: The identity service's address as callers see it.
-        version: The program's.
-    """
+    """The OpenAPI document; addresses as callers see them, and the program's version."""
     operations = [row for section in sections for row in section.operations]
     schemas = _describe_records(operations)
     paths: Schema = {}
@@ -141,7 +134,6 @@ _LINK_HEADER: Final = _described(
 
 
 def _split_docstring(text: str) -> tuple[str, str]:
-    """The first line, and the rest as one paragraph."""
     first, _, rest = inspect.cleandoc(text).partition("\n")
     return first, " ".join(rest.split())
 
@@ -175,6 +167,7 @@ def list_fields(record: type) -> list[str]:
 
 def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> object:
     """A value that the schema allows and a reader understands."""
+    # What the schema says itself comes first, then what is usual for a field of this name, then any value of the type.
     if "$ref" in schema:
         return make_example(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
     for word in ("const", "default"):
@@ -220,12 +213,12 @@ def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
             "meta": _ref(envelope.Meta),
         }
     )
+    # The record has any text there, because only errors.py and STATUSES list the codes.
     schemas["ErrorInfo"]["properties"]["code"]["enum"] = list(envelope.STATUSES)
     return dict(sorted(schemas.items()))
 
 
 def _find_records(kind: types.Type) -> Iterator[type]:
-    """The record that a type is, and those within it: each is a component of the document."""
     for one in alternatives(kind):
         match one:
             case types.StructType(cls=record, fields=fields):
@@ -283,12 +276,14 @@ def _failures_of(row: AnyOperation) -> Schema:
     if row.answer is Document:
         statuses = ["404", "503"]
     else:
+        # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.
         statuses = ["400", "422", "500", "503"]
         statuses += ["401"] if row.scope or row.body_form == "form" else []
         statuses += ["403"] if row.scope not in (None, "any") else []
         statuses += ["404"] if row.parameter.name else []
         statuses += ["413"] if row.body is not Nothing else []
         statuses += ["429"] if row.body_form == "form" else []
+        # Only a write can have been done without our knowing it.
         statuses += ["504"] if row.method != "GET" and row.scope else []
     return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
 
@@ -325,6 +320,7 @@ def _polish(schema: Schema) -> Schema:
         schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
         if schema.get("default", ...) is None:
             del schema["default"]
+    # msgspec gives enumerations no type, and some readers of the document want one.
     if "enum" in schema:
         schema = {**_typed("string"), **schema}
     if "items" in schema:

@@ -92,6 +92,7 @@ class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
     description: str
 
 
+# Quoted: an alias is evaluated when the module is imported.
 Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT]]
 
 

@@ -25,6 +25,7 @@ from pixconnect.api.operation import Operation as Row
 from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.wire import ListQuery
 
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 CHARGES: Final = Section(
     title="Charges",

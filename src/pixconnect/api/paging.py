@@ -1,10 +1,10 @@
 """Pages of a list that go on where the one before ended: what ``after`` holds, and the link to the next page.
 
 A cursor is 39 octets in base64url: a version, four numbers (microseconds since 1970, id, position, total; see
-``domain.listing.Cursor``), and a check over them and over what is listed: whose, under which filters. The check is no secret,
-it tells a cursor of another list from one of this list. That nobody sees what is another holder's is the work of the statement,
-which names the caller's holder whatever the cursor says. Callers may keep cursors, so a change of any of this needs a new
-version; an old one may be refused, and the walk is begun again.
+``domain.listing.Cursor``), and a check over them and over the list: whose it is, under which filters. The check is no secret;
+it only tells a cursor of this list from one of another. That nobody sees another holder's items is the work of the SQL, which
+names the caller's holder whatever the cursor says. Callers may keep cursors, so a change of any of this needs a new version; an
+old one may be refused, and the caller begins again at the first page.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     span: Span
     listed: bytes
-    """What is listed: whose, under which filters."""
+    """Which list it is, whose, and under which filters, as octets for the check."""
 
     def show(self, page: Page[Any], items: Iterable[ShownT]) -> Listing[ShownT]:
         """The page on the wire, with a cursor to the next one."""
         span = self.span
         return Listing(
             items=items,
-            # By cursor, pages are counted from where the walk began; one that does not begin with a whole page is rounded up.
+            # By cursor, pages are counted from where the caller began; where that was no whole page it is rounded up.
             page=span.page if span.after is None else -(-span.position // span.page_size) + 1,
             page_size=span.page_size,
             total_count=page.total_count,
@@ -63,11 +63,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Asked:
-    """Which page of a list a request asks for.
-
-    Args:
-        name: Of the list; two paths to one list have the same.
-        request: With its query.
+    """Read which page of a list a request asks for; two paths to one list give the same name.
 
     Raises:
         BadRequest: The cursor is not one of this list, or there is a page number beside it.
@@ -93,14 +89,14 @@ def read_asked(name: str, request: Request[ParameterT, QueryT, Nothing]) -> Aske
 
 
 def write_cursor(cursor: Cursor, listed: bytes) -> str:
-    """A cursor as callers get it."""
+    """A cursor as text."""
     microseconds = (cursor.created_at - _EPOCH) // _MICROSECOND
     numbers = _NUMBERS.pack(_VERSION, microseconds, cursor.id, cursor.position, cursor.total_count)
     return urlsafe_b64encode(numbers + _check(numbers, listed)).decode()
 
 
 def read_cursor(text: str, listed: bytes) -> Cursor:
-    """A cursor out of a query.
+    """Read a cursor, which callers can garble or make up.
 
     Raises:
         BadRequest: It is garbled, or not of this list, this caller and these filters.

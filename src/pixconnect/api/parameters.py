@@ -26,11 +26,11 @@ def _read_external_id(text: str) -> str:
 
 def _text(name: str, description: str) -> Parameter[str]:
     # Any text is taken: one of the wrong form names nothing, which is NOT_FOUND and no BAD_REQUEST.
-    return Parameter(name=name, read=str, schema=_schema(minLength=1), description=description)
+    return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
 
 
-def _schema(**limits: int) -> Mapping[str, object]:
-    return {"type": "string", **limits}
+def _schema(kind: str, **limits: int) -> Mapping[str, object]:
+    return {"type": kind, **limits}
 
 
 def _read_nothing(text: str) -> None:
@@ -41,13 +41,13 @@ NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, descriptio
 ID: Final = Parameter[int](
     name="id",
     read=_read_id,
-    schema={"type": "integer", "minimum": 1, "maximum": _ID_MAX},
+    schema=_schema("integer", minimum=1, maximum=_ID_MAX),
     description="The `id` that the service gave it.",
 )
 EXTERNAL_ID: Final = Parameter[str](
     name="externalId",
     read=_read_external_id,
-    schema=_schema(minLength=1, maxLength=255),
+    schema=_schema("string", minLength=1, maxLength=255),
     description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
 )
 TXID: Final = _text("txid", "The charge's `transaction_identification`.")

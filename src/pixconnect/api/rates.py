@@ -1,6 +1,6 @@
 """How many requests a minute the operator allows: of one client, of one holder. Without a setting there is no such limit.
 
-Each process counts for itself. What is allowed and what is left is told with every answer.
+Each process counts for itself. Every answer says, in its headers, what is allowed and what is left.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ _BUCKETS_MAX: Final = 20_000
 
 
 class RequestRates:
-    """What every client and every holder has left, in this process.
-
-    Args:
-        clock: Real time.
-        client_max: Requests a minute of one client; 0 is no limit.
-        holder_max: Requests a minute of all clients of one holder; 0 is no limit.
-    """
+    """What every client and every holder has left, in this process; limits are requests a minute, 0 is none."""
 
     def __init__(self, clock: Clock, client_max: int, holder_max: int) -> None:
         self._monotonic_s = clock.monotonic_s
@@ -41,6 +35,7 @@ class RequestRates:
             RateLimited: The caller has none left.
         """
         now_s = self._monotonic_s()
+        # Nothing is spent of either bucket when one of them is empty.
         found = list(self._find(caller))
         for policy, bucket in found:
             if bucket.read(now_s) < 1:
@@ -50,7 +45,6 @@ class RequestRates:
             bucket.spend(1)
 
     def headers(self, caller: Caller) -> Headers:
-        """What is left, for an answer."""
         now_s = self._monotonic_s()
         left = [
             (policy, int(bucket.read(now_s)), bucket.seconds_until(policy.tokens_max))
@@ -65,6 +59,7 @@ class RequestRates:
             bucket = self._buckets.get(whose)
             if bucket is None:
                 bucket = self._buckets[whose] = TokenBucket(policy, self._monotonic_s())
+                # The one that was used longest ago goes: it is the likeliest to be full again, as a new one is.
                 if len(self._buckets) > _BUCKETS_MAX:
                     self._buckets.popitem(last=False)
             self._buckets.move_to_end(whose)

@@ -1,8 +1,8 @@
 """From a path and a method to an operation.
 
 The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
-of the id, and a trailing slash names nothing. Only a parameter is decoded: a rule of a proxy for a path as it is sent holds
-for all that leads there. Nothing is redirected or repaired.
+of the id, and a trailing slash names nothing. Only the parameter is decoded, so that a proxy's rule for a path cannot be passed
+by writing the path in another way. Nothing is redirected or repaired.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Target = TypeVar("Target")
 
 
 class _Node(Generic[Target]):
-    """One path segment: what may follow, and what is here."""
+    """One path segment: the operations that end here, and the segments that may follow."""
 
     __slots__ = ("children", "methods", "wildcard")
 
@@ -27,7 +27,7 @@ class _Node(Generic[Target]):
         self.methods: dict[str, Target] = {}
 
     def child(self, segment: str) -> _Node[Target]:
-        """The node below, made if missing."""
+        """The node of the next segment, made if missing."""
         if segment.startswith("{"):
             self.wildcard = self.wildcard or _Node()
             return self.wildcard
@@ -35,11 +35,7 @@ class _Node(Generic[Target]):
 
 
 class Router(Generic[Target]):
-    """Finds what answers a request.
-
-    Args:
-        routes: Method, path with at most one parameter in braces, and what answers there.
-    """
+    """Finds the target of a request: routes are method, path with at most one parameter in braces, and target."""
 
     def __init__(self, routes: Iterable[tuple[str, str, Target]]) -> None:
         self._root: _Node[Target] = _Node()
@@ -52,15 +48,12 @@ class Router(Generic[Target]):
             node.methods[method] = target
             if method == "GET":
                 node.methods["HEAD"] = target
+            # Most requests go to a path without a parameter: those are found without splitting.
             if "{" not in path:
                 self._fixed[path.encode()] = node.methods
 
     def find(self, method: str, raw_path: bytes) -> tuple[Target, bytes]:
-        """What answers, and the percent-decoded parameter (empty if there is none).
-
-        Args:
-            method: Upper case.
-            raw_path: As it was sent, without the query.
+        """The target, and the percent-decoded parameter (empty if there is none).
 
         Raises:
             NotFound: No such path.
@@ -81,6 +74,7 @@ class Router(Generic[Target]):
             below = node.children.get(raw_segment)
             if below is None:
                 below, parameter = node.wildcard, unquote_to_bytes(raw_segment)
+            # An empty segment is no parameter: a trailing or double slash names nothing.
             if below is None or not raw_segment:
                 raise errors.NotFound("there is no such path")
             node = below

@@ -101,6 +101,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     """
     query = request.query
     context = services.context
+    # What can be refused is refused here, before the first byte: after that an answer can only be broken off.
     found = await statement_usecases.open_statement(context, request.caller, query.initial_date, query.final_date)
     parts = statement_usecases.read_parts(context, found)
     return Document(
@@ -117,6 +118,7 @@ async def _write_json(
     request = current_request.get()
     assert request is not None, "the application names every request"
     extent = found.extent
+    # By hand, since the lines of a long account are never all in memory.
     yield b'%b{"opening_balance":%d,"closing_balance":%d,"lines":[' % (
         envelope.SUCCESS_HEAD,
         extent.opening_cents,
@@ -126,6 +128,7 @@ async def _write_json(
     async for lines in parts:
         yield separator + b",".join(msgspec.json.encode(_on_wire(line)) for line in lines)
         separator = b","
+    # The time is that of the snapshot, as it is in every other format.
     yield b"]}" + envelope.write_success_tail(request[0], found.made_at)
 
 

@@ -24,7 +24,6 @@ _ACCOUNT_TYPES: Final = {"CHECKING": "CACC", "SAVINGS": "SVGS", "SALARY": "SLRY"
 
 
 async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
-    """The statement, as its lines are read."""
     output = xml.Output()
     output.write(_DECLARATION)
     with (
@@ -40,6 +39,7 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
                 for line in lines:
                     _append_line(entries, line)
                 document.write(*entries)
+                # A group at a time is sent: the statement may be longer than memory.
                 document.flush()
                 yield output.take()
     yield output.take()
@@ -48,13 +48,13 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
 def _make_header(statement: Statement) -> xml.Node:
     group = xml.make_group()
     header = xml.append(group, "GrpHdr")
+    # Unique for as long as it matters, as the standard demands: nobody exports twice in a microsecond.
     xml.append(header, "MsgId", f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}")
     xml.append(header, "CreDtTm", xml.format_xml_instant(statement.made_at))
     return group
 
 
 def _make_body(statement: Statement) -> xml.Node:
-    """What a statement says before its entries."""
     body, extent = xml.make_group(), statement.extent
     xml.append(body, "Id", f"{extent.first_number}-{extent.last_number}")
     xml.append(body, "CreDtTm", xml.format_xml_instant(statement.made_at))
@@ -93,6 +93,7 @@ def _append_line(parent: xml.Node, line: StatementLine) -> None:
 
 def _append_code(entry: xml.Node, line: StatementLine) -> None:
     """Received and issued real-time credit transfers, domestic or returned; a deposit is a miscellaneous credit."""
+    # Only a deposit has no end-to-end id.
     if line.end_to_end_id is None:
         family, kind = "MCOP", "OTHR"
     else:
@@ -114,6 +115,7 @@ def _append_counterparty(details: xml.Node, other: Counterparty, role: str) -> N
 def _append_party(party: xml.Node, name: str, tax_id: str) -> None:
     if name:
         xml.append(party, "Nm", xml.clean(name, _NAME_MAX))
+    # A CPF has 11 digits and is a person's; a CNPJ has 14 characters and is a company's.
     kind = "PrvtId" if len(tax_id) == 11 else "OrgId"
     identity = xml.append(xml.append(xml.append(party, "Id"), kind), "Othr")
     xml.append(identity, "Id", tax_id)
@@ -135,6 +137,7 @@ def _append_account(body: xml.Node, statement: Statement) -> None:
 def _append_balance(body: xml.Node, code: str, amount_cents: int, as_of: str) -> None:
     balance = xml.append(body, "Bal")
     xml.append_path(balance, "Tp/CdOrPrtry/Cd", code)
+    # No balance of ours is below zero.
     _append_amount(balance, amount_cents, is_credit=True)
     xml.append_path(balance, "Dt/DtTm", as_of)
 

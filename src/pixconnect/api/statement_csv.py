@@ -28,7 +28,6 @@ COLUMNS: Final = (
 
 
 async def write(_statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
-    """The statement, as its lines are read."""
     yield _write_rows([COLUMNS])
     async for lines in parts:
         yield _write_rows([_row(line) for line in lines])
@@ -44,6 +43,7 @@ def _row(line: StatementLine) -> tuple[str | int | None, ...]:
         line.direction,
         line.amount_cents,
         line.running_balance_cents,
+        # A deposit has no counterparty: three empty cells.
         *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
         line.description,
     )

@@ -19,7 +19,6 @@ _DECLARATIONS: Final = (
 
 
 async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
-    """The statement, as its lines are read."""
     output = xml.Output()
     output.write(_DECLARATIONS)
     with xml.open_document(output) as document, document.element("OFX"):
@@ -71,6 +70,7 @@ def _make_signon(statement: Statement) -> xml.Node:
 
 def _make_answer() -> xml.Node:
     group = xml.make_group()
+    # Zero is what a file has that answers no request.
     xml.append(group, "TRNUID", "0")
     _append_status(group)
     return group
@@ -109,6 +109,7 @@ def _make_balances(statement: Statement) -> xml.Node:
     opening = xml.append(xml.append(group, "BALLIST"), "BAL")
     xml.append(opening, "NAME", "OPENING")
     xml.append(opening, "DESC", "Balance before the first line")
+    # OFX has no opening balance of its own; DOLLAR says that the value is money, in the account's currency.
     xml.append(opening, "BALTYPE", "DOLLAR")
     xml.append(opening, "VALUE", format_reais(statement.extent.opening_cents))
     xml.append(opening, "DTASOF", _instant(statement.initial_at))

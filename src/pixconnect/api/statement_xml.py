@@ -16,7 +16,7 @@ import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
 
 
 class Node(Protocol):
-    """What is used of lxml's elements."""
+    """The part of lxml's elements that we use."""
 
     text: str | None
 
@@ -48,7 +48,7 @@ class Document(Protocol):
 
 
 class _Library(Protocol):
-    """What is used of lxml."""
+    """The part of lxml that we use."""
 
     def Element(self, tag: str, /) -> Node: ...  # noqa: N802  lxml's name
     def SubElement(self, parent: Node, tag: str, /) -> Node: ...  # noqa: N802
@@ -60,33 +60,31 @@ _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 class Output:
-    """Holds what was written until it is sent."""
+    """A file in memory that holds what was written until it is sent."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def write(self, part: bytes) -> None:
-        """Take what comes next."""
         self._parts.append(part)
 
     def take(self) -> bytes:
-        """Everything since the last time."""
+        """What was written since the last call."""
         taken, self._parts = b"".join(self._parts), []
         return taken
 
 
 def open_document(output: Output) -> AbstractContextManager[Document]:
-    """Write a document into an output, element by element."""
     return _etree.xmlfile(output, encoding="UTF-8")
 
 
 def make_group() -> Node:
-    """An element that is there to hold others; only those are written."""
+    """An element that only holds others, which are written without it."""
     return _etree.Element("group")
 
 
 def append(parent: Node, tag: str, text: str | None = None) -> Node:
-    """Add an element; one without a text is there to hold others."""
+    """Add an element; one without a text is made to hold others."""
     element = _etree.SubElement(parent, tag)
     element.text = text
     return element
@@ -109,7 +107,7 @@ def append_path(parent: Node, path: str, text: str) -> None:
 
 
 def clean(text: str, length_max: int) -> str:
-    """A text of other people's, cut, and with a sign in place of each character that XML 1.0 cannot carry."""
+    """Somebody else's text, cut, with U+FFFD in place of each character that XML 1.0 cannot carry."""
     return _FOREIGN.sub("\ufffd", text[:length_max])
 
 

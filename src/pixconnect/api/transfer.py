@@ -144,6 +144,7 @@ async def initiate_pix_with_account_details(
     As to a key. Only the form of another institution's account is checked here; whether it exists, that institution
     decides.
     """
+    # The two records have the same fields today, but only this one is a promise to callers.
     body, party = request.body, request.body.credit_party
     wanted = transfers.AccountTransferRequest(
         amount_cents=clamp_cents(body.amount),

@@ -1,7 +1,7 @@
 """What is wrong with a value that is not as a record declares it, in a sentence about one field.
 
-Only what msgspec has refused comes here. Its own messages are English of another library, which may change with any release;
-so the value is walked again beside the declared types, in msgspec's order: the fields as they were sent, then what is missing.
+Only values that msgspec has refused come here. Its own messages may change with any release, and callers read ours; so the
+value is compared again with the declared types, in msgspec's order: the fields as they were sent, then what is missing.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from typing import Final, cast
 from msgspec import inspect
 
 NAME_LENGTH_MAX: Final = 64
-"""Characters that are shown of a name which the caller made up."""
+"""A longer name that the caller made up is shown up to here."""
 
-_NOUNS: Final[Mapping[type[inspect.Type], str]] = {
-    inspect.IntType: "an integer",
-    inspect.FloatType: "a number",
-    inspect.BoolType: "true or false",
-    inspect.StrType: "a string",
-    inspect.LiteralType: "a string",
-    inspect.DateTimeType: "a date-time",
-    inspect.ListType: "a list",
-    inspect.DictType: "an object",
-    inspect.StructType: "an object",
-}
+_KINDS: Final[Sequence[tuple[str, tuple[type[inspect.Type], ...]]]] = (
+    ("an integer", (inspect.IntType,)),
+    ("a number", (inspect.FloatType,)),
+    ("true or false", (inspect.BoolType,)),
+    ("a string", (inspect.StrType, inspect.LiteralType)),
+    ("a date-time", (inspect.DateTimeType,)),
+    ("a list", (inspect.ListType,)),
+    ("an object", (inspect.DictType, inspect.StructType)),
+)
+_NOUNS: Final[Mapping[type[inspect.Type], str]] = {kind: noun for noun, kinds in _KINDS for kind in kinds}
 
 
 def find_violation(value: object, record: type) -> str | None:
-    """The first part of a value that a record does not allow, and what it must be; ``None`` if there is none."""
+    """The first part of a value that a record does not allow, and what it must be."""
     return _check(value, _read_type(record), "")
 
 
@@ -45,7 +44,7 @@ def alternatives(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def show_name(name: str) -> str:
-    """A name that the caller made up, fit to be shown to them."""
+    """A name that the caller made up, cut and without half characters."""
     return name[:NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
 
 
@@ -54,46 +53,46 @@ def _read_type(record: type) -> inspect.Type:
     return inspect.type_info(record)
 
 
-def _check(value: object, declared: inspect.Type, place: str) -> str | None:
+def _check(value: object, declared: inspect.Type, path: str) -> str | None:
     kinds = alternatives(declared)
     kind = next((one for one in kinds if _is_of(value, one)), None)
     if kind is None:
         # What may be null is said to be what it is otherwise.
         nouns = [_NOUNS[type(one)] for one in kinds if not isinstance(one, inspect.NoneType)]
-        return f"{place or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}"
+        return f"{path or 'body'}: must be {' or '.join(dict.fromkeys(nouns))}"
     if isinstance(kind, inspect.StructType):
-        return _check_fields(cast(dict[str, object], value), kind, place)
+        return _check_fields(cast(dict[str, object], value), kind, path)
     if isinstance(kind, inspect.DictType):
-        parts = [(place, part) for part in cast(dict[str, object], value).values()]
+        parts = [(path, part) for part in cast(dict[str, object], value).values()]
         return _check_parts(parts, kind.value_type)
     rule = _broken_rule(value, kind)
     if rule is not None:
-        return f"{place or 'body'}: must {rule}"
+        return f"{path or 'body'}: must {rule}"
     if isinstance(kind, inspect.ListType):
-        parts = [(f"{place}[{index}]", part) for index, part in enumerate(cast(list[object], value))]
+        parts = [(f"{path}[{index}]", part) for index, part in enumerate(cast(list[object], value))]
         return _check_parts(parts, kind.item_type)
     return None
 
 
-def _check_fields(given: Mapping[str, object], struct: inspect.StructType, place: str) -> str | None:
+def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path: str) -> str | None:
     declared = {field.encode_name: field for field in struct.fields}
     for name, part in given.items():
-        where = f"{place}.{show_name(name)}" if place else show_name(name)
+        below = f"{path}.{show_name(name)}" if path else show_name(name)
         field = declared.get(name)
         if field is not None:
-            found = _check(part, field.type, where)
+            found = _check(part, field.type, below)
             if found is not None:
                 return found
         elif struct.forbid_unknown_fields:
-            return f"{where}: unknown field"
+            return f"{below}: unknown field"
     for name, field in declared.items():
         if field.required and name not in given:
-            return f"{place}.{name}: is required" if place else f"{name}: is required"
+            return f"{path}.{name}: is required" if path else f"{name}: is required"
     return None
 
 
 def _check_parts(parts: Sequence[tuple[str, object]], kind: inspect.Type) -> str | None:
-    return next((found for place, part in parts if (found := _check(part, kind, place)) is not None), None)
+    return next((found for path, part in parts if (found := _check(part, kind, path)) is not None), None)
 
 
 def _is_of(value: object, kind: inspect.Type) -> bool:
@@ -103,7 +102,7 @@ def _is_of(value: object, kind: inspect.Type) -> bool:
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.IntType():
-            # Not 1.0 either, and true is an int to Python alone.
+            # 1.0 is no integer of the contract's, and true is one to Python alone.
             return isinstance(value, int) and not isinstance(value, bool)
         case inspect.FloatType():
             return isinstance(value, int | float) and not isinstance(value, bool)
@@ -120,7 +119,7 @@ def _is_of(value: object, kind: inspect.Type) -> bool:
 
 
 def _broken_rule(value: object, kind: inspect.Type) -> str | None:
-    """What a value of the right type must do beside it and does not."""
+    """The rule that a value of the right type breaks, as it goes on after "must"."""
     match kind:
         case inspect.IntType():
             return _broken_bound(cast(int, value), kind.ge, kind.le)
@@ -129,6 +128,7 @@ def _broken_rule(value: object, kind: inspect.Type) -> str | None:
         case inspect.StrType():
             text = cast(str, value)
             broken = _broken_length(len(text), kind.min_length, kind.max_length, "characters")
+            # Patterns are for programs: a sentence that quotes one helps nobody.
             if broken is None and kind.pattern is not None and re.search(kind.pattern, text) is None:
                 return "have the declared form"
             return broken

@@ -1,4 +1,4 @@
-"""Words that several resources share on the wire: amounts, instants, names, and the queries of lists."""
+"""Types that several resources share on the wire: amounts, instants, names, and the queries of lists."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from pixconnect.api.decoding import HUGE
 from pixconnect.domain.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
 
+# Far beyond any list, and what JavaScript can still count exactly.
 PAGE_MAX: Final = 2**53
 PAGE_SIZE_MAX: Final = 1000
 
@@ -19,10 +20,11 @@ Amount = Annotated[
         extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS},
     ),
 ]
-"""Any integer: the domain judges its range, so that a replay comes first and the code is right."""
+"""Any integer is decoded: the domain checks the range, after it has looked for a replay, and with its own error code."""
 
 Cents = Annotated[int, Meta(description="Cents.", examples=[1234])]
 
+# Below 2^53, so that a JavaScript program reads each id exactly.
 Id = Annotated[
     int,
     Meta(
@@ -68,5 +70,5 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def clamp_cents(amount: int) -> int:
-    """An amount as it was sent, cut to where it is still out of range: longer ones could not even be fingerprinted."""
+    """An amount as it was sent; a huge one is cut to one that is still out of range, because it could not be fingerprinted."""
     return amount if -HUGE <= amount <= HUGE else HUGE if amount > 0 else -HUGE

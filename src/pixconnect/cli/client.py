@@ -87,13 +87,15 @@ def list_clients(*, holder_id: HolderId, json: Json = False) -> None:
 
 
 def _shown(client: Client, client_secret: str | None = None) -> operating.Shown:
+    # Beside the client_id, where people look for it.
     secret: operating.Shown = {} if client_secret is None else {"client_secret": client_secret}
+    scope = " ".join(client.scopes)
     return {
         "client_id": client.client_id,
         **secret,
         "holder_id": client.holder_id,
         "name": client.name,
-        "scope": " ".join(client.scopes),
+        "scope": scope,
         "created_at": client.created_at,
         "rotated_at": client.rotated_at,
         "disabled_at": client.disabled_at,

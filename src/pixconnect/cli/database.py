@@ -1,4 +1,4 @@
-"""``pixconnect database``: which server the service stands on, and how durable that is."""
+"""``pixconnect database``: the server under the service, and how durable it is."""
 
 from cyclopts import App
 

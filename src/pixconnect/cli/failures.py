@@ -1,6 +1,7 @@
-"""What went wrong, in one line and with what to do, for everything that is the operator's to mend and not ours.
+"""One line for each failure that the operator can mend: what went wrong, and what to do about it.
 
-Exceptions are known by their class's name, because importing the libraries that raise them takes longer than most verbs.
+Exceptions are recognised by the name of their class, because importing the libraries that raise them takes longer than most
+verbs.
 """
 
 from collections.abc import Generator
@@ -21,6 +22,7 @@ class CommandError(Exception):
     """A verb cannot do what it was asked; the message says why, and what to do."""
 
 
+# Their messages are complete: they were written for operators.
 _SAY_IT_ALL = (
     ChildFailedError,
     CommandError,
@@ -31,6 +33,7 @@ _SAY_IT_ALL = (
     PostgresUnavailableError,
     SettingsError,
 )
+# The others, by name, with what to say around their message.
 _BY_NAME = {
     "AlreadyRunningError": "{}",
     "InstallationError": "{}",
@@ -53,7 +56,7 @@ _BY_NAME = {
 
 
 def explain(error: BaseException) -> str | None:
-    """The line to show, or ``None`` when the error is a defect of ours, whose traceback is worth more."""
+    """The line to show; ``None`` for a defect of ours, whose traceback says more."""
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     for kind in type(error).__mro__:
@@ -61,8 +64,10 @@ def explain(error: BaseException) -> str | None:
             return _BY_NAME[kind.__name__].format(error)
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
-    if type(error) is ConnectionError:  # ours: the system's are of narrower kinds
+    # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
+    if type(error) is ConnectionError:
         return str(error)
+    # asyncpg lets the system's errors through, and a missing Unix socket is a missing file.
     if isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error):
         return f"the database cannot be reached ({error or 'no answer'}): start it, or look at DATABASE_URL"
     return None
@@ -70,7 +75,7 @@ def explain(error: BaseException) -> str | None:
 
 @contextmanager
 def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
-    """End this process in one line: the supervisor's to show, or ours where there is none or it is past starting."""
+    """End this process with one line, which the supervisor shows; we do where there is none, or it is past starting."""
     try:
         yield
     except Exception as error:

@@ -49,6 +49,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
         no_limits: There are no limits but those that are named.
         json: Print one JSON object.
     """
+    # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
     new = NewHolder(
         name=name,
@@ -139,6 +140,7 @@ def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     operating.show(_shown(holder), as_json=as_json)
 
 
+# An option with a value instead of a pair of switches: left out, it changes nothing.
 def _flag(text: YesNo | None) -> bool | UnsetType:
     return UNSET if text is None else text == "true"
 
@@ -148,7 +150,7 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 
 
 def _shown(holder: Holder) -> operating.Shown:
-    """What is printed; flags under the names that the balance gives them."""
+    # Flags have the names that callers know from their balance.
     return {
         "holder_id": holder.id,
         "name": holder.name,

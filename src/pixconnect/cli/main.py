@@ -1,4 +1,4 @@
-"""The command line: every verb, found where it is defined only when it is used, so that none waits for another's imports."""
+"""The command line: a verb's module is imported when the verb is used, so that none waits for another's imports."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from pixconnect import __version__
 from pixconnect.cli import failures, settings, terminal
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
-# A verb, the function or the group of verbs that it is, and what it does.
+# Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
 _VERBS = (
     ("run", "run:run", "Run everything on this machine until interrupted."),
     ("serve", "processes:serve", "Serve the API, in one process."),
@@ -31,8 +31,8 @@ app = App(
     help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
     version=__version__,
 )
-for _name, _place, _help in _VERBS:
-    app.command(f"pixconnect.cli.{_place}", name=_name, help=_help)
+for _name, _target, _help in _VERBS:
+    app.command(f"pixconnect.cli.{_target}", name=_name, help=_help)
 
 
 @app.meta.default
@@ -50,14 +50,16 @@ def launch(
 
 
 def main() -> int:
-    """Run one verb; what the operator can mend is said in one line."""
+    """Run one verb, and answer its exit status."""
     hide_rows_in_tracebacks()
     try:
         app.meta()
     except KeyboardInterrupt:
+        # As a shell reports a program that SIGINT ended.
         return 130
     except Exception as error:
         line = failures.explain(error)
+        # A defect of ours keeps its traceback.
         if line is None:
             raise
         terminal.complain(line)

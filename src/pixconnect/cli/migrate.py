@@ -16,11 +16,15 @@ from pixconnect.store import installation as installation_store
 from pixconnect.store import partition as partition_store
 from pixconnect.usecases.installation import check_mode, refuse_other_mode
 
-POSTGRES_VERSION_MIN = 160_000  # as the server itself counts: 16.0
+POSTGRES_VERSION_MIN = 160_000
+"""16.0, as ``server_version_num`` counts."""
 
 _SCHEMA = "pixconnect"
-_GROUP_ROLES = {"pixconnect": privileges.SERVICE_ROLE, "sandbox": "pixconnect_sandbox"}
-_PACKAGES = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox"}
+_SCHEMAS = (
+    (_SCHEMA, "pixconnect.store", privileges.SERVICE_ROLE),
+    ("sandbox", "pixconnect.sandbox", "pixconnect_sandbox"),
+)
+"""Each schema with the package of its migrations, and the role that may use it."""
 
 
 def migrate() -> None:
@@ -32,7 +36,7 @@ def migrate() -> None:
 
 
 async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
-    """Apply the migrations that are missing, as the owner, and let the service's login take its roles.
+    """Apply the migrations that are missing, as the owner, and grant the service's login its roles.
 
     Raises:
         CommandError: There is no database, or it is too old.
@@ -48,23 +52,27 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
     try:
         await refuse_old_server(connection)
         await connection.execute(f"set search_path = {_SCHEMA}")
+        # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         login = await _login_of(connection, settings.database_url or url)
         applied: list[migrations.Migration] = []
-        for schema, package in _PACKAGES.items():
+        for schema, package, role in _SCHEMAS:
+            # A live database has no tables of the simulated network.
             if schema == "sandbox" and settings.mode != "sandbox":
                 continue
             applied += await schema_history.migrate(connection, schema, migrations.read_migrations(package))
-            await privileges.let_take(connection, login, _GROUP_ROLES[schema])
+            await privileges.let_take(connection, login, role)
         await connection.execute(f"set search_path = {_SCHEMA}")
         await partition_store.set_retention(connection, timedelta(days=settings.event_retention_days))
+        # The owner and the operators' login may both use operators' verbs.
         for login_url in (url, settings.operators_url):
             await privileges.let_take(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
+        # Only in a sandbox may the service make money out of nothing.
         if settings.mode == "sandbox":
             await privileges.allow_deposits(connection, _SCHEMA, login)
         else:
             await privileges.forbid_deposits(connection, _SCHEMA)
-        for line in await privileges.narrow(connection, _SCHEMA, login, _GROUP_ROLES[_SCHEMA]):
+        for line in await privileges.narrow(connection, _SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
         await check_mode(connection, settings.mode)
         return applied
@@ -84,5 +92,4 @@ async def refuse_old_server(connection: asyncpg.Connection) -> None:
 
 
 async def _login_of(connection: asyncpg.Connection, url: str) -> str:
-    """The role that an address logs in as."""
     return urlsplit(url).username or await connection.fetchval("select current_user")

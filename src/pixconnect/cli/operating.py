@@ -1,4 +1,4 @@
-"""What the operator's verbs share: a way to the database, and how results are printed.
+"""What operators' verbs share: a use case is run on the database, and its result is printed.
 
 A result is lines of ``name: value`` for people, or with ``--json`` one object on standard output for scripts.
 """
@@ -31,15 +31,15 @@ HolderId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53))]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that may be given several times."""
 Shown = dict[str, str | int | bool | datetime | None]
-"""What is printed of one thing; what has no value is left out of lines and of JSON."""
+"""What is printed of one thing; ``None`` is left out of lines and of JSON."""
 
 
 def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
-    """Do one thing with the database of a running service, or of ``DATABASE_URL``.
+    """Run a use case on the database of a running service, or of ``DATABASE_URL``.
 
     Raises:
         CommandError: There is no database.
-        SettingsError: A setting cannot be what it says.
+        SettingsError: A setting has a value that it cannot have.
         PixConnectError: The use case refuses.
     """
     settings = read_settings()
@@ -47,6 +47,7 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
         raise CommandError(
             "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
         )
+    # Beside a result only complaints are worth a line.
     set_up_logging(settings.log_format, "warning")
     from pixconnect import assembly  # noqa: PLC0415  it imports everything; help and wrong options need not
 
@@ -58,7 +59,6 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
 
 
 def show(shown: Shown, *, as_json: bool) -> None:
-    """Print one thing."""
     if as_json:
         terminal.say(msgspec.json.encode(_present(shown)).decode())
         return
@@ -77,6 +77,7 @@ def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool) -> None:
         shown = {name: [_present(item) for item in items] for name, items in lists.items()}
         terminal.say(msgspec.json.encode(shown).decode())
         return
+    # For people the kinds are not told apart: each item names itself, with an empty line between two.
     for number, item in enumerate(item for items in lists.values() for item in items):
         if number:
             terminal.say("")

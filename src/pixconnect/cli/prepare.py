@@ -1,6 +1,6 @@
-"""What ``run`` starts first, in a process of its own so that the supervisor stays small.
+"""The preparation, which ``run`` starts first: it brings the tables up to date and, in the sandbox, makes the demonstration.
 
-It brings the tables up to date and, in the sandbox, makes the demonstration's holder. What it made it tells ``run``.
+It is a process of its own so that the supervisor stays small. What it made it reports to ``run``.
 """
 
 import asyncio
@@ -17,13 +17,14 @@ from pixconnect.local.supervised import Lifeline
 
 
 def prepare_under(lifeline: Lifeline) -> None:
-    """Bring the tables up to date and, in the sandbox, make the demonstration's holder."""
+    """Prepare, and report to the supervisor what was made."""
     settings = read_settings()
     lifeline.wait_for_start()
     lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))
 
 
 async def _prepare(settings: Settings) -> Prepared:
+    # Once, before any other process starts: two of them would each make a key of their own.
     assembly.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings)
     file = await _make_demonstration(settings) if settings.mode == "sandbox" else None
@@ -32,6 +33,7 @@ async def _prepare(settings: Settings) -> Prepared:
 
 async def _make_demonstration(settings: Settings) -> SandboxFile:
     written = sandbox_file.read(settings.home_path)
+    # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
     known = msgspec.convert(written, assembly.DemoCredentials, from_attributes=True) if written else None
     credentials = await assembly.prepare_demo(settings, known)
     return SandboxFile(

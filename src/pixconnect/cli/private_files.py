@@ -1,4 +1,4 @@
-"""Files and folders that hold secrets and that others can read: said in one line each, when a process starts."""
+"""Warns, when a process starts, of files and folders with secrets that others can read: one line each."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from pixconnect.config import Settings
 
 _FILE_OPEN = 0o077
 _FOLDER_OPEN = 0o066
-"""Others may pass through a home, as the embedded server's own user does under root, but neither read nor write it."""
+"""Others may pass through a home, as the embedded server's user must under root, but neither read nor write it."""
 
 
 def complain_of_open(settings: Settings) -> None:
-    """Say which of the home, its key files and the files of secrets somebody else on this machine can read or write."""
+    """Complain of each that somebody else on this machine can read or write: the home, its keys, the files of secrets."""
     home = settings.home_path
     _complain(home, _FOLDER_OPEN, "700")
     for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *config.secret_files().values()):
@@ -24,6 +24,7 @@ def _complain(path: Path, too_open: int, wanted: str) -> None:
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:
+        # What does not exist, or cannot be looked at, is complained of by whoever needs it.
         return
     if mode & too_open:
         terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

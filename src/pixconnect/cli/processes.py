@@ -1,7 +1,7 @@
 """``serve``, ``work`` and ``sandbox``: one process each, started by hand or by an init system; ``run`` starts them as parts.
 
-What each does is ``assembly``'s: it gets the settings, the sockets to answer on (``serve``), an event that is set when it
-shall finish, and a function to call once it is ready.
+What each does is in ``assembly``, which gets the settings, the sockets to answer on (``serve``), an event that is set when it
+must stop, and a function to call once it is ready.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pixconnect.config import refuse_unsafe_live
 from pixconnect.http import listening
 from pixconnect.local.supervised import Lifeline
 
-_Life = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
+_Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 
 
 def serve() -> None:
@@ -43,35 +43,33 @@ def sandbox() -> None:
 
 
 def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
-    """Serve the API on sockets that listen already."""
+    """Serve the API, as a part of ``run`` does: on sockets that listen already."""
     settings = read_settings()
     refuse_unsafe_live(settings)
-    _live(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
+    _run(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 
 def work_under(lifeline: Lifeline) -> None:
-    """Be a worker."""
     settings = read_settings()
     refuse_unsafe_live(settings)
-    _live(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
+    _run(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
 
 
 def sandbox_under(lifeline: Lifeline) -> None:
-    """Be the sandbox."""
     settings = read_settings()
-    _live(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
+    _run(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
 
 
-def _live(lifeline: Lifeline, life: _Life) -> None:
-    """Wait for the start signal, and run until told to stop."""
+def _run(lifeline: Lifeline, main: _Main) -> None:
+    # Everything is imported by now; the work itself waits until the parts before this one are ready.
     lifeline.wait_for_start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_told(life, lifeline))
+        runner.run(_run_until_signalled(main, lifeline))
 
 
-async def _until_told(life: _Life, lifeline: Lifeline) -> None:
+async def _run_until_signalled(main: _Main, lifeline: Lifeline) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(stop_signal, stop.set)
-    await life(stop, lifeline.report_ready)
+    await main(stop, lifeline.report_ready)

@@ -1,4 +1,4 @@
-"""``pixconnect report``: what the rail has reported and a person must see to."""
+"""``pixconnect report``: reports of the rail that a person must look at."""
 
 from typing import Annotated
 

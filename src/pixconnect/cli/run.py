@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from pixconnect import __version__
 from pixconnect.cli import part, private_files, terminal
-from pixconnect.cli.settings import RUNNING_FILE, Running, lend_secrets
+from pixconnect.cli.settings import RUNNING_FILE, Running, make_secret_files
 from pixconnect.config import Settings, read_settings, refuse_unsafe_live
 from pixconnect.local import process_death, sandbox_file
 from pixconnect.local.home import Home
@@ -22,13 +22,14 @@ from pixconnect.local.stack import Stack
 from pixconnect.local.supervisor import Supervisor
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: somebody pressed Ctrl-C while everything was starting
+class _Stopped(Exception):  # noqa: N818  not an error: somebody pressed Ctrl-C while everything was starting
     pass
 
 
 def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> None:
     """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox."""
-    if end_with_parent:  # started by make, of which nothing may remain
+    # `make run` starts it so: when make is killed, nothing may remain.
+    if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
     refuse_unsafe_live(settings)
@@ -70,6 +71,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
         stack.watch(supervisor)
         await supervisor.run_until(stop)
     finally:
+        # First of all: a verb must not find a service that is going away.
         home.remove(RUNNING_FILE)
         tell("stopping")
         await stack.stop()
@@ -87,20 +89,27 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
     finally:
         for task in (starting, stopping):
             task.cancel()
+        # A start that is cancelled has processes to end; it was interrupted, so what it raises then matters no more.
         with suppress(asyncio.CancelledError, Exception):
             await starting
 
 
 def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
-    """Write what operators' verbs and callers' scripts need to find us: ``given`` is ours, ``settings`` what came of it."""
+    """Write what operators' verbs and callers' scripts need to find us.
+
+    Args:
+        given: As the environment has them.
+        settings: With what the stack added, such as the embedded database's address.
+    """
     running = Running(
         mode=settings.mode,
         base_url=settings.public_base_url,
         auth_url=settings.public_auth_url,
+        # An address that was given may hold a password: verbs read it where the other secrets are.
         database_url="" if given.database_url else settings.database_url,
         owner_database_url="" if given.database_url else settings.owner_database_url,
         rail_url=settings.rail_url,
-        secret_files=lend_secrets(given),
+        secret_files=make_secret_files(given),
     )
     home.write(RUNNING_FILE, msgspec.json.encode(running))
     if file is not None:

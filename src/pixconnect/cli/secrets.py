@@ -1,4 +1,4 @@
-"""``pixconnect secrets``: what to do when somebody may have seen the secret key."""
+"""``pixconnect secrets``: replace the secret key, when somebody may have seen it."""
 
 from cyclopts import App
 
@@ -32,6 +32,7 @@ def reseal(*, json: Json = False) -> None:
         },
         as_json=json,
     )
+    # The result is printed all the same; the exit status says that something is left to do.
     if done.broken:
         raise CommandError(
             f"neither key opens {', '.join(done.broken[:_NAMED_MAX])}{', ...' if len(done.broken) > _NAMED_MAX else ''}: "

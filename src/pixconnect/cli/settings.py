@@ -1,8 +1,8 @@
-"""The settings of a verb: the environment's, and what a ``pixconnect run`` on the same home has found out since.
+"""The settings of a verb: those of the environment, then those of a ``pixconnect run`` on the same home.
 
 So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. No secret that the
-service was given is written for that, since the home is copied into backups and stays when the service is killed: the file
-names where each can be read, which for one from the environment is memory of the running process.
+service was given is written into the home, which is copied into backups and stays when the service is killed. A file there only
+names where each secret can be read: for one from the environment, that is memory of the running process.
 """
 
 import os
@@ -21,41 +21,42 @@ RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
 
 operator: ContextVar[str | None] = ContextVar("operator", default=None)
-"""Who said on the command line that they are using it."""
+"""The name that was given with ``--operator``."""
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """What others need to work beside a running service; in a file of the home that only its owner reads."""
+    """What verbs need beside a running service; in a file of the home that only its owner can read."""
 
     mode: str
     base_url: str
     auth_url: str
     database_url: str
-    """Of the embedded server, where it is used."""
+    """The embedded server's; empty where the database's address was given."""
     owner_database_url: str
     rail_url: str
-    """The one in use."""
     secret_files: Mapping[str, str] = {}
-    """Where the secrets that the service was given can be read while it runs, by the setting's name."""
+    """Paths where the secrets that the service was given can be read while it runs, by setting."""
 
 
 def read_settings() -> Settings:
     """Read the settings; those that are empty in the environment are taken from the running service, if there is one.
 
     Raises:
-        SettingsError: A value cannot be what it says.
+        SettingsError: A setting has a value that it cannot have.
     """
     settings = config.read_settings()
     if (named := operator.get()) is not None:
         if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
             raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
         settings = msgspec.structs.replace(settings, operator=named)
+    # With a database of its own, the environment is meant for another service than the one that may run here.
     if settings.database_url:
         return settings
     try:
         running = msgspec.json.decode((settings.home_path / RUNNING_FILE).read_bytes(), type=Running)
     except (FileNotFoundError, NotADirectoryError):
         return settings
+    # The mode is always the running service's: its tables refuse a verb of another.
     found: dict[str, Any] = msgspec.structs.asdict(running)
     found |= {name: _read_secret(path) for name, path in found.pop("secret_files").items()}
     return msgspec.structs.replace(
@@ -63,11 +64,11 @@ def read_settings() -> Settings:
     )
 
 
-def lend_secrets(given: Settings) -> dict[str, str]:
-    """Where others can read the secrets that this process was given, for as long as it lives; the setting's name to the path.
+def make_secret_files(given: Settings) -> dict[str, str]:
+    """Paths where the secrets that this process was given can be read for as long as it lives, by setting.
 
-    A file stays where it is. What came from the environment goes into a file in memory that has no name anywhere: whoever may
-    look into this process can open it. Where the system has no such files the verbs need the variable too.
+    A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which can be
+    opened by whoever may look into this process. Where the system has no such files the verbs need the variable too.
     """
     files = {name: str(path) for name, path in config.secret_files().items()}
     for name in config.SECRETS:
@@ -81,7 +82,7 @@ def lend_secrets(given: Settings) -> dict[str, str]:
 
 
 def _read_secret(path: str) -> str:
-    """What such a file holds; nothing if it has gone with its process."""
+    # A file in memory is gone with its process; the verb then says which setting is missing.
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -30,6 +30,7 @@ def revoke(kid: str, *, json: Json = False) -> None:
         kid: The key's name, as in `signing-key list` and in the header of what it signed.
         json: Print one JSON object.
     """
+    # No question is asked first: who revokes a key is in a hurry, and a new one signs at once.
     current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
     operating.show({"revoked": kid, **_shown(current)}, as_json=json)
 

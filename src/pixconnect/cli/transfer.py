@@ -1,4 +1,4 @@
-"""``pixconnect transfer``: what is under way, for the operator to see."""
+"""``pixconnect transfer``: transfers and refunds that are under way."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -51,7 +51,7 @@ def unresolved(
 
 
 def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> operating.Shown:
-    """A transfer on its way; of one whose row is missing, what its order says."""
+    # The row can be missing, which only an operator can find out about: then there is what the order says.
     return {
         "id": order.resource_id,
         "holder_id": order.holder_id,

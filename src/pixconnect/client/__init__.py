@@ -1,4 +1,4 @@
-"""For programs that use the service: it stands alone, needs the standard library only, and can be copied as it is."""
+"""For programs that use the service: it imports the standard library only, and can be copied as it is."""
 
 from pixconnect.client.api import Client, NoAnswer, Refused
 from pixconnect.client.webhook import (

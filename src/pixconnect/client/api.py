@@ -1,7 +1,7 @@
-"""The service's interface for a Python program: a token that is always good, and answers without their envelope.
+"""A client of the service for Python programs: it renews its token, and takes answers out of their envelope.
 
-Nothing is sent twice by itself but a request whose token was refused. Whatever has an effect carries an ``external_id``: when
-no answer comes (``NoAnswer``, or a ``Refused`` whose ``may_have_happened`` is set), send the same again under the same one.
+It retries nothing but a request whose token was refused. Whatever has an effect carries an ``external_id``: when no answer
+comes (``NoAnswer``, or a ``Refused`` whose ``may_have_happened`` is set), send the same again under the same ``external_id``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from urllib.request import (
 )
 
 RENEWED_BEFORE_S = 30
-"""A token is replaced this long before it runs out."""
+"""A token is renewed this long before it expires."""
 TIMEOUT_S = 30.0
-"""How long the service may be silent; it answers sooner, whatever hangs behind it."""
+"""How long the service may be silent; it answers sooner, whatever hangs."""
 
 Json = Mapping[str, Any]
 
@@ -37,14 +37,7 @@ class NoAnswer(Exception):  # noqa: N818  it is what happened
 
 
 class Refused(Exception):  # noqa: N818  it names what the service did
-    """The service said no.
-
-    Attributes:
-        status: Of HTTP.
-        code: Of the service, such as ``INSUFFICIENT_FUNDS``; all are in the reference.
-        message: For people.
-        request_id: To ask about it; empty if there was none.
-    """
+    """The service said no: ``code`` is for programs, ``message`` for people, ``request_id`` for questions about it."""
 
     def __init__(self, status: int, code: str, message: str, request_id: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -60,15 +53,11 @@ class Refused(Exception):  # noqa: N818  it names what the service did
 
 
 class Client:
-    """One client of the service; may be shared by threads.
+    """One client of the service; threads may share it.
 
     Args:
-        base_url: Of the interface.
-        client_id: Given at onboarding.
-        client_secret: Given at onboarding.
-        auth_url: Of the identity service; by default the interface's.
-        timeout_s: How long the service may be silent.
-        monotonic_s: Seconds that never go back.
+        auth_url: The identity service's address; by default that of the API.
+        monotonic_s: Seconds that never go back; a test gives its own.
     """
 
     def __init__(
@@ -84,7 +73,7 @@ class Client:
         self._base_url = base_url.rstrip("/")
         self._auth_url = (auth_url or base_url).rstrip("/")
         self._form = urlencode(
-            {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+            [("grant_type", "client_credentials"), ("client_id", client_id), ("client_secret", client_secret)]
         ).encode()
         self._timeout_s = timeout_s
         self._monotonic_s = monotonic_s
@@ -94,12 +83,11 @@ class Client:
         self._renew_at_s = float("-inf")
 
     def create_charge(self, amount: int, key: str, *, external_id: str, **more: object) -> Json:
-        """Ask to be paid: cents, to one of your Pix keys. ``more`` are other fields of the request."""
+        """Ask to be paid, in cents, to one of your Pix keys; ``more`` are other fields of the request."""
         body = {"amount": amount, "key": key, "external_id": external_id, **more}
         return self.ask("POST", "/v1/connect/charge", body)
 
     def get_charge(self, external_id: str) -> Json:
-        """A charge by the name that you gave it."""
         return self.ask("GET", f"/v1/connect/charge/external-id/{quote(external_id, safe='')}")
 
     def send_to_key(self, amount: int, key: str, key_type: str, *, external_id: str) -> Json:
@@ -113,16 +101,13 @@ class Client:
         return self.ask("POST", "/v1/connect/transfer/qrcode", body)
 
     def get_transfer(self, external_id: str) -> Json:
-        """A transfer by the name that you gave it."""
         return self.ask("GET", f"/v1/connect/transfer/external-id/{quote(external_id, safe='')}")
 
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  an object, or a list of them
-        """Ask for anything of the interface.
+        """Send any request of the interface.
 
         Args:
-            method: HTTP's.
             path: With its query, such as ``/v1/connect/ledger/balance``.
-            body: To be sent as JSON.
 
         Returns:
             ``data`` of the answer.
@@ -150,9 +135,10 @@ class Client:
         return self._exchange(method, self._base_url + path, content, headers)
 
     def _good_token(self) -> str:
-        """The token, or a new one if it runs out soon; one thread asks for it, the others wait."""
+        # One thread asks for a new token, the others wait for it.
         with self._lock:
             if self._monotonic_s() >= self._renew_at_s:
+                # Its lifetime counts from before it was asked for, since the answer may have been slow.
                 asked_s = self._monotonic_s()
                 headers = {"Content-Type": "application/x-www-form-urlencoded"}
                 issued = self._exchange("POST", f"{self._auth_url}/v1/iam/users/login", self._form, headers)["data"]
@@ -162,6 +148,7 @@ class Client:
 
     def _forget(self, token: str) -> None:
         with self._lock:
+            # Another thread may have renewed it already.
             if token == self._token:
                 self._renew_at_s = float("-inf")
 
@@ -171,6 +158,7 @@ class Client:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
                 return _read_success(answer.read())
         except HTTPError as error:
+            # An answer with an error status is still an answer: it has an envelope to read.
             with error:
                 raise _read_refusal(error.code, error.read()) from None
         except (OSError, HTTPException) as error:
@@ -178,7 +166,7 @@ class Client:
 
 
 def _make_opener() -> OpenerDirector:
-    """Follows no redirect: that is no answer of the service, and the token is for nobody else."""
+    # Without a handler of redirects: a redirect is no answer of the service, and the token is for nobody else.
     opener = OpenerDirector()
     for one in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
         opener.add_handler(one)

@@ -1,7 +1,7 @@
-"""ES256 signatures, checked with the standard library only: ECDSA over P-256 with SHA-256 (FIPS 186-5, RFC 7518 section 3.4).
+"""Checks ES256 signatures with the standard library only: ECDSA over P-256 with SHA-256 (FIPS 186-5, RFC 7518 section 3.4).
 
-Everything here is public, the key, the message and the signature, so nobody learns from how long a step takes. A check costs
-some milliseconds: a receiver of very many webhooks takes a library in C, as the guide shows.
+The key, the message and the signature are all public, so the time that a step takes gives nothing away. A check costs some
+milliseconds: a receiver of very many webhooks uses a library in C, as the guide shows.
 """
 
 import hashlib
@@ -26,11 +26,13 @@ def is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
     if not (0 < r < _N and 0 < s < _N):
         return False
+    # Verification as in FIPS 186-5, 6.4.2.
     digest = int.from_bytes(hashlib.sha256(message).digest(), "big")
     inverse = pow(s, -1, _N)
     point = _add_multiples(digest * inverse % _N, (*_GENERATOR, 1), r * inverse % _N, (x, y, 1))
     if point[2] == 0:
         return False
+    # The point's x, back from Jacobian coordinates, modulo the order.
     return point[0] * pow(point[2], -2, _P) % _P % _N == r
 
 
@@ -39,7 +41,7 @@ def _is_on_curve(x: int, y: int) -> bool:
 
 
 def _add_multiples(a: int, first: _Point, b: int, second: _Point) -> _Point:
-    """The sum of a times the first point and b times the second, both walked through once (Shamir's trick)."""
+    """The sum of a times the first point and b times the second, doubling once for both (Shamir's trick)."""
     summands = {("1", "0"): first, ("0", "1"): second, ("1", "1"): _add(first, second)}
     total = _INFINITY
     for bits in zip(f"{a:0256b}", f"{b:0256b}", strict=True):
@@ -69,6 +71,7 @@ def _add(first: _Point, second: _Point) -> _Point:
     z1_squared, z2_squared = z1 * z1 % _P, z2 * z2 % _P
     u1, u2 = x1 * z2_squared % _P, x2 * z1_squared % _P
     s1, s2 = y1 * z2 * z2_squared % _P, y2 * z1 * z1_squared % _P
+    # The formulas for a sum fail for equal points, and for opposite ones, whose sum is infinity.
     if u1 == u2:
         return _double(first) if s1 == s2 else _INFINITY
     h, slope = (u2 - u1) % _P, (s2 - s1) % _P

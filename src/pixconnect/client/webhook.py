@@ -1,12 +1,11 @@
-"""Whether a webhook came from the service: for receivers, over the raw body, before anything in it is believed.
+"""Check that a webhook came from the service: a receiver does so with the raw body, before it believes anything in it.
 
-Three signatures can be checked. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's
-name and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone.
-``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` with the service's published keys; one key signs for all of its
-holders, so it must be told whose webhooks these are. None takes the place of another by itself: who could choose would take the
-weakest.
+There are three signatures. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's id
+and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone.
+``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` with the service's published keys; one key signs for all holders, so
+it must be told whose webhooks these are. None falls back to another: an attacker would choose the weakest.
 
-While a secret is being changed both may be given; one that fits is enough.
+Names of headers may be in any case. While a secret is being changed give both; one that fits is enough.
 """
 
 import base64
@@ -22,14 +21,14 @@ from typing import Any, cast
 from pixconnect.client import es256
 
 TOLERANCE_S = 300
-"""How far the time of an attempt may be from ours."""
+"""Seconds that the time of an attempt may differ from this machine's."""
 
 _ENCODED_PREFIX = "whsec_"
 _VERSION = "v1"
 
 
 class InvalidWebhook(Exception):  # noqa: N818  it names what came, as the service's refusals do
-    """What came is not from the service, or not from now; the message says why and holds nothing secret."""
+    """It is not from the service, or too old or too early; the message says why and holds nothing secret."""
 
 
 class UnknownSigningKey(InvalidWebhook):
@@ -38,19 +37,15 @@ class UnknownSigningKey(InvalidWebhook):
 
 @dataclass(frozen=True, kw_only=True)
 class Webhook:
-    """An event, as the service signed it.
-
-    Attributes:
-        id: Of the event, the same on every attempt: drop what you have seen.
-        name: Its type, such as ``qrcode.approved``.
-        payload: As its family has it.
-        create_timestamp: When it happened. RFC 3339.
-    """
+    """An event whose signature is good."""
 
     id: int
+    """The event's id, the same on every attempt: drop what you have seen."""
     name: str
+    """The event's type, such as ``qrcode.approved``."""
     payload: Mapping[str, object]
     create_timestamp: str
+    """When it happened, RFC 3339."""
 
 
 def verify_webhook(
@@ -65,7 +60,6 @@ def verify_webhook(
 
     Args:
         body: The request's, as it came: not decoded, not written again.
-        headers: The request's; their names in any case.
         secret: The endpoint's, or several of which one must fit.
         tolerance_s: How far ``webhook-timestamp`` may be from now, before or after.
         now: Seconds since 1970.
@@ -85,6 +79,7 @@ def verify_webhook(
     timestamp = _read_header(given, "webhook-timestamp")
     signatures = _read_header(given, "webhook-signature").split(" ")
     _check_time(timestamp, now(), tolerance_s)
+    # The octets as they came: JSON that was parsed and written again would be signed differently.
     message = f"{name}.{timestamp}.".encode() + body
     expected = [
         f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys
@@ -95,11 +90,10 @@ def verify_webhook(
 
 
 def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Webhook:
-    """Check ``X-Webhook-Signature``, and read the event. It says nothing of when it was sent: what is old fits for ever.
+    """Check ``X-Webhook-Signature``, and read the event. It does not cover the time: an old webhook is accepted for ever.
 
     Args:
         body: The request's, as it came: not decoded, not written again.
-        headers: The request's; their names in any case.
         secret: The endpoint's, or several of which one must fit.
 
     Raises:
@@ -130,9 +124,9 @@ def verify_webhook_jws(
 
     Args:
         body: The request's, as it came: not decoded, not written again.
-        headers: The request's; their names in any case.
         keys: The JWK set of ``/.well-known/jwks.json``, read over https and kept for as long as it has the key.
-        holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is refused.
+        holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is
+            refused.
         tolerance_s: How far ``iat`` may be from now, before or after.
         now: Seconds since 1970.
 
@@ -151,6 +145,7 @@ def verify_webhook_jws(
     if not audience:
         raise ValueError("holder_id: missing or empty; what is signed for somebody else would fit")
     given = {name.lower(): value for name, value in headers.items()}
+    # The signature first: what the header says is believed only after that.
     head, header, signature = _read_jws(_read_header(given, "x-webhook-signature-jws"))
     x, y = _find_key(keys, header.get("kid"))
     signed = head.encode() + b"." + base64.urlsafe_b64encode(body).rstrip(b"=")
@@ -178,13 +173,13 @@ def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
     if not rest.startswith(".") or not isinstance(header, dict):
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be a detached JWS")
     fields = cast(Mapping[str, object], header)
+    # One algorithm only, whatever the header asks for; and extensions that must be understood are not understood here.
     if fields.get("alg") != "ES256" or "crit" in fields:
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be signed with ES256, and have nothing critical")
     return head, fields, signature
 
 
 def _find_key(keys: Mapping[str, object], kid: object) -> tuple[int, int]:
-    """The coordinates of the key of this name."""
     for key in cast(Sequence[Mapping[str, Any]], keys.get("keys", ())):
         if key.get("kid") == kid and key.get("kty") == "EC" and key.get("crv") == "P-256":
             return int.from_bytes(_decode(key["x"]), "big"), int.from_bytes(_decode(key["y"]), "big")
@@ -209,7 +204,7 @@ def _read_secrets(secret: str | Sequence[str]) -> list[str]:
 
 
 def _standard_key(secret: str) -> bytes:
-    """``whsec_`` and base64 is decoded, anything else is its own octets."""
+    """``whsec_`` and base64 is decoded; any other secret is its own octets, which the service does in the same way."""
     if secret.startswith(_ENCODED_PREFIX):
         try:
             return base64.b64decode(secret.removeprefix(_ENCODED_PREFIX), validate=True)
@@ -226,6 +221,7 @@ def _read_header(given: Mapping[str, str], name: str) -> str:
 
 
 def _check_time(timestamp: str, now_s: float, tolerance_s: float) -> None:
+    # Twelve digits reach beyond the year 30000; more would only cost time.
     is_whole = timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 12
     _check_age("webhook-timestamp", int(timestamp) if is_whole else None, now_s, tolerance_s)
 
@@ -241,7 +237,7 @@ def _check_age(name: str, sent_s: object, now_s: float, tolerance_s: float) -> N
 
 
 def _any_fits(signatures: Sequence[bytes], expected: Sequence[bytes]) -> bool:
-    """Compare all with all, so that how long it takes tells nothing."""
+    # Every pair is compared, so that the time it takes tells nothing.
     fits = False
     for signature in signatures:
         for one in expected:

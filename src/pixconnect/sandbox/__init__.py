@@ -1,1 +1,1 @@
-"""The other side of the rail: a simulated settlement system (SPI) and key directory (DICT)."""
+"""The simulated network: a settlement system (SPI), a key directory (DICT) and the people outside."""

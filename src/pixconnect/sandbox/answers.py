@@ -1,4 +1,4 @@
-"""What is answered to an order, and what is reported of it."""
+"""What the network answers to an order, and what it reports of it."""
 
 from datetime import datetime
 from typing import Final
@@ -29,12 +29,13 @@ _NOT_TAKEN: Final = NotTaken()
 def answer_order(
     order_id: str, how: Behaviour, arriving: dict[str, NewOrder], taken: set[str], *, is_late: bool
 ) -> OrderAnswer:
-    """The answer to one order; ``taken`` loses what was answered, so that a second of one id is a duplicate."""
+    """Answer one order, and remove it from ``taken``."""
     if how.is_refused:
         return _NOT_TAKEN
     if not how.arrives:
         return None
     if order_id in taken:
+        # Removed, so that a second order with this id in the same group is answered as a duplicate.
         taken.remove(order_id)
         if not how.is_answered:
             return None
@@ -49,11 +50,12 @@ def answer_order(
 def judge_claims(
     arriving: dict[str, NewOrder], claims: dict[str, str], codes: dict[str, MerchantClaim]
 ) -> tuple[dict[str, NewOrder], dict[str, str]]:
-    """Reject orders for merchants' codes that are paid (BE17) or cost another amount (AM09); the rest pay them."""
+    """Reject orders for codes that are paid (BE17) or ask for another amount (AM09); return the orders, and who pays what."""
     judged: dict[str, NewOrder] = {}
     paid: dict[str, str] = {}
     for order_id, order in arriving.items():
         claim = codes.get(claims.get(order_id, ""))
+        # An order that is rejected anyway leaves the code to others.
         if claim is None or order.code is not None:
             judged[order_id] = order
         elif claim.txid in paid or claim.paid_by not in (None, order_id):
@@ -67,21 +69,20 @@ def judge_claims(
 
 
 def final_answer(order: KnownOrder) -> QueryAnswer:
-    """What a query says of an order whose time has come."""
     if order.code is None:
         return Settled(settled_at=order.due_at)
     return Rejected(code=order.code, reason=reject_code.explain(order.code))
 
 
 def outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
-    """What is told of an order when its time comes."""
     if code is None:
         return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
     return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
 
 
 def redate(report: Report, due_at: datetime) -> Report:
-    """A report from outside says when it came, which the clock may have brought nearer."""
+    """Date a report from outside by its deadline, which may have come nearer when the clock was moved back."""
+    # An order's outcome is made from its deadline, and needs no new date.
     if isinstance(report, SettledReport | RejectedReport):
         return report
     return structs.replace(report, reported_at=due_at)

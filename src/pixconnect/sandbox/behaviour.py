@@ -1,4 +1,4 @@
-"""What the network does with one message, decided when it comes in."""
+"""How the network treats one message; decided when it comes in."""
 
 from functools import lru_cache
 from typing import Final
@@ -8,33 +8,26 @@ from msgspec import Struct, structs
 from pixconnect.domain import reject_code
 
 LOST_AFTER_MS: Final = 40_000
-"""The scheme gives up (AB03) on what did not settle 40 s after it was accepted (Manual de Tempos 7.0)."""
+"""The scheme rejects (AB03) what has not settled 40 s after it was accepted (Manual de Tempos 7.0)."""
 
 
 class Behaviour(Struct, frozen=True, kw_only=True):
-    """What happens to one message.
-
-    Attributes:
-        delay_ms: Until its outcome; ``None`` is the usual latency.
-        code: Why it is rejected; ``None`` settles.
-        arrives: False loses it on its way in: the network never hears of it.
-        is_answered: False loses the answer, and the report of its outcome too: it must be asked for.
-        reports_count: How often its outcome is reported.
-        is_early: Its outcome is known before its own answer is given, or overtaken by later ones.
-        is_refused: The network cannot be reached.
-    """
-
     delay_ms: int | None = None
+    """From acceptance to the outcome; ``None`` is the usual latency."""
     code: str | None = None
+    """The reject code; ``None`` settles."""
     arrives: bool = True
+    """Whether the network hears of the message at all."""
     is_answered: bool = True
     reports_count: int = 1
     is_early: bool = False
+    """Whether messages come out of order: an outcome before its answer, or after those of later messages."""
     is_refused: bool = False
+    """Whether the network cannot be reached."""
 
     @property
     def is_rejected_at_once(self) -> bool:
-        """Whether the network itself says no, before the receiver's institution is asked."""
+        """Whether the network rejects it without asking the receiver's institution."""
         return self.code in reject_code.RAISED_BY_NETWORK
 
 
@@ -54,7 +47,7 @@ _EFFECTS: Final = {
 
 @lru_cache(256)
 def behaviour_of(effect: str) -> Behaviour:
-    """What a fault rule's effect does.
+    """Read the effect of a fault rule.
 
     Example:
         >>> behaviour_of("delay:250").delay_ms
@@ -69,5 +62,4 @@ def behaviour_of(effect: str) -> Behaviour:
 
 
 def reject(behaviour: Behaviour, code: str) -> Behaviour:
-    """The same behaviour, ending in a rejection."""
     return structs.replace(behaviour, code=code)

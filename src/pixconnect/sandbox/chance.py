@@ -1,6 +1,6 @@
-"""Chance that comes out the same for the same seed.
+"""Randomness that is the same for the same seed.
 
-Every draw is named, so that one more draw somewhere changes nothing elsewhere, and a restart changes nothing at all.
+Every draw has a name. So one more draw somewhere changes no other, and a restart changes none.
 """
 
 import hashlib
@@ -12,25 +12,19 @@ _LETTERS: Final = string.digits + string.ascii_letters
 
 
 class Chance:
-    """Draws by name.
-
-    Args:
-        seed: The same seed and the same name draw the same.
-    """
-
     def __init__(self, seed: int) -> None:
         self._key = seed.to_bytes(16, signed=True)
 
     def fraction(self, *names: object) -> float:
-        """A number from 0 (included) to 1 (excluded)."""
+        """Return a number from 0 to just below 1."""
+        # 53 of the 256 bits that were drawn: as many as a float holds.
         return (self._draw(names) >> 203) / (1 << 53)
 
     def below(self, limit: int, *names: object) -> int:
-        """A whole number from 0 (included) to ``limit`` (excluded)."""
         return self._draw(names) % limit
 
     def text(self, length: int, *names: object) -> str:
-        """Up to 40 letters and digits."""
+        """Return up to 40 letters and digits; there is no more in one draw."""
         drawn = self._draw(names)
         letters: list[str] = []
         for _ in range(length):
@@ -39,16 +33,15 @@ class Chance:
         return "".join(letters)
 
     def uuid(self, *names: object) -> UUID:
-        """A UUID of version 4."""
         return UUID(int=self._draw(names) >> 128, version=4)
 
     def cpf(self, *names: object) -> str:
-        """A CPF with right check digits."""
         digits = [int(digit) for digit in f"{1 + self.below(999_999_998, *names):09d}"]
+        # Nine equal digits have right check digits, and are no CPF all the same.
         if len(set(digits)) == 1:
             digits[-1] = (digits[-1] + 1) % 10
         for weight in (10, 11):
-            rest = sum(digit * (weight - place) for place, digit in enumerate(digits)) % 11
+            rest = sum(digit * (weight - position) for position, digit in enumerate(digits)) % 11
             digits.append(0 if rest < 2 else 11 - rest)
         return "".join(map(str, digits))
 

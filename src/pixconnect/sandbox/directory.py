@@ -1,7 +1,7 @@
-"""The key directory (DICT), and the accounts outside that its entries lead to.
+"""The key directory (DICT), and the outside accounts that its entries lead to.
 
-Some entries are always there; what happens to an order for their accounts is written beside them. All accounts outside are
-at one institution. An account that nobody has heard of is a stranger's: it is paid like any other.
+Some entries are fixed; each says what happens to an order for its account. All outside accounts are at one institution. An
+account without an entry is paid like any other.
 """
 
 from typing import Final
@@ -37,13 +37,12 @@ _SURNAMES: Final = (
 )
 _FIRST_REJECT_ACCOUNT: Final = 2001
 _FIRST_ADDED_ACCOUNT: Final = 500_000
-_CHANCE: Final = Chance(0)  # what is always there does not depend on the seed
+_CHANCE: Final = Chance(0)  # fixed entries are the same for every seed
 
 
 def outside_party(
     account_number: str, name: str, owner_tax_id: str, key: str | None = None, key_type: KeyType | None = None
 ) -> Party:
-    """An account outside."""
     return Party(
         account_number=account_number,
         account_type="CHECKING",
@@ -58,14 +57,13 @@ def outside_party(
 
 
 def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_tax_id: str) -> DirectoryEntry:
-    """An entry of the directory."""
     return DirectoryEntry(
         key=key, key_type=key_type, party=outside_party(account_number, name, owner_tax_id, key, key_type)
     )
 
 
 def _always_there() -> list[tuple[str, str, str, Behaviour]]:
-    """Word, account, owner and behaviour of each entry that is always there."""
+    # These three come first, whatever the table of codes has before them: their account numbers stay as they are.
     first_codes = ["AC03", "AC07", "AB03"]
     codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
     return [
@@ -85,34 +83,27 @@ FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
     f"{word}@{DOMAIN}": entry_of(f"{word}@{DOMAIN}", "EMAIL", account, f"Sandbox {word.capitalize()}", owner)
     for word, account, owner, _ in _ALWAYS_THERE
 }
-"""The entries that are always there, by key."""
+"""Entries by key."""
 
 _BEHAVIOURS: Final = {account: how for _, account, _, how in _ALWAYS_THERE}
 
 
 def behaviour_to(party: Party) -> Behaviour:
-    """What happens to an order for this account when no fault rule says otherwise."""
+    """Return what happens to an order for this account when no fault rule matches."""
     if party.ispb != ISPB or party.branch != BRANCH:
         return behaviour.USUAL
     return _BEHAVIOURS.get(party.account_number, behaviour.USUAL)
 
 
 def make_entry(new: NewKey, number: int, chance: Chance) -> DirectoryEntry:
-    """An entry of a new account outside.
-
-    Args:
-        new: What is wished for; the rest is made up.
-        number: Counts the entries that were added.
-        chance: What makes it up.
-    """
     key = new.key or made_up_key(new.key_type, number, chance)
+    # A key that is a tax id belongs to the person or company of that id.
     owner_tax_id = new.tax_id or (key if tax_id.is_cpf(key) or tax_id.is_cnpj(key) else chance.cpf("owner", number))
     name = new.name or made_up_name(chance, number)
     return entry_of(key, new.key_type, str(_FIRST_ADDED_ACCOUNT + number), name, owner_tax_id)
 
 
 def made_up_key(key_type: KeyType, number: int, chance: Chance) -> str:
-    """A key of some type that nobody asked for by name."""
     match key_type:
         case "CPF":
             return chance.cpf("key", number)
@@ -128,11 +119,9 @@ def made_up_key(key_type: KeyType, number: int, chance: Chance) -> str:
 
 
 def make_payer(payer: OutsidePayer, number: int, chance: Chance) -> Party:
-    """Whoever pays from outside, as wished or made up."""
     name = payer.name or made_up_name(chance, number)
     return outside_party(str(9_000_000 + number % 1_000_000), name, payer.tax_id or chance.cpf("payer", number))
 
 
 def made_up_name(chance: Chance, number: int) -> str:
-    """Somebody's name."""
     return f"{_NAMES[chance.below(10, 'name', number)]} {_SURNAMES[chance.below(10, 'surname', number)]}"

@@ -1,4 +1,4 @@
-"""Fault rules: which message they are for, and how often they still apply."""
+"""Fault rules: which messages they match, and how often they still apply."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,14 +16,7 @@ _TRIES_REMEMBERED_MAX = 10_000
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """What a rule looks at.
-
-    Attributes:
-        operation: The kind of message.
-        id: Whatever names it, for chance.
-        key: The payee's Pix key, where it has one.
-        amount_cents: Its amount, where it has one.
-    """
+    """The parts of a message that rules look at."""
 
     operation: Operation
     id: str
@@ -32,11 +25,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Faults:
-    """The rules in force. ``times`` counts down here; whoever asked saves what has ``changed``.
-
-    Args:
-        chance: Decides about rules with a probability: the same for the same seed, message and try.
-    """
+    """The rules in force. ``times`` counts down here; the caller saves what has ``changed``."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
@@ -45,13 +34,12 @@ class Faults:
         self.changed: dict[int, int] = {}
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
-        """Put other rules in force."""
         self.rules = list(rules)
         self.changed = {}
         self._tries.clear()
 
     def behaviour_of(self, message: Message) -> Behaviour | None:
-        """How a message goes by the first rule that matches it; ``None`` when none does."""
+        """Apply the first rule that matches; ``None`` when none does."""
         for position, rule in enumerate(self.rules):
             if rule.times == 0 or not _matches(rule, message) or not self._strikes(position, rule, message):
                 continue
@@ -63,7 +51,7 @@ class Faults:
 
     @property
     def hides_everything(self) -> bool:
-        """Whether a rule says of every message that the network cannot be reached."""
+        """Whether a rule makes the network unreachable for every message."""
         return any(
             rule.effect == "unavailable" and rule.times != 0 and rule.probability is None and not _narrows(rule)
             for rule in self.rules
@@ -72,6 +60,7 @@ class Faults:
     def _strikes(self, position: int, rule: FaultRule, message: Message) -> bool:
         if rule.probability is None:
             return True
+        # Forgetting tries only makes a later one draw what an earlier one drew.
         if len(self._tries) > _TRIES_REMEMBERED_MAX:
             self._tries.clear()
         tried = (position, f"{message.operation}/{message.id}")
@@ -80,11 +69,7 @@ class Faults:
 
 
 def check_rules(rules: Sequence[FaultRule]) -> None:
-    """Refuse rules that could never do what they say.
-
-    Raises:
-        SandboxRefusal: More than 100 of them, or a reject code that the scheme does not have.
-    """
+    """Refuse too many rules (``SandboxRefusal``), and reject codes that the scheme does not have."""
     if len(rules) > RULES_MAX:
         raise SandboxRefusal("invalid", f"rules: at most {RULES_MAX}")
     for position, rule in enumerate(rules):
@@ -96,6 +81,7 @@ def check_rules(rules: Sequence[FaultRule]) -> None:
 def _matches(rule: FaultRule, message: Message) -> bool:
     match = rule.match
     if match.operation is None:
+        # A rule for all operations is about money: a lookup or query follows it only where nothing can be reached.
         if rule.effect != "unavailable" and message.operation in _ONLY_UNAVAILABLE_REACHES:
             return False
     elif match.operation != message.operation:

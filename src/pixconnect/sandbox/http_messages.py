@@ -1,4 +1,4 @@
-"""One HTTP exchange on raw ASGI: the little that the sandbox needs of requests and responses."""
+"""Requests and responses on plain ASGI, as far as the sandbox needs them."""
 
 from __future__ import annotations
 
@@ -16,46 +16,28 @@ JSON: Final = b"application/json"
 
 
 class Answer(Struct, frozen=True):
-    """What is sent back.
-
-    Attributes:
-        status: HTTP's.
-        body: As it is sent.
-        content_type: Of the body.
-    """
-
     status: int = 204
     body: bytes = b""
     content_type: bytes = JSON
 
 
 class Failure(Struct, frozen=True):
-    """The body of an answer that is no success.
-
-    Attributes:
-        error: ``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``.
-        message: A sentence.
-    """
+    """The body of an answer with status 4xx or 5xx."""
 
     error: str
+    """``invalid``, ``unknown``, ``unavailable``, ``unauthorized`` or ``internal``."""
     message: str
 
 
 class BodyTooLargeError(Exception):
-    """More than any group needs."""
+    """The request's body is over ``BODY_LENGTH_MAX``."""
 
 
 def failure(status: int, error: str, message: str) -> Answer:
-    """An answer that is no success."""
     return Answer(status, msgspec.json.encode(Failure(error, message)))
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The whole body.
-
-    Raises:
-        BodyTooLargeError: It is over 2 MiB.
-    """
     message = await receive()
     body: bytes = message.get("body", b"")
     while message.get("more_body", False):
@@ -67,7 +49,6 @@ async def read_body(receive: Receive) -> bytes:
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send an answer."""
     headers = [(b"content-length", str(len(answer.body)).encode())]
     if answer.body:
         headers.append((b"content-type", answer.content_type))

@@ -1,6 +1,6 @@
-"""Where a merchant outside serves the payload of its dynamic codes, signed as the scheme wants it.
+"""Locations: where outside merchants serve the signed payloads of their dynamic codes.
 
-The certificate and its authority are made once and kept; they follow real time, whatever the sandbox clock says.
+The certificate and its authority are made once and stored. They keep real time, whatever the sandbox clock says.
 """
 
 from __future__ import annotations
@@ -25,12 +25,7 @@ _RENEWED_BEFORE: Final = timedelta(days=30)
 
 
 class MerchantSigner:
-    """Signs payloads with the merchants' key.
-
-    Args:
-        row: The certificates and keys.
-        address: ``host:port`` that the locations are at.
-    """
+    """Signs payloads with the merchants' key; locations are at ``address``, a ``host:port``."""
 
     def __init__(self, row: CertificateRow, address: str) -> None:
         key = jose.read_private_key(row.leaf_key)
@@ -43,13 +38,13 @@ class MerchantSigner:
         self.authority_pem = ssl.DER_cert_to_PEM_cert(row.authority)
 
     def sign(self, code: MerchantCode, now: datetime) -> str:
-        """The payload behind a code, as a compact JWS."""
+        """Return the payload behind a code as a compact JWS."""
         header = {"jku": self._jku, "typ": "JWS", "x5t#S256": jose.certificate_thumbprint(self._chain[0])}
         return self._key.sign(msgspec.json.encode(_payload(code, now)), header)
 
 
 async def open_signer(pool: asyncpg.Pool, address: str, real_now: datetime) -> MerchantSigner:
-    """Read the merchants' certificate, or make one where there is none that lasts."""
+    """Read the merchants' certificate, or make another when it is about to expire."""
     row = await registry.read_certificate(pool)
     if row is None or row.expires_at - real_now < _RENEWED_BEFORE:
         row = _make_certificate(real_now)

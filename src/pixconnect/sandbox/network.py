@@ -54,9 +54,6 @@ class Network:
     """The simulated network's money side. One process has it at a time.
 
     Args:
-        pool: As the role that owns nothing.
-        clock: Moved by the service.
-        faults: The rules in force.
         save_faults: Keeps what the rules' countdowns have changed.
         latency_ms: Until an ordinary order settles.
     """
@@ -88,7 +85,6 @@ class Network:
             await self._load()
 
     async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
-        """Take orders. One answer each, in order."""
         behaviours = [self._behaviour_of_order(order) for order in orders]
         new = [
             self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
@@ -200,7 +196,6 @@ class Network:
         return self.due()
 
     def due(self) -> Due:
-        """What comes next."""
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
 
     def release(self) -> None:
@@ -211,7 +206,6 @@ class Network:
                 word.set_exception(TimeoutError())
 
     def close(self) -> None:
-        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,4 +1,4 @@
-"""Reports that fell due: handed out oldest first, and again until they are acknowledged."""
+"""Due reports: handed out oldest first, and again until they are acknowledged."""
 
 import asyncio
 from collections.abc import Iterable
@@ -16,24 +16,12 @@ BATCH_MAX: Final = 256
 
 
 class Pending(Struct, frozen=True):
-    """A report on its way.
-
-    Attributes:
-        report: What is told.
-        count: How often it is told though it was acknowledged.
-    """
-
     report: Report
     count: int = 1
+    """How many times it must be acknowledged."""
 
 
 class Outbox:
-    """Due reports, by id.
-
-    Args:
-        clock: Only its monotonic side: redelivery keeps real time.
-    """
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: dict[str, Pending] = {}
@@ -42,23 +30,22 @@ class Outbox:
         self._is_released = False
 
     def __len__(self) -> int:
-        """How many reports were not acknowledged yet."""
         return len(self._ready) + len(self._handed_out)
 
     def clear(self) -> None:
-        """Forget everything; the tables still have it."""
+        """Forget all reports; the tables still have them."""
         self._ready.clear()
         self._handed_out.clear()
 
     def put(self, pendings: Iterable[Pending]) -> None:
-        """Queue reports and wake whoever waits."""
         for pending in pendings:
             self._ready[pending.report.report_id] = pending
         if self._ready:
             self._wake.set()
 
     async def take(self, wait_s: float) -> list[Report]:
-        """Up to 256 reports; waits for the first."""
+        """Hand out up to 256 reports, as soon as there is one; none when ``wait_s`` has passed."""
+        # Real time, whatever the sandbox clock says: this is about the connection, not about the scheme.
         deadline_s = self._clock.monotonic_s() + wait_s
         while True:
             now_s = self._clock.monotonic_s()
@@ -75,12 +62,11 @@ class Outbox:
                 continue
 
     def release(self) -> None:
-        """From now on nobody waits."""
+        """Answer everybody who waits, now and from now on."""
         self._is_released = True
         self._wake.set()
 
     def find(self, report_id: str) -> Report | None:
-        """The report of that id, if it waits for its acknowledgement."""
         pending = self._ready.get(report_id)
         if pending is not None:
             return pending.report
@@ -88,13 +74,14 @@ class Outbox:
         return None if handed_out is None else handed_out[0].report
 
     def waiting_since(self) -> datetime | None:
-        """When the oldest payment was reported that was not acknowledged yet; the sandbox holds few of them at a time."""
+        """Return when the oldest payment was reported that is not acknowledged yet."""
+        # All of them are looked at: there are few at a time.
         pendings = (*self._ready.values(), *(pending for pending, _ in self._handed_out.values()))
         instants = [pending.report.reported_at for pending in pendings if isinstance(pending.report, CreditReport)]
         return min(instants, default=None)
 
     def close(self, report_ids: Iterable[str]) -> None:
-        """These were acknowledged; one that is to be told again is, later than the others."""
+        """Remove reports that were acknowledged; one that must be reported again is queued behind the others."""
         again: list[Pending] = []
         for report_id in report_ids:
             handed_out = self._handed_out.pop(report_id, None)
@@ -116,8 +103,8 @@ class Outbox:
         return [pending.report for pending in batch.values()]
 
     def _return_overdue(self, now_s: float) -> None:
-        """What was handed out too long ago comes first again."""
         overdue: dict[str, Pending] = {}
+        # In the order in which they were handed out, so the first that is not overdue ends the search.
         for report_id, (pending, handed_out_s) in self._handed_out.items():
             if now_s - handed_out_s < REDELIVERED_AFTER_S:
                 break

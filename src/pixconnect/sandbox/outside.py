@@ -43,17 +43,7 @@ MERCHANT_CITY: Final = "Sao Paulo"
 
 
 class Outside(Struct):
-    """The world outside.
-
-    Attributes:
-        pool: As the role that owns nothing.
-        clock: The sandbox's.
-        chance: Makes up what is not said.
-        faults: The rules in force.
-        network: What carries the money.
-        signer: Signs the merchants' payloads.
-        address: ``host:port`` that the locations are at.
-    """
+    """The world outside."""
 
     pool: asyncpg.Pool
     clock: Clock
@@ -62,6 +52,7 @@ class Outside(Struct):
     network: Network
     signer: MerchantSigner
     address: str
+    """``host:port`` that the locations are at."""
     arrival_numbers: Iterator[int]
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]

@@ -1,4 +1,4 @@
-"""What the sandbox remembers besides money: added directory entries, merchants' codes, fault rules, a certificate."""
+"""The SQL about everything but money: added directory entries, merchants' codes, fault rules, a certificate."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -47,7 +47,7 @@ on conflict (is_only) do update set authority = excluded.authority, authority_ke
 
 
 class MerchantCode(NamedTuple):
-    """A dynamic code of a merchant outside, as its location shows it."""
+    """A merchant's dynamic code, as its location shows it."""
 
     txid: str
     key: str
@@ -67,52 +67,46 @@ class CertificateRow(NamedTuple):
 
 
 async def last_entry_number(pool: asyncpg.Pool) -> int:
-    """The highest number of an added entry."""
     return await pool.fetchval("select coalesce(max(number), 0) from directory_entry")
 
 
 async def last_code_number(pool: asyncpg.Pool) -> int:
-    """The highest number of a merchant's code."""
     return await pool.fetchval("select coalesce(max(number), 0) from merchant_code")
 
 
 async def find_entry(pool: asyncpg.Pool, key: str) -> DirectoryEntry | None:
-    """An entry that was added."""
     row = await pool.fetchrow(FIND_ENTRY, key)
     return None if row is None else directory.entry_of(*row)
 
 
 async def list_entries(pool: asyncpg.Pool) -> list[DirectoryEntry]:
-    """The newest entries that were added."""
     return [directory.entry_of(*row) for row in await pool.fetch(LIST_ENTRIES, ENTRIES_LISTED_MAX)]
 
 
 async def insert_entry(pool: asyncpg.Pool, number: int, entry: DirectoryEntry) -> None:
-    """Add an entry; an existing one stays as it is."""
+    """Add an entry, unless its key has one already."""
     party = entry.party
     await pool.execute(INSERT_ENTRY, number, entry.key, entry.key_type, party.account_number, party.name, party.tax_id)
 
 
 async def insert_code(pool: asyncpg.Pool, number: int, token: str, code: MerchantCode) -> bool:
-    """Remember a merchant's code; false where its txid is taken."""
+    """Store a merchant's code, and answer whether its txid was free."""
     row = await pool.fetchval(INSERT_CODE, number, code.txid, token, code.key, code.amount_cents, code.created_at)
     return row is not None
 
 
 async def find_code(pool: asyncpg.Pool, token: str) -> MerchantCode | None:
-    """The code behind a location."""
     row = await pool.fetchrow(FIND_CODE, token)
     return None if row is None else MerchantCode(*row)
 
 
 async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
-    """The fault rules, with what is left of their times."""
+    """Return the fault rules with what is left of their ``times``."""
     rows = await pool.fetch("select rule, times_left from fault_rule order by position")
     return [structs.replace(msgspec.json.decode(row[0], type=FaultRule), times=row[1]) for row in rows]
 
 
 async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
-    """Replace all fault rules."""
     rows = [(position, msgspec.json.encode(rule).decode(), rule.times) for position, rule in enumerate(rules)]
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute("delete from fault_rule")
@@ -120,16 +114,13 @@ async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
 
 
 async def save_times(pool: asyncpg.Pool, times_left: Mapping[int, int]) -> None:
-    """Remember how often rules still apply."""
     await pool.execute(SAVE_TIMES, list(times_left), list(times_left.values()))
 
 
 async def read_certificate(pool: asyncpg.Pool) -> CertificateRow | None:
-    """The merchants' certificate, if there is one yet."""
     row = await pool.fetchrow(READ_CERTIFICATE)
     return None if row is None else CertificateRow(*row)
 
 
 async def write_certificate(pool: asyncpg.Pool, row: CertificateRow) -> None:
-    """Replace the merchants' certificate."""
     await pool.execute(WRITE_CERTIFICATE, *row)

@@ -1,4 +1,4 @@
-"""The sandbox as a process: one at a time for a database, killed at any instant without losing anything."""
+"""The sandbox as a process: only one at a time for a database. It may be killed at any instant and loses nothing."""
 
 import asyncio
 import socket
@@ -26,7 +26,7 @@ ROLE: Final = "pixconnect_sandbox"
 SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.sandbox"
 LOCK_KEY: Final = 0x7069_7862
-"""Held by the process that is the sandbox of this database."""
+"""The advisory lock of the process that is the sandbox of this database."""
 
 _CONNECTIONS_MAX = 8
 _GRACE_S = 1
@@ -35,36 +35,23 @@ _TAKEOVER_WAIT_S = 0.1
 
 
 class AlreadyRunningError(Exception):
-    """Another process is the sandbox of this database, and does not go away."""
+    """Another process is the sandbox of this database, and does not end."""
 
 
 class SandboxSettings(Struct, frozen=True, kw_only=True):
-    """What one sandbox needs to know.
-
-    Attributes:
-        database_url: Of a login that may take the role ``pixconnect_sandbox``.
-        secrets: Shared with the service: any of them will do.
-        seed: Of everything that is drawn by chance.
-        latency_ms: Until an ordinary order settles.
-    """
-
     database_url: str
+    """The login must be allowed to take the role ``pixconnect_sandbox``."""
     secrets: Sequence[str]
+    """Any of them lets the service in."""
     seed: int
     latency_ms: int
+    """From the acceptance of an ordinary order to its settlement."""
 
 
 async def serve(
     settings: SandboxSettings, listener: socket.socket, clock: Clock, stop: asyncio.Event, on_ready: Callable[[], None]
 ) -> None:
-    """Be the sandbox until told to stop.
-
-    Args:
-        settings: See there.
-        listener: Bound to a port of 127.0.0.1.
-        clock: Its offset is the sandbox's own: it is read from the tables, and moved by the service.
-        stop: Set when it shall finish.
-        on_ready: Called once it takes requests.
+    """Be the sandbox until told to stop, on a listener that is bound to 127.0.0.1.
 
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.
@@ -79,7 +66,7 @@ async def serve(
     ):
         connections_max = descriptors.share_out(descriptors.raise_limit(), _CONNECTIONS_MAX)
         server = Server(application, connections_max=connections_max, grace_s=_GRACE_S)
-        # Whoever waits for a report or a word is let go first, and so waits no longer.
+        # Requests that wait for a report or an acknowledgement are answered first: they would outlast the grace period.
         await server.serve_until([listener], [stop, lost], on_ready=on_ready, on_stop=application.release)
     if lost.is_set():
         raise ConnectionError("the connection to the database was lost")
@@ -87,13 +74,7 @@ async def serve(
 
 @asynccontextmanager
 async def open_application(settings: SandboxSettings, clock: Clock, address: str) -> AsyncGenerator[Application]:
-    """The application with its database, for whoever serves it.
-
-    Args:
-        settings: As in ``serve``.
-        clock: As in ``serve``.
-        address: ``host:port`` that it will be reached at.
-    """
+    """Open the application and its database; ``address`` is the ``host:port`` at which it will be reached."""
     pool = await pool_module.open_pool(
         settings.database_url,
         role=ROLE,
@@ -116,7 +97,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
 
 @asynccontextmanager
 async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], None]) -> AsyncGenerator[None]:
-    """Hold the database's lock; when its connection ends, so does this process, and its supervisor starts it again."""
+    """Hold the database's lock. When its connection ends, this process ends too, and its supervisor starts another."""
     connection = await pool_module.connect(
         settings.database_url, role=ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
     )
@@ -135,6 +116,7 @@ async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], N
 
 
 async def _take_lock(connection: asyncpg.Connection) -> None:
+    # Tried for 30 s: the process before this one may still be ending.
     for _ in range(_TAKEOVER_TRIES_MAX):
         if await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY):
             return

@@ -1,4 +1,4 @@
-"""A lock that many may hold at once, or one alone: what writes an order shares it, what moves the clock has it alone."""
+"""A lock that many may share, or one may hold alone: writing an order shares it, moving the clock holds it alone."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class SharedLock:
-    """Whoever wants it alone waits for those who share it, and those who come later wait for it."""
+    """Who wants it alone waits for those who share it; those who come later wait for both."""
 
     def __init__(self) -> None:
         self._alone = asyncio.Lock()
@@ -16,7 +16,7 @@ class SharedLock:
 
     @asynccontextmanager
     async def shared(self) -> AsyncGenerator[None]:
-        """Hold it among others."""
+        # The lock is held only to come in: those who share must not exclude each other.
         if self._alone.locked():
             async with self._alone:
                 self._enter()
@@ -31,7 +31,6 @@ class SharedLock:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncGenerator[None]:
-        """Hold it alone."""
         async with self._alone:
             await self._is_free.wait()
             yield

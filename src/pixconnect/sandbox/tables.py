@@ -1,7 +1,7 @@
-"""What the network remembers about money: orders, arrivals, the clock. The only SQL about them.
+"""The SQL about money: orders, arrivals, merchants' codes, and the clock.
 
-One statement a group. A write is durable before anything is answered; only acknowledgements are not waited for on disk:
-one that is lost with the server brings its report once more, which changes nothing.
+There is one statement for a group. Writes are on disk before anything is answered, except acknowledgements: if one is lost
+with the server, its report comes once more, which changes nothing.
 """
 
 from collections.abc import Sequence
@@ -90,18 +90,6 @@ where m.txid = c.txid
 
 
 class NewOrder(Struct, frozen=True):
-    """An order or refund order to be remembered.
-
-    Attributes:
-        id: Its name on the network.
-        original_id: What a refund returns.
-        amount_cents: Cents.
-        key: The payee's.
-        delay_ms: Until it is due.
-        code: Why it will be rejected.
-        is_open: Whether its outcome is to be reported.
-    """
-
     id: str
     original_id: str | None
     amount_cents: int
@@ -112,10 +100,7 @@ class NewOrder(Struct, frozen=True):
 
 
 class KnownOrder(NamedTuple):
-    """An order that the network remembers; ``is_over`` says whether ``due_at`` has come.
-
-    ``is_closed`` is no order at all: nothing had come under this id when its window was over.
-    """
+    """An order or refund order that the network has stored."""
 
     id: str
     kind: Literal["order", "refund"]
@@ -124,11 +109,13 @@ class KnownOrder(NamedTuple):
     due_at: datetime
     code: str | None
     is_over: bool
+    """Whether ``due_at`` has come."""
     is_closed: bool
+    """Whether it is no order, but an id under which none came in time and none will be taken."""
 
 
 class NewArrival(NamedTuple):
-    """Something from outside to be remembered; ``report`` is what the service is told, as JSON."""
+    """A payment or return from outside; ``report`` is what the service hears of it, as JSON."""
 
     number: int
     id: str
@@ -154,7 +141,7 @@ class Original(NamedTuple):
 
 
 class MerchantClaim(NamedTuple):
-    """A dynamic code of a merchant outside, as an order meets it."""
+    """A merchant's dynamic code, as an order finds it."""
 
     txid: str
     amount_cents: int
@@ -167,7 +154,7 @@ Executor = asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy
 async def insert_orders(
     executor: Executor, kind: Literal["order", "refund"], taken_at: datetime, orders: Sequence[NewOrder]
 ) -> set[str]:
-    """Remember orders; those whose id is known already stay as they are. The ids of the new ones."""
+    """Store orders, except those whose id is known already; return the ids of the new ones."""
     rows = await executor.fetch(
         INSERT_ORDERS,
         kind,
@@ -184,59 +171,54 @@ async def insert_orders(
 
 
 async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> dict[str, KnownOrder]:
-    """Orders and refund orders by id."""
     rows = await executor.fetch(FIND_ORDERS, ids, now)
     return {row[0]: KnownOrder(*row) for row in rows}
 
 
 async def close_ids(executor: Executor, ids: Sequence[str], now: datetime) -> None:
-    """From now on nothing is taken under these ids, whatever the clock says; those that are known stay as they are."""
+    """Take nothing under these ids from now on, whatever the clock says; known orders stay as they are."""
     await executor.execute(CLOSE_IDS, ids, now)
 
 
 async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
-    """Payments from outside, with what was already returned of them."""
+    """Return payments from outside, with what is already refunded of them."""
     rows = await executor.fetch(REFUNDED, ids)
     return {row[0]: Original(*row) for row in rows}
 
 
 async def insert_arrivals(executor: Executor, arrivals: Sequence[NewArrival]) -> None:
-    """Remember what comes from outside."""
     await executor.execute(INSERT_ARRIVALS, *(list(column) for column in zip(*arrivals, strict=True)))
 
 
 async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
-    """The reports of these were acknowledged."""
     await executor.execute(CLOSE_ORDERS, ids)
 
 
 async def close_arrivals(executor: Executor, ids: Sequence[str], codes: Sequence[str | None]) -> None:
-    """The service gave its word on these: a code refuses."""
+    """Record the service's acknowledgements; a code refuses."""
     await executor.execute(CLOSE_ARRIVALS, ids, codes)
 
 
 async def open_orders(executor: Executor) -> list[tuple[str, datetime, str | None, bool]]:
-    """Id, due instant, code and ``is_due`` of every order whose outcome is still to be acknowledged."""
+    """Return id, due instant, code and ``is_due`` of every order whose outcome is not acknowledged."""
     return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ORDERS)]
 
 
 async def open_arrivals(executor: Executor) -> list[tuple[str, datetime, str, bool]]:
-    """Id, due instant, report and ``is_due`` of everything from outside that waits for the service's word."""
+    """Return id, due instant, report and ``is_due`` of every arrival that is not acknowledged."""
     return [(row[0], row[1], row[2], row[3]) for row in await executor.fetch(OPEN_ARRIVALS)]
 
 
 async def last_number(executor: Executor) -> int:
-    """The highest number of an arrival."""
     return await executor.fetchval("select coalesce(max(number), 0) from arrival")
 
 
 async def read_offset(executor: Executor) -> timedelta:
-    """How far the clock was moved."""
     return await executor.fetchval("select moved_by from clock")
 
 
 async def move_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, after: datetime) -> None:
-    """Remember the clock's new offset, and what moving back means for what is open."""
+    """Store the clock's new offset, and adjust open deadlines when it moves back."""
     async with pool.acquire() as connection, connection.transaction():
         if after < before:
             for table in ("settlement", "arrival"):
@@ -246,11 +228,10 @@ async def move_clock(pool: asyncpg.Pool, offset: timedelta, before: datetime, af
 
 
 async def find_codes(executor: Executor, txids: Sequence[str]) -> dict[str, MerchantClaim]:
-    """Merchants' dynamic codes by txid, locked."""
+    """Return merchants' dynamic codes by txid, and lock their rows."""
     rows = await executor.fetch(FIND_CODES, txids)
     return {row[0]: MerchantClaim(*row) for row in rows}
 
 
 async def claim_codes(executor: Executor, txids: Sequence[str], order_ids: Sequence[str]) -> None:
-    """These codes are paid by these orders."""
     await executor.execute(CLAIM_CODES, txids, order_ids)

@@ -1,7 +1,7 @@
-"""The sandbox's doors: what people outside do, for the holder who asks.
+"""What people outside do, for the holder who asks: checked against our rows here, and done by the sandbox.
 
-The rules are those of the scheme: whatever reaches the rail is answered by the rail, and only what could not be meant for this
-holder is refused before.
+The rules are the scheme's: what reaches the rail is answered by the rail. Only what cannot be meant for this holder is refused
+before that.
 """
 
 from __future__ import annotations
@@ -38,22 +38,11 @@ Done = TypeVar("Done")
 async def pay_by_code(
     context: Context, caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
 ) -> Arrival:
-    """Let somebody outside scan one of the holder's QR codes and pay.
-
-    Args:
-        context: Of this process.
-        caller: Whose code it is.
-        text: The BR Code.
-        amount_cents: What is paid; ``None`` is what the code asks for.
-        payer: Who pays.
+    """Let somebody outside scan one of the holder's QR codes and pay; without an amount, what the code asks for.
 
     Raises:
-        AmountOutOfRange: The amount.
-        InvalidQrCode: No BR Code.
-        PixKeyNotOwned: A code of somebody else.
-        InvalidTaxId: The payer's.
-        BadRequest: A code without an amount, and none given.
-        ServiceUnavailable: The sandbox cannot be reached.
+        PixKeyNotOwned: The code belongs to somebody else.
+        BadRequest: Neither the code nor the caller says an amount.
     """
     if amount_cents is not None:
         money.check_amount(amount_cents)
@@ -85,11 +74,7 @@ async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: i
     """Let somebody outside pay to one of the holder's keys.
 
     Raises:
-        AmountOutOfRange: The amount.
-        InvalidPixKey: The key has no form.
         PixKeyNotOwned: The key is not this holder's.
-        InvalidTaxId: The payer's.
-        ServiceUnavailable: The sandbox cannot be reached.
     """
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
@@ -99,18 +84,17 @@ async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: i
 async def give_back(
     context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
-    """Let the receiver of a transfer of this holder return it: an amount, or what is left of it.
+    """Let the receiver of a transfer of this holder return an amount, or what is left of it.
 
     Raises:
-        AmountOutOfRange: The amount.
-        OriginalNotRefundable: Not a settled transfer of this holder over the rail.
-        ServiceUnavailable: The sandbox cannot be reached.
+        OriginalNotRefundable: It is no settled transfer of this holder over the rail.
     """
     if amount_cents is not None:
         money.check_amount(amount_cents)
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "OUT" or transfer.is_book:
         raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
+    # Of nothing left the sandbox is asked for all of it: it is the network that refuses that.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
     returning = find_control(context).give_back(end_to_end_id, amount_cents, reason)
@@ -118,19 +102,17 @@ async def give_back(
 
 
 async def list_keys(context: Context) -> list[DirectoryEntry]:
-    """The directory's entries of outside accounts."""
     return await _look(find_control(context).list_keys())
 
 
 async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
-    """Add a directory entry of a new outside account; an existing one is answered as it is.
+    """Add a directory entry of a new outside account, or return the one that the key has already.
 
     Raises:
-        InvalidPixKey: The key has no form of its type, or is one of ours.
-        InvalidTaxId: The owner's.
-        ServiceUnavailable: The sandbox cannot be reached.
+        InvalidPixKey: The key has not the form of its type, or is one of ours.
     """
     key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
+    # Our own directory answers for our keys first, so an entry outside would never be found.
     if key is not None and await context.directory.find_owner(key) is not None:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
     if new.tax_id is not None:
@@ -139,40 +121,22 @@ async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
 
 
 async def make_qr_code(context: Context, new: NewQrCode) -> str:
-    """Make a QR code of an outside merchant.
-
-    Raises:
-        AmountOutOfRange: The amount.
-        BadRequest: The parts make no code.
-        ServiceUnavailable: The sandbox cannot be reached.
-    """
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
     return await _do(find_control(context).make_qr_code(new), errors.BadRequest)
 
 
 async def read_faults(context: Context) -> list[FaultRule]:
-    """The fault rules, in the order in which they are tried."""
     return await _look(find_control(context).read_faults())
 
 
 async def replace_faults(context: Context, rules: Sequence[FaultRule]) -> list[FaultRule]:
-    """Replace all fault rules.
-
-    Raises:
-        BadRequest: A rule that the sandbox does not know.
-        ServiceUnavailable: The sandbox cannot be reached.
-    """
     await _do(find_control(context).replace_faults(rules), errors.BadRequest)
     return await read_faults(context)
 
 
 def find_control(context: Context) -> SandboxControl:
-    """The sandbox's doors.
-
-    Raises:
-        NotFound: In live mode there are none.
-    """
+    """Return the sandbox's control; in live mode there is none (``NotFound``)."""
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
@@ -192,7 +156,7 @@ async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
 
 
 async def _do(doing: Awaitable[Done], refused: Callable[[str], errors.PixConnectError]) -> Done:
-    """Have the sandbox do something; whoever asked for it is told whether it may have been done."""
+    """Have the sandbox change something, and make its refusals and its silence errors for the caller."""
     try:
         return await doing
     except SandboxRefusal as refusal:
@@ -206,8 +170,9 @@ async def _do(doing: Awaitable[Done], refused: Callable[[str], errors.PixConnect
 
 
 async def _look(looking: Awaitable[Done]) -> Done:
-    """Ask the sandbox for what it has: nothing is done by that, also when it gives no answer."""
+    """Read something from the sandbox."""
     try:
         return await looking
     except SandboxUnavailable:
+        # ``SandboxSilent`` among them: a read changes nothing, so there is no outcome that anybody could not know.
         raise errors.ServiceUnavailable("the sandbox cannot be asked") from None

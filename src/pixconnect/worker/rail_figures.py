@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from pixconnect.domain.rail import (
     Acknowledgement,
-    AlreadyKnown,
-    CreditReport,
     DirectoryEntry,
-    NeverTaken,
-    NotTaken,
     Order,
     QueryAnswer,
     Rail,
     RailUnavailable,
     RefundOrder,
-    Rejected,
-    RejectedReport,
     Report,
-    ReturnReport,
-    Settled,
-    SettledReport,
     SubmitAnswer,
-    Taken,
-    Unknown,
 )
 
-ANSWERS: Final[Mapping[type[SubmitAnswer | QueryAnswer], str]] = {
-    Taken: "taken",
-    Settled: "settled",
-    Rejected: "rejected",
-    AlreadyKnown: "already_known",
-    NotTaken: "not_taken",
-    Unknown: "unknown",
-    NeverTaken: "never_taken",
-}
-REPORTS: Final[Mapping[type[Report], str]] = {
-    CreditReport: "credit",
-    SettledReport: "settled",
-    RejectedReport: "rejected",
-    ReturnReport: "return",
-}
 UNAVAILABLE: Final = "unavailable"
 
 
@@ -58,6 +32,11 @@ class RailFigures:
         self.reports: Counter[str] = Counter()
         self.acknowledgements: Counter[str] = Counter()
         """By ``accepted`` or ``refused``."""
+
+
+def name_message(kind: type[SubmitAnswer | QueryAnswer | Report]) -> str:
+    """Return the label under which a message of the rail is counted: its tag."""
+    return str(kind.__struct_config__.tag)
 
 
 class CountingRail:
@@ -78,7 +57,7 @@ class CountingRail:
 
     def _note(self, kind: str, answers: list[SubmitAnswer]) -> list[SubmitAnswer]:
         for answer in answers:
-            self._figures.submissions[kind, ANSWERS[type(answer)]] += 1
+            self._figures.submissions[kind, name_message(type(answer))] += 1
         return answers
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
@@ -89,13 +68,13 @@ class CountingRail:
             self._figures.questions[UNAVAILABLE] += len(ids)
             raise
         for answer in answers:
-            self._figures.questions[ANSWERS[type(answer)]] += 1
+            self._figures.questions[name_message(type(answer))] += 1
         return answers
 
     async def reports(self, wait_s: float) -> list[Report]:
         reports = await self._rail.reports(wait_s)
         for report in reports:
-            self._figures.reports[REPORTS[type(report)]] += 1
+            self._figures.reports[name_message(type(report))] += 1
         return reports
 
     async def waiting_since(self) -> datetime | None:

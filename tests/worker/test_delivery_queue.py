@@ -163,9 +163,9 @@ def test_more_than_is_kept_is_left_in_the_database_and_known_to_be_there() -> No
     offered = [queue.offer(make_work(delivery_id)) for delivery_id in range(1, 7)]
     assert offered == [True] * 4 + [False] * 2
     assert queue.full_endpoints() == [1]
-    assert list(queue.lanes_with_more()) == []
+    assert list(queue.queues_with_more()) == []
     queue.take(2)
-    assert [lane.endpoint_id for lane in queue.lanes_with_more()] == [1]
+    assert [full.endpoint_id for full in queue.queues_with_more()] == [1]
 
 
 def test_work_of_a_slot_that_is_not_held_is_dropped() -> None:

@@ -32,6 +32,7 @@ def answer_order(
     """Answer one order, and remove it from ``taken``."""
     if how.is_refused:
         return _NOT_TAKEN
+    # Lost on its way in: the network has nothing to answer.
     if not how.arrives:
         return None
     if order_id in taken:
@@ -43,6 +44,7 @@ def answer_order(
         if how.is_rejected_at_once and code is not None:
             return Rejected(code=code, reason=reject_code.explain(code))
         return _TAKEN
+    # Not taken now, although it arrived: it is too old, or known already.
     code = "FF08" if is_late else "ED05"
     return Rejected(code=code, reason=reject_code.explain(code))
 

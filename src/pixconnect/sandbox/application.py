@@ -1,7 +1,7 @@
-"""The sandbox over HTTP: a rail that the service's adapter speaks to, and the control of what people outside do.
+"""The sandbox over HTTP: the rail, the control of what people outside do, and merchants' locations.
 
-Everything needs the shared secret but what a payer's institution fetches: a merchant's location and its keys.
-503 always means that nothing was done; 500 that nobody knows.
+Every path needs the shared secret, except what a payer's institution fetches: a merchant's location and its keys. 503 always
+means that nothing was done, and 500 that nobody knows: the service decides about money by that.
 """
 
 import asyncio
@@ -16,8 +16,6 @@ from msgspec import Meta, Struct
 
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder
 from pixconnect.domain.sandbox_control import (
-    Arrival,
-    Due,
     FaultRule,
     NewKey,
     NewQrCode,
@@ -41,31 +39,25 @@ _log = structlog.get_logger()
 
 
 class LookupQuestion(Struct, frozen=True, kw_only=True):
-    """Who asks for a key, and for which payment."""
-
     key: str
     payer_tax_id: str
     end_to_end_id: str
 
 
 class ReportQuestion(Struct, frozen=True, kw_only=True):
-    """How long to wait for a report."""
-
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 
 
 class ReturnRequest(Struct, frozen=True, kw_only=True):
-    """What is returned; without an amount, all of it."""
-
     end_to_end_id: str
     reason: str
     amount_cents: Annotated[int, Meta(ge=1)] | None = None
+    """``None`` returns all of it."""
 
 
 class ClockRequest(Struct, frozen=True, kw_only=True):
-    """From the machine's time to the service's, in microseconds."""
-
     offset_us: int
+    """From the machine's time to service time."""
 
 
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
@@ -79,26 +71,18 @@ Handler = Callable[[Outside, bytes], Awaitable[Answer]]
 
 
 class Application:
-    """The ASGI application.
-
-    Args:
-        outside: The simulated world.
-        secrets: What callers must bear one of.
-    """
-
     def __init__(self, world: Outside, secrets: Sequence[str]) -> None:
         self._world = world
         self._bearers = [f"Bearer {secret}".encode() for secret in secrets]
         self._working: set[asyncio.Future[Answer]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             return
         await http_messages.send_answer(send, await self._answer(scope, receive))
 
     def release(self) -> None:
-        """Let go of everybody who waits: the process is about to end."""
+        """Answer everybody who waits: the process is about to end."""
         self._world.network.release()
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
@@ -112,11 +96,12 @@ class Application:
         except http_messages.BodyTooLargeError:
             return http_messages.failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
-            return await self._guard(path, _reports(self._world, body))  # given up when nobody waits for it any more
+            # Not finished for nobody, as the others are: reports that are handed out to nobody come 5 s late.
+            return await self._guard(path, _reports(self._world, body))
         handler = _ROUTES.get((method, path))
         if handler is None:
             return http_messages.failure(404, "invalid", "there is no such path")
-        # What was asked is done to its end, also when who asked goes away: an order must not stay half taken.
+        # Done to its end even if the client disconnects: an order must not be taken by half.
         working = asyncio.ensure_future(self._guard(path, handler(self._world, body)))
         self._working.add(working)
         working.add_done_callback(self._working.discard)
@@ -146,6 +131,7 @@ class Application:
         return Answer(200, jws.encode(), b"application/jose")
 
     def _is_allowed(self, scope: Scope) -> bool:
+        # Compared in constant time, so that the secret cannot be guessed byte by byte.
         return any(
             name == b"authorization" and hmac.compare_digest(value, bearer)
             for name, value in scope["headers"]
@@ -175,10 +161,6 @@ async def _reports(world: Outside, body: bytes) -> Answer:
     return Answer(200, _encode(await world.network.outbox.take(_report_question(body).wait_s)))
 
 
-async def _waiting(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(world.network.outbox.waiting_since()))
-
-
 async def _acknowledge(world: Outside, body: bytes) -> Answer:
     await world.network.acknowledge(_acknowledgements(body))
     return Answer()
@@ -191,37 +173,21 @@ async def _check(world: Outside, _body: bytes) -> Answer:
     return Answer()
 
 
-async def _read_faults(world: Outside) -> list[FaultRule]:
-    return world.faults.rules
+async def _list_keys(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(await outside.list_keys(world)))
 
 
-async def _read_authority(world: Outside) -> str:
-    return world.signer.authority_pem
-
-
-async def _read_due(world: Outside) -> Due:
-    return world.network.due()
-
-
-async def _give_back(world: Outside, asked: ReturnRequest) -> Arrival:
-    return await outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason)
-
-
-async def _set_offset(world: Outside, asked: ClockRequest) -> Due:
-    return await world.network.set_offset(timedelta(microseconds=asked.offset_us))
-
-
-def _reading(read: Callable[[Outside], Awaitable[object]]) -> Handler:
-    """Answer what is found."""
+def _reading(read: Callable[[Outside], object]) -> Handler:
+    """Answer with what is in memory."""
 
     async def answer(world: Outside, _body: bytes) -> Answer:
-        return Answer(200, _encode(await read(world)))
+        return Answer(200, _encode(read(world)))
 
     return answer
 
 
 def _doing(asked: type[Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Handler:
-    """Read what is asked, do it, and answer what came of it; nothing where nothing is to be said."""
+    """Decode a body of type ``asked``, do it, and answer with the result; 204 if that is ``None``."""
     decode = msgspec.json.Decoder(asked).decode
 
     async def answer(world: Outside, body: bytes) -> Answer:
@@ -237,16 +203,21 @@ _ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "/rail/refund-orders"): _submit_refunds,
     ("POST", "/rail/query"): _query,
     ("POST", "/rail/acknowledgements"): _acknowledge,
-    ("GET", "/rail/waiting"): _waiting,
+    ("GET", "/rail/waiting"): _reading(lambda world: world.network.outbox.waiting_since()),
     ("GET", "/rail/check"): _check,
     ("POST", "/control/payments"): _doing(OutsideTransfer, outside.pay),
-    ("POST", "/control/returns"): _doing(ReturnRequest, _give_back),
-    ("GET", "/control/keys"): _reading(outside.list_keys),
+    ("POST", "/control/returns"): _doing(
+        ReturnRequest,
+        lambda world, asked: outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason),
+    ),
+    ("GET", "/control/keys"): _list_keys,
     ("POST", "/control/keys"): _doing(NewKey, outside.add_key),
     ("POST", "/control/qrcodes"): _doing(NewQrCode, outside.make_qr_code),
-    ("GET", "/control/faults"): _reading(_read_faults),
+    ("GET", "/control/faults"): _reading(lambda world: world.faults.rules),
     ("PUT", "/control/faults"): _doing(list[FaultRule], outside.replace_faults),
-    ("GET", "/control/authority"): _reading(_read_authority),
-    ("GET", "/control/clock"): _reading(_read_due),
-    ("PUT", "/control/clock"): _doing(ClockRequest, _set_offset),
+    ("GET", "/control/authority"): _reading(lambda world: world.signer.authority_pem),
+    ("GET", "/control/clock"): _reading(lambda world: world.network.due()),
+    ("PUT", "/control/clock"): _doing(
+        ClockRequest, lambda world, asked: world.network.set_offset(timedelta(microseconds=asked.offset_us))
+    ),
 }

@@ -1,4 +1,4 @@
-"""Writes that arrive one by one and are made together: the next batch is what came while the last one was written."""
+"""Gathers writes into batches: the next batch is what arrives while the last one is being written."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,23 +10,19 @@ BATCH_MAX: Final = 256
 
 
 class BatchWriter(Generic[Item]):
-    """Gathers items into batches.
-
-    Args:
-        write: Writes one batch, all or nothing.
-    """
-
     def __init__(self, write: Callable[[Sequence[Item]], Awaitable[None]]) -> None:
         self._write = write
         self._queue: list[tuple[Item, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, item: Item) -> None:
-        """Return when the item's batch is written, or raise what its write raised."""
+        """Return once the item's batch is written, or raise what its write raised."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((item, written))
         if self._writing is None:
             self._writing = asyncio.create_task(self._run())
+        # Shielded: others are in the same batch, so nobody who goes away may stop it.
+        # Shielded: others are in the same batch, so nobody who goes away may stop it.
         await asyncio.shield(written)
 
     async def _run(self) -> None:

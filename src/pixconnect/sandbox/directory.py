@@ -80,8 +80,8 @@ def _always_there() -> list[tuple[str, str, str, Behaviour]]:
 _ALWAYS_THERE: Final = _always_there()
 
 FIXED_ENTRIES: Final[dict[str, DirectoryEntry]] = {
-    f"{word}@{DOMAIN}": entry_of(f"{word}@{DOMAIN}", "EMAIL", account, f"Sandbox {word.capitalize()}", owner)
-    for word, account, owner, _ in _ALWAYS_THERE
+    f"{name}@{DOMAIN}": entry_of(f"{name}@{DOMAIN}", "EMAIL", account, f"Sandbox {name.capitalize()}", owner)
+    for name, account, owner, _ in _ALWAYS_THERE
 }
 """Entries by key."""
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from pixconnect.http.asgi import Receive, Send
 
+# A group of 256 orders is about 200 kB.
 BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
-"""A group of 256 orders is about 200 kB."""
 
 JSON: Final = b"application/json"
 

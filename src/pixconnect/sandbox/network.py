@@ -1,12 +1,12 @@
-"""The settlement system (SPI): takes orders, settles them in their time, reports, and is told what was understood.
+"""The settlement system (SPI): takes orders, settles them when they are due, and reports until that is acknowledged.
 
 ::
 
     submit ── insert ── schedule ──(time)── outbox ── reports ── acknowledge ── update
               durable                        memory, rebuilt from the tables       lazily durable
 
-An order's behaviour is decided when it comes in, so nothing is written when it falls due. The tables hold everything; the
-schedule and the outbox are what they say about open reports, kept in memory by the only process that writes them.
+What happens to an order is decided when it comes in, so nothing is written when it falls due. The tables hold everything. The
+schedule and the outbox are a copy of the open reports, in the memory of the only process that writes the tables.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
 from pixconnect.sandbox.tables import KnownOrder, NewOrder, Original
 
+# How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3
-"""How much later than its outcome the answer to an order comes, when a rule says that they are out of order."""
 
 _DYNAMIC_TXID_MIN = 26
 _TAKEN: Final = Taken()
@@ -51,11 +51,9 @@ _decode_report = msgspec.json.Decoder(Report).decode
 
 
 class Network:
-    """The simulated network's money side. One process has it at a time.
+    """The money side of the simulated network, in one process at a time.
 
-    Args:
-        save_faults: Keeps what the rules' countdowns have changed.
-        latency_ms: Until an ordinary order settles.
+    An ordinary order settles after ``latency_ms``.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class Network:
         self.outbox = Outbox(clock)
 
     async def open(self) -> None:
-        """Read what is open from the tables; again after a write whose outcome is unknown."""
+        """Read the open reports from the tables; also after a write whose outcome is unknown."""
         async with self._lock.exclusive():
             await self._load()
 
@@ -90,6 +88,7 @@ class Network:
             self._new_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how)
             for order, how in zip(orders, behaviours, strict=True)
         ]
+        # A code that is paid once is a dynamic one, and only those have a txid of this length.
         claims = {
             order.end_to_end_id: order.txid
             for order in orders
@@ -98,7 +97,8 @@ class Network:
         return await self._take("order", new, behaviours, claims)
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
-        """Take refund orders; the institution that they go to refuses more than it sent (AM09)."""
+        """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
+        # One group at a time: two of them must not both have what is left of an original.
         async with self._refunds:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
             behaviours = self._behaviours_of_refunds(orders, originals)
@@ -109,11 +109,6 @@ class Network:
             return await self._take("refund", new, behaviours, {})
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """What became of orders and refund orders.
-
-        Raises:
-            SandboxUnavailable: A rule says that one of them cannot be asked about.
-        """
         known = await tables.find_orders(self._pool, ids, self._clock.now())
         behaviours = [self._behaviour_of_query(order_id, known.get(order_id)) for order_id in ids]
         if self._faults.rules:
@@ -121,31 +116,32 @@ class Network:
             if any(how.is_refused or not how.is_answered or how.code is not None for how in behaviours):
                 raise SandboxUnavailable("a fault rule keeps this question from being answered")
             await asyncio.sleep(max((how.delay_ms or 0 for how in behaviours), default=0) / 1000)
+        # What has not come and cannot come any more is closed, so that the answer stays true.
         known |= await self._close_windows([order_id for order_id in ids if order_id not in known])
         return [self._query_answer(known.get(order_id), how) for order_id, how in zip(ids, behaviours, strict=True)]
 
     async def _close_windows(self, ids: Sequence[str]) -> dict[str, KnownOrder]:
-        """Close those that are outside their window, for good: whatever comes under such an id later is refused.
-
-        Written before it is told, under the key of orders: one that is being taken at this moment is found instead.
-        """
+        """Close ids that are outside their window for good: an order that comes under one later is rejected."""
         now = self._clock.now()
         outside = sorted({order_id for order_id in ids if identifiers.is_outside_window(order_id, now)})
         if not outside:
             return {}
+        # Written before it is answered, and under the primary key of orders: one that is being taken now is found instead.
+        # Written before it is answered, and under the primary key of orders: one that is being taken now is found instead.
         await tables.close_ids(self._pool, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Take the service's word on reports; a second word on one changes nothing."""
+        """Take acknowledgements; only the first one of a report counts."""
         orders: list[str] = []
         arrivals: dict[str, str | None] = {}
-        for word in acknowledgements:
-            report = self.outbox.find(word.report_id)
+        for acknowledgement in acknowledgements:
+            report_id = acknowledgement.report_id
+            report = self.outbox.find(report_id)
             if isinstance(report, SettledReport | RejectedReport):
-                orders.append(word.report_id)
+                orders.append(report_id)
             elif report is not None:
-                arrivals.setdefault(word.report_id, word.refusal_code)
+                arrivals.setdefault(report_id, acknowledgement.refusal_code)
         async with self._lock.shared():
             if orders:
                 await tables.close_orders(self._pool, orders)
@@ -158,12 +154,13 @@ class Network:
                 waiting.set_result(code)
 
     async def insert_arrivals(self, arrivals: Sequence[tuple[tables.NewArrival, Pending | None]]) -> None:
-        """Let something come from outside; what has a report is told to the service in its time."""
+        """Store what comes from outside, and schedule the reports of it."""
         await self._refresh()
         async with self._lock.shared():
             try:
                 await tables.insert_arrivals(self._pool, [arrival for arrival, _ in arrivals])
             except BaseException:
+                # Nobody knows what was written, so memory is rebuilt before the next write.
                 self._is_stale = True
                 raise
             for arrival, pending in arrivals:
@@ -172,19 +169,21 @@ class Network:
         self._sweep()
 
     @contextmanager
-    def expecting_word(self, report_id: str) -> Generator[asyncio.Future[str | None]]:
-        """The service's word on an arrival that is about to be inserted: the refusal's code, or ``None``."""
-        word = self._waiting[report_id] = asyncio.get_running_loop().create_future()
+    def expecting_acknowledgement(self, report_id: str) -> Generator[asyncio.Future[str | None]]:
+        """Give a future for the refusal code, or ``None``, of an arrival that is about to be inserted."""
+        acknowledged = self._waiting[report_id] = asyncio.get_running_loop().create_future()
         try:
-            yield word
+            yield acknowledged
         finally:
             self._waiting.pop(report_id, None)
 
     async def set_offset(self, offset: timedelta) -> Due:
-        """Move the clock; what falls due is queued before this answers."""
+        """Move the clock, and queue what falls due."""
         async with self._lock.exclusive():
             before = self._clock.now()
             after = self._clock.real_now() + offset
+            # Moving back changes deadlines in the tables, so the schedule is read again.
+            # Moving back changes deadlines in the tables, so the schedule is read again.
             must_load = self._is_stale or after < before
             self._is_stale = True  # until the write is known to have been made
             await tables.move_clock(self._pool, offset, before, after)
@@ -199,11 +198,11 @@ class Network:
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
 
     def release(self) -> None:
-        """Let go of everybody who waits for something: the process is about to end."""
+        """Answer everybody who waits: the process is about to end."""
         self.outbox.release()
-        for word in self._waiting.values():
-            if not word.done():
-                word.set_exception(TimeoutError())
+        for acknowledged in self._waiting.values():
+            if not acknowledged.done():
+                acknowledged.set_exception(TimeoutError())
 
     def close(self) -> None:
         if self._timer is not None:
@@ -216,16 +215,18 @@ class Network:
         behaviours: Sequence[Behaviour],
         claims: dict[str, str],
     ) -> list[answers.OrderAnswer]:
-        """Remember what arrives of a group, schedule its outcomes, and answer."""
+        """Store the orders that arrive, schedule their outcomes, and answer."""
         await self._refresh()
         await self._save_faults()
         now = self._clock.now()
         is_late = [identifiers.is_outside_window(order.id, now) for order in new]
-        arriving: dict[str, NewOrder] = {}  # of two of one id the first counts
+        arriving: dict[str, NewOrder] = {}
         for order, how, late in zip(new, behaviours, is_late, strict=True):
             if how.arrives and not how.is_refused and not late:
+                # Of two orders with one id the first counts.
                 arriving.setdefault(order.id, order)
         async with self._lock.shared():
+            # Read under the lock: the clock cannot move between this instant and the deadlines that count from it.
             now = self._clock.now()
             try:
                 taken, arriving = await self._insert(kind, now, arriving, claims)
@@ -250,15 +251,17 @@ class Network:
         arriving: dict[str, NewOrder],
         claims: dict[str, str],
     ) -> tuple[set[str], dict[str, NewOrder]]:
-        """Write orders, merchants' codes with them; the ids that are new, and the orders as they were written."""
+        """Write orders, and who pays merchants' codes; return the new ids, and the orders as they were written."""
         if not arriving:
             return set(), arriving
+        # Without codes one statement is enough, and no transaction.
         if not claims:
             return await tables.insert_orders(self._pool, kind, now, list(arriving.values())), arriving
         async with self._pool.acquire() as connection, connection.transaction():
             codes = await tables.find_codes(connection, list(claims.values()))
             arriving, paid = answers.judge_claims(arriving, claims, codes)
             taken = await tables.insert_orders(connection, kind, now, list(arriving.values()))
+            # An order that was known already does not pay again.
             paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
             if paid:
                 await tables.claim_codes(connection, list(paid), list(paid.values()))
@@ -280,6 +283,7 @@ class Network:
             self._schedule.add(now + timedelta(milliseconds=delay_ms), group)
 
     def _behaviour_of_order(self, order: Order) -> Behaviour:
+        # Before all rules: the network rejects this itself.
         if order.amount_cents < 1:
             return behaviour.reject(behaviour.USUAL, "AM01")
         if self._faults.rules:
@@ -313,6 +317,7 @@ class Network:
                 if left[original.id] < order.amount_cents:
                     how = behaviour.reject(how, "AM09")
                 elif how.arrives and not how.is_refused:
+                    # Orders of the same group share what is left.
                     left[original.id] -= order.amount_cents
             behaviours.append(how)
         return behaviours
@@ -338,6 +343,7 @@ class Network:
         if not order.is_over or how.is_early:
             return _TAKEN
         if how.reports_count > 1:
+            # A rule for duplicates tells the outcome twice: by this answer and by a report.
             self.outbox.put([Pending(answers.outcome_report(order.id, order.due_at, order.code))])
         return answers.final_answer(order)
 
@@ -345,6 +351,7 @@ class Network:
         self, order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour
     ) -> NewOrder:
         delay_ms = self._latency_ms if how.delay_ms is None else how.delay_ms
+        # The network's own rejection waits for nobody, and an early outcome must overtake its answer.
         if how.is_early or how.is_rejected_at_once:
             delay_ms = 0
         return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, how.reports_count > 0)
@@ -354,7 +361,7 @@ class Network:
             await self.open()
 
     async def _load(self) -> None:
-        """Rebuild schedule and outbox; alone under the lock."""
+        """Rebuild the schedule and the outbox; the lock must be held alone."""
         self._clock.set_offset(await tables.read_offset(self._pool))
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
@@ -362,21 +369,16 @@ class Network:
         self.outbox.clear()
         now = self._clock.now()
         for order_id, due_at, code, is_due in orders:
-            self._restore(Pending(answers.outcome_report(order_id, due_at, code)), now if is_due else due_at)
+            # What has settled stays settled, although the clock may have been moved back behind its deadline.
+            self._schedule.add(now if is_due else due_at, [Pending(answers.outcome_report(order_id, due_at, code))])
         for _, due_at, report, is_due in arrivals:
-            self._restore(Pending(answers.redate(_decode_report(report), due_at)), now if is_due else due_at)
+            self._schedule.add(now if is_due else due_at, [Pending(answers.redate(_decode_report(report), due_at))])
         self._is_stale = False
         self._sweep()
 
-    def _restore(self, pending: Pending, due_at: datetime) -> None:
-        self._schedule.add(due_at, [pending])
-
     def _sweep(self) -> None:
-        """Queue what is due, and wake up again when the next group is."""
+        """Queue what is due, and set the timer for the next group."""
         self.outbox.put(self._schedule.pop_due(self._clock.now()))
-        self._arm()
-
-    def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -92,6 +92,7 @@ class Outbox:
             self.put(again)
 
     def _hand_out(self, now_s: float) -> list[Report]:
+        # Usually all of them fit, and nothing is copied.
         if len(self._ready) <= BATCH_MAX:
             batch, self._ready = self._ready, {}
         else:

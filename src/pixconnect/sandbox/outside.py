@@ -1,4 +1,8 @@
-"""What people outside do: pay our holders, return what they received, show QR codes, register keys."""
+"""What people outside do: pay our holders, return what they received, show QR codes, register keys.
+
+Everything that comes from outside has a number, and what is random about it is drawn from that number. So the numbers go on
+where the last process stopped.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -33,18 +37,15 @@ from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.registry import MerchantCode
 from pixconnect.sandbox.tables import NewArrival
 
-WORD_WAIT_S: Final = 10.0
-"""How long whoever pays waits for the service's word."""
-
+# How long the payer waits for the service to acknowledge the payment.
+ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
+# How late a report is that comes out of order.
 OVERTAKEN_BY_MS: Final = 1_000
-"""How much later than others a report comes that is out of order."""
 
 MERCHANT_CITY: Final = "Sao Paulo"
 
 
 class Outside(Struct):
-    """The world outside."""
-
     pool: asyncpg.Pool
     clock: Clock
     chance: Chance
@@ -52,7 +53,7 @@ class Outside(Struct):
     network: Network
     signer: MerchantSigner
     address: str
-    """``host:port`` that the locations are at."""
+    """The ``host:port`` of the locations."""
     arrival_numbers: Iterator[int]
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
@@ -62,7 +63,6 @@ class Outside(Struct):
 async def open_outside(
     pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str
 ) -> Outside:
-    """Read what is kept, and go on counting where the last process stopped."""
     return Outside(
         pool=pool,
         clock=clock,
@@ -79,56 +79,41 @@ async def open_outside(
 
 
 async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
-    """Keep what the rules' countdowns have changed, before anybody is answered."""
+    """Store how often rules still apply; to be called before the message is answered."""
     if faults.changed:
         changed, faults.changed = faults.changed, {}
         await registry.save_times(pool, changed)
 
 
 async def replace_faults(outside: Outside, rules: Sequence[FaultRule]) -> None:
-    """Put other rules in force.
-
-    Raises:
-        SandboxRefusal: A rule that could never do what it says.
-    """
     fault.check_rules(rules)
     await registry.replace_rules(outside.pool, rules)
     outside.faults.replace(rules)
 
 
 async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEntry | None:
-    """The directory's entry of a key.
-
-    Raises:
-        SandboxUnavailable: A rule keeps the directory from answering.
-    """
     how = await _find_behaviour(outside, Message(operation="lookup", id=end_to_end_id, key=key))
     await _check_answers(how)
     return None if how.code is not None else await _find_entry(outside, key)
 
 
 async def list_keys(outside: Outside) -> list[DirectoryEntry]:
-    """The entries that are always there, and the newest of the others."""
     return [*directory.FIXED_ENTRIES.values(), *await registry.list_entries(outside.pool)]
 
 
 async def add_key(outside: Outside, new: NewKey) -> DirectoryEntry:
-    """Add an entry; an existing key answers its entry."""
+    """Add an entry, or return the one that the key has already."""
     found = None if new.key is None else await _find_entry(outside, new.key)
     if found is not None:
         return found
     number = next(outside.entry_numbers)
     entry = directory.make_entry(new, number, outside.chance)
     await registry.insert_entry(outside.pool, number, entry)
+    # Read again: another request may have added the same key first.
     return await _find_entry(outside, entry.key) or entry
 
 
 async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
-    """A QR code of a merchant outside.
-
-    Raises:
-        SandboxRefusal: The parts make no QR code.
-    """
     key = new.key or directory.SETTLE_KEY
     entry = await _find_entry(outside, key)
     name = "Loja de Fora" if entry is None else entry.party.name
@@ -142,11 +127,7 @@ async def make_qr_code(outside: Outside, new: NewQrCode) -> str:
 
 
 async def serve_location(outside: Outside, token: str) -> str | None:
-    """The signed payload behind a dynamic code; ``None`` where there is none.
-
-    Raises:
-        SandboxUnavailable: A rule keeps the location from answering.
-    """
+    """Return the signed payload behind a dynamic code, if there is one."""
     code = await registry.find_code(outside.pool, token)
     if code is None:
         return None
@@ -158,11 +139,6 @@ async def serve_location(outside: Outside, token: str) -> str | None:
 
 
 async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
-    """Somebody outside pays one of our holders.
-
-    Raises:
-        SandboxUnavailable: A rule says that the network cannot be reached.
-    """
     number = next(outside.arrival_numbers)
     end_to_end_id = _network_id(outside, "E", number)
     key, amount_cents = transfer.credit_party.key, transfer.amount_cents
@@ -183,12 +159,7 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
 
 
 async def give_back(outside: Outside, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-    """The receiver of a transfer returns it. Whether the sum is right is for the service to say.
-
-    Raises:
-        SandboxRefusal: The network never settled such a transfer.
-        SandboxUnavailable: A rule says that the network cannot be reached.
-    """
+    """Return a transfer that the network has settled. Whether the amount is right is for the service to judge."""
     order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
     if order is None or order.kind != "order" or order.code is not None or not order.is_over:
         raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
@@ -218,11 +189,13 @@ async def _arrive(
     key: str | None,
     how: Behaviour,
 ) -> Arrival:
-    """Let something reach the service, or not, and wait for the service's word."""
+    """Store what comes from outside, report it unless a rule prevents that, and wait for the acknowledgement."""
     if how.is_refused:
         raise SandboxUnavailable("a fault rule says that the network cannot be reached")
     delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
     due_at = report.reported_at + timedelta(milliseconds=delay_ms)
+    # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
+    # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
     code = how.code if how.arrives else "AB03"
     arrival = NewArrival(
         number=number,
@@ -242,13 +215,14 @@ async def _arrive(
         await outside.arrivals.add((arrival, None))
         return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
     pending = Pending(msgspec.structs.replace(report, reported_at=due_at), max(how.reports_count, 1))
-    with outside.network.expecting_word(report.report_id) as word:
+    # Before it is stored: the acknowledgement may come before this goes on.
+    with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
         await outside.arrivals.add((arrival, pending))
-        if not how.is_answered or delay_ms >= WORD_WAIT_S * 1000:
+        if not how.is_answered or delay_ms >= ACKNOWLEDGED_TIMEOUT_S * 1000:
             return _arrival(report, "PROCESSING")
         try:
-            async with asyncio.timeout(WORD_WAIT_S):
-                refusal_code = await word
+            async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
+                refusal_code = await acknowledgement
         except TimeoutError:
             return _arrival(report, "PROCESSING")
     return _arrival(report, "CONFIRMED") if refusal_code is None else _arrival(report, "ERROR", refusal_code)
@@ -261,7 +235,7 @@ def _arrival(
 
 
 async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
-    """Remember a dynamic code; the token of its location."""
+    """Store a dynamic code, and return the token of its location."""
     if new.amount_cents is None:
         raise SandboxRefusal("invalid", "amount: a dynamic code needs one")
     number = next(outside.code_numbers)
@@ -284,13 +258,14 @@ async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
 async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
     if not outside.faults.rules:
         return behaviour.USUAL
+    # Stored before anything is answered: a rule that has been used up stays so after a crash.
     how = outside.faults.behaviour_of(message)
     await save_faults(outside.pool, outside.faults)
     return behaviour.USUAL if how is None else how
 
 
 async def _check_answers(how: Behaviour) -> None:
-    """Wait as long as a rule says; an answer that a rule loses is none."""
+    """Wait as long as the rule says, and fail if it says that there is no answer."""
     if how.is_refused or not how.is_answered:
         raise SandboxUnavailable("a fault rule keeps this from being answered")
     await asyncio.sleep((how.delay_ms or 0) / 1000)

@@ -109,6 +109,7 @@ async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
 async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
     rows = [(position, msgspec.json.encode(rule).decode(), rule.times) for position, rule in enumerate(rules)]
     async with pool.acquire() as connection, connection.transaction():
+        # In one transaction: some old rules beside some new ones would be a set that nobody asked for.
         await connection.execute("delete from fault_rule")
         await connection.executemany("insert into fault_rule (position, rule, times_left) values ($1, $2, $3)", rows)
 

@@ -25,8 +25,8 @@ from pixconnect.sandbox.network import Network
 ROLE: Final = "pixconnect_sandbox"
 SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.sandbox"
+# The advisory lock of the process that is the sandbox of this database.
 LOCK_KEY: Final = 0x7069_7862
-"""The advisory lock of the process that is the sandbox of this database."""
 
 _CONNECTIONS_MAX = 8
 _GRACE_S = 1

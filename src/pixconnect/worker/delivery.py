@@ -1,4 +1,4 @@
-"""Delivers webhooks: reads what is due, posts it, records what came of it.
+"""Delivers webhooks: reads what is due, posts it, and records the outcome.
 
 ::
 
@@ -6,8 +6,8 @@
              bounded,           endpoints as they are
              fair               at this moment
 
-A delivery is in memory from when it was read until its attempt is recorded; nothing is written to claim it. A worker that dies
-leaves its deliveries pending: whoever takes over its slots sends them again.
+A delivery stays in memory until its attempt is recorded; nothing is written to claim it. A worker that dies leaves its
+deliveries pending, and the worker that takes over its slots sends them again.
 """
 
 from __future__ import annotations
@@ -34,24 +34,23 @@ from pixconnect.worker.event_signatures import EventSignatures
 from pixconnect.worker.leases import SlotLeases
 
 _READ_EVERY_S = 0.25
-"""How often we look when nobody says anything."""
+# The health check is told when nothing could be read for this long.
 _READ_LATE_S = 5.0
-"""The health check hears of it when nothing could be read for this long."""
 _READ_PAUSE_MIN_S = 0.005
+# The largest part of the time that reading may take, however much there is to do.
 _READ_PART_MAX = 0.5
-"""Reading takes at most this part of the time, however much there is to do."""
+# Attempts that start together need one read of their endpoints.
 _START_MAX = 256
-"""Attempts started together: one look at their endpoints."""
 _RETRY_RECORD_S = 0.5
+# A slower answer lowers the endpoint's limit as if there were none.
 _SLOW_US = 5_000_000
-"""An answer that took longer counts as none when it comes to how much an endpoint is given at once."""
 _FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 _log = structlog.get_logger(__name__)
 
 
 class DeliveryFigures:
-    """What a worker has sent since it started, for who watches."""
+    """Counts of attempts since the worker started, for metrics."""
 
     def __init__(self) -> None:
         self.attempts = {"delivered": 0, "refused": 0, "broken": 0}
@@ -59,7 +58,6 @@ class DeliveryFigures:
         self.first_attempt_s = Histogram(_FIRST_ATTEMPT_BOUNDS_S)
 
     def note(self, conclusion: Conclusion) -> None:
-        """Take an attempt in."""
         delivery, attempt = conclusion.delivery, conclusion.attempt
         status_code = attempt.status_code
         if conclusion.status == "delivered":
@@ -69,19 +67,12 @@ class DeliveryFigures:
             self.attempts["refused" if has_refused else "broken"] += 1
             self.given_up_count += conclusion.status == "failed"
         if delivery.attempts_count == 0:
-            # The sandbox clock may have been moved meanwhile.
+            # From 0: the sandbox clock may have been moved back meanwhile.
             self.first_attempt_s.observe(max(0.0, (attempt.started_at - delivery.due_at).total_seconds()))
 
 
 class DeliveryWorker:
-    """The part of a worker that delivers webhooks.
-
-    Args:
-        context: Of this process.
-        leases: Which slots are ours.
-        limits: How much may be under way.
-        attempt_log: Takes every attempt.
-    """
+    """The part of a worker that delivers webhooks."""
 
     def __init__(self, context: Context, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog) -> None:
         self._context = context
@@ -115,21 +106,19 @@ class DeliveryWorker:
         self._has_work.set()
 
     def wake(self) -> None:
-        """There may be something to do."""
         self._has_news.set()
 
     def busy_slots(self) -> AbstractSet[int]:
-        """Slots with attempts under way."""
         return self.queue.busy_slots()
 
     def slots_lost(self) -> None:
-        """Stop everything: what is under way could not be recorded any more."""
+        """Stop all attempts: they could not be recorded any more."""
         self.queue.clear()
         for attempt in self._attempts:
             attempt.cancel()
 
     def oldest_due_at(self) -> datetime | None:
-        """Since when something waits that could be sent and is not; real time."""
+        """Return when the oldest delivery became due that could be sent and is not; real time."""
         now = self._context.clock.real_now()
         if self._read_at is not None and now - self._read_at > timedelta(seconds=_READ_LATE_S):
             return self._read_at
@@ -172,11 +161,10 @@ class DeliveryWorker:
                 await self._start(taken)
 
     async def _start(self, taken: list[Work]) -> None:
-        """Start attempts, each with its endpoint as it is at this moment."""
         try:
             endpoint_ids = sorted({work.delivery.endpoint_id for work in taken})
             endpoints = await endpoint_store.find_many(self._context.pool, endpoint_ids)
-            # Their endpoint was deleted meanwhile: nobody is left to be told.
+            # Their endpoint was deleted meanwhile, so there is nobody to deliver to.
             orphan_ids = sorted(work.delivery.id for work in taken if work.delivery.endpoint_id not in endpoints)
             if orphan_ids:
                 await delivery_store.give_up_orphans(self._context.pool, orphan_ids, self._context.clock.now())
@@ -194,7 +182,6 @@ class DeliveryWorker:
             attempt.add_done_callback(self._attempts.discard)
 
     async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
-        """Make one attempt and record it."""
         has_answered, is_lost = False, True
         try:
             conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
@@ -218,16 +205,13 @@ class DeliveryWorker:
             self._has_work.set()
 
     async def _record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
-        """Record, for as long as the slot is ours: only then is another attempt of it impossible.
-
-        Returns:
-            What was recorded; ``None`` if the slot went to another worker before.
-        """
+        """Record an attempt; ``None`` if the slot went to another worker before."""
         is_plain = False
         while True:
             try:
                 is_recorded = await delivery_usecases.record(self._context, conclusion, epoch)
             except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+                # Tried again only while the slot is ours: afterwards another worker makes the attempt.
                 if not self._leases.is_held(conclusion.delivery.slot, epoch):
                     return None
                 await asyncio.sleep(_RETRY_RECORD_S)

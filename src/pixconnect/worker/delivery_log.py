@@ -34,9 +34,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     event_id: int
     holder_id: int
     number: int
-    """The attempt's number, from 1."""
     status: DeliveryStatus
-    """The delivery's status after the attempt."""
     status_code: int | None = None
     duration_ms: float
     """From the look-up of the name to the last byte."""

@@ -1,8 +1,8 @@
-"""Which delivery is tried next: bounded for each endpoint and holder, first attempts before retries, fair between endpoints.
+"""Decides which delivery is tried next: limited by endpoint and holder, first attempts before retries, endpoints in turn.
 
-An endpoint that does not answer is given less and less to do at the same time (down to two requests), and more again as it
-answers: what hangs holds hardly anything. What an endpoint has beyond what is kept here stays in the database, and is walked
-through when there is room again. Nothing here waits or knows of the network.
+An endpoint that does not answer gets fewer and fewer requests at a time, down to two, and more again as it answers. So one
+that hangs takes hardly any room. Deliveries beyond ``kept_max`` stay in the database, and are read when there is room again.
+Nothing here waits or knows of the network.
 """
 
 from collections import Counter, deque
@@ -15,51 +15,31 @@ from pixconnect.domain.delivery import DueDelivery
 
 _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0
+# For this long, a read that began before a record was written may still show the delivery as pending.
 _FINISHED_KEPT_S = 30.0
-"""For this long a read that began before the record was written may still show a delivery as pending."""
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
-    """How much may be under way in one worker.
+    """How many requests may be under way."""
 
-    Attributes:
-        endpoint_max: Requests to one endpoint.
-        holder_max: Requests to all endpoints of one holder.
-        total_max: Requests in all.
-        kept_max: Deliveries of one endpoint that wait in memory.
-    """
-
+    # These two count for all workers together; each has its share.
     endpoint_max: int = 64
     holder_max: int = 128
     total_max: int = 2048
     kept_max: int = 256
+    """How many deliveries of one endpoint wait in memory."""
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """A delivery that this worker has read.
-
-    Attributes:
-        delivery: Due.
-        epoch: Under which its slot was held.
-    """
-
     delivery: DueDelivery
     epoch: int
 
     @property
     def is_retry(self) -> bool:
-        """Whether it has failed before."""
         return self.delivery.attempts_count > 0
 
 
-class Lane:
-    """One endpoint's deliveries.
-
-    Args:
-        endpoint_id: Whose...
-        holder_id: ...and whose that is.
-    """
-
+class EndpointQueue:
     __slots__ = (
         "endpoint_id", "fresh", "has_more", "holder_id", "in_flight_count", "limit", "retries", "retries_in_flight_count",
         "walked_to_id",
@@ -78,26 +58,22 @@ class Lane:
 
     @property
     def kept_count(self) -> int:
-        """How many wait here."""
         return len(self.fresh) + len(self.retries)
 
     def waiting(self, *, is_retry: bool) -> deque[Work]:
-        """First attempts, or retries."""
         return self.retries if is_retry else self.fresh
 
 
 class DeliveryQueue:
-    """What one worker has read and not finished.
+    """The deliveries that one worker has read and not finished.
 
-    Args:
-        limits: Over all workers.
-        may_start: Whether work may be started in a slot under an epoch.
+    ``may_start`` says whether work may start in a slot under an epoch.
     """
 
     def __init__(self, limits: QueueLimits, may_start: Callable[[int, int], bool]) -> None:
         self._limits = limits
         self._may_start_in = may_start
-        self._lanes: dict[int, Lane] = {}
+        self._queues: dict[int, EndpointQueue] = {}
         self._known: set[int] = set()
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
         self._finished_attempts: set[tuple[int, int]] = set()
@@ -109,27 +85,24 @@ class DeliveryQueue:
         self._turn = 0
 
     def offer(self, work: Work) -> bool:
-        """Take a delivery in, unless it is here already or its endpoint has no room.
-
-        Returns:
-            Whether it was taken.
-        """
+        """Take a delivery, unless it is here already or its endpoint has no room; answer whether it was taken."""
         delivery = work.delivery
+        # A read that was slow may show a delivery whose attempt is recorded by now: it must not be made twice.
         if delivery.id in self._known or (delivery.id, delivery.attempts_count) in self._finished_attempts:
             return False
-        lane = self._lanes.get(delivery.endpoint_id)
-        if lane is None:
-            lane = self._lanes[delivery.endpoint_id] = Lane(delivery.endpoint_id, delivery.holder_id)
-        if lane.kept_count >= self._limits.kept_max:
-            lane.has_more = True
+        queue = self._queues.get(delivery.endpoint_id)
+        if queue is None:
+            queue = self._queues[delivery.endpoint_id] = EndpointQueue(delivery.endpoint_id, delivery.holder_id)
+        if queue.kept_count >= self._limits.kept_max:
+            queue.has_more = True
             return False
-        (lane.retries if work.is_retry else lane.fresh).append(work)
+        (queue.retries if work.is_retry else queue.fresh).append(work)
         self._known.add(delivery.id)
         self.waiting_count += 1
         return True
 
     def take(self, count_max: int) -> list[Work]:
-        """What may start now: one of each endpoint in turn, first attempts before retries."""
+        """Take out what may start now: one of each endpoint in turn, first attempts before retries."""
         taken: list[Work] = []
         if self.waiting_count:
             self._turn += 1
@@ -138,20 +111,19 @@ class DeliveryQueue:
         return taken
 
     def start_over(self, work: Work) -> None:
-        """Put off what was taken and not tried: it stays pending and will be read again."""
+        """Drop what was taken and not tried; it is still pending, and will be read again."""
         self._end(work)
 
     def finish(self, work: Work, now_s: float, *, has_answered: bool, is_lost: bool = False) -> None:
-        """Note that an attempt was recorded, or never will be.
+        """Note that an attempt was recorded, or is lost with its slot and made again by another worker.
 
-        Args:
-            work: From ``take``.
-            now_s: Monotonic.
-            has_answered: Whether the receiver answered in good time.
-            is_lost: Its slot went before it was recorded: it is pending still, and is made again by whoever has the slot then.
+        ``has_answered`` says whether the receiver answered in good time.
         """
-        lane = self._end(work)
-        lane.limit = min(lane.limit + 1, self._limits.endpoint_max) if has_answered else max(lane.limit / 2, _LIMIT_MIN)
+        queue = self._end(work)
+        # As TCP does: slowly up, and down by half.
+        queue.limit = (
+            min(queue.limit + 1, self._limits.endpoint_max) if has_answered else max(queue.limit / 2, _LIMIT_MIN)
+        )
         if not is_lost:
             attempt = (work.delivery.id, work.delivery.attempts_count)
             self._finished.append((now_s, attempt))
@@ -159,97 +131,101 @@ class DeliveryQueue:
         self.forget_finished(now_s)
 
     def forget_finished(self, now_s: float) -> None:
-        """Forget what was recorded so long ago that no read can be older; called now and then, also when nothing ends."""
+        """Forget attempts that were recorded before any read that is still under way began."""
         while self._finished and now_s - self._finished[0][0] > _FINISHED_KEPT_S:
             self._finished_attempts.discard(self._finished.popleft()[1])
 
     def clear(self) -> None:
-        """Forget everything that is not under way: the slots are lost."""
-        for lane in self._lanes.values():
-            lane.fresh.clear()
-            lane.retries.clear()
-            lane.has_more = False
+        """Forget everything that is not under way, because the slots are lost."""
+        for queue in self._queues.values():
+            queue.fresh.clear()
+            queue.retries.clear()
+            queue.has_more = False
         self._known.clear()
         self.waiting_count = 0
 
     def busy_slots(self) -> set[int]:
-        """Slots in which something is under way."""
         return set(self._in_flight_by_slot)
 
     def full_endpoints(self) -> list[int]:
-        """Endpoints that have more than is kept here: nothing more of them is read in passing."""
-        return [lane.endpoint_id for lane in self._lanes.values() if lane.has_more]
+        """Return the endpoints that have more in the database: ordinary reads pass over them."""
+        return [queue.endpoint_id for queue in self._queues.values() if queue.has_more]
 
-    def lanes_with_more(self) -> Iterator[Lane]:
-        """Endpoints that have more in the database and room for it here."""
+    def queues_with_more(self) -> Iterator[EndpointQueue]:
+        """Yield the queues of endpoints that have more in the database, and room for it here."""
+        # From half on: one read then brings many deliveries, and not one for each that is finished.
         return (
-            lane for lane in self._lanes.values() if lane.has_more and lane.kept_count <= self._limits.kept_max // 2
+            queue
+            for queue in self._queues.values()
+            if queue.has_more and queue.kept_count <= self._limits.kept_max // 2
         )
 
     def oldest_startable_at(self) -> datetime | None:
-        """Since when the oldest delivery is due that only the worker's own limit holds back; service time."""
+        """Return when the oldest delivery became due that only the worker's own limit delays; service time."""
         if not self.waiting_count or self.in_flight_count < self._limits.total_max:
             return None
         return min(
             (
-                lane.fresh[0].delivery.due_at
-                for lane in self._lanes.values()
-                if lane.fresh and lane.in_flight_count < lane.limit
+                queue.fresh[0].delivery.due_at
+                for queue in self._queues.values()
+                if queue.fresh and queue.in_flight_count < queue.limit
             ),
             default=None,
         )
 
     def forget_idle(self) -> None:
-        """Forget endpoints of which there is nothing; called now and then."""
-        for lane in list(self._lanes.values()):
-            if not lane.kept_count and not lane.in_flight_count and not lane.has_more:
-                del self._lanes[lane.endpoint_id]
+        """Forget endpoints that have no deliveries, and their limits."""
+        for queue in list(self._queues.values()):
+            if not queue.kept_count and not queue.in_flight_count and not queue.has_more:
+                del self._queues[queue.endpoint_id]
 
     def _take_in_turn(self, taken: list[Work], count_max: int, *, is_retry: bool) -> None:
-        """Take one of each endpoint, again and again, until none may start another."""
-        lanes = deque(lane for lane in self._lanes.values() if lane.waiting(is_retry=is_retry))
-        lanes.rotate(-self._turn)
-        while lanes and len(taken) < count_max:
-            lane = lanes.popleft()
-            waiting = lane.waiting(is_retry=is_retry)
-            if not waiting or not self._may_start(lane, is_retry=is_retry):
+        queues = deque(queue for queue in self._queues.values() if queue.waiting(is_retry=is_retry))
+        # Another endpoint begins each time: otherwise the first ones would get whatever the limits allow.
+        queues.rotate(-self._turn)
+        while queues and len(taken) < count_max:
+            queue = queues.popleft()
+            waiting = queue.waiting(is_retry=is_retry)
+            if not waiting or not self._may_start(queue, is_retry=is_retry):
                 continue
             work = waiting.popleft()
             self.waiting_count -= 1
             if self._may_start_in(work.delivery.slot, work.epoch):
-                self._begin(lane, work)
+                self._begin(queue, work)
                 taken.append(work)
             else:
                 self._known.discard(work.delivery.id)
-            lanes.append(lane)
+            queues.append(queue)
 
-    def _may_start(self, lane: Lane, *, is_retry: bool) -> bool:
-        limit = min(lane.limit, self._limits.endpoint_max / self.workers_count)
-        if is_retry and lane.retries_in_flight_count >= max(limit / 2, 1):
+    def _may_start(self, queue: EndpointQueue, *, is_retry: bool) -> bool:
+        # Endpoints and holders are limited over all workers, so each worker has its part; but never less than one request.
+        limit = min(queue.limit, self._limits.endpoint_max / self.workers_count)
+        # Retries have half of each limit, so that an endpoint that fails does not delay its first attempts.
+        if is_retry and queue.retries_in_flight_count >= max(limit / 2, 1):
             return False
         return (
-            lane.in_flight_count < max(limit, 1)
-            and self._in_flight_by_holder[lane.holder_id] < max(self._limits.holder_max / self.workers_count, 1)
+            queue.in_flight_count < max(limit, 1)
+            and self._in_flight_by_holder[queue.holder_id] < max(self._limits.holder_max / self.workers_count, 1)
             and self.in_flight_count < (self._limits.total_max / 2 if is_retry else self._limits.total_max)
         )
 
-    def _begin(self, lane: Lane, work: Work) -> None:
-        lane.in_flight_count += 1
-        lane.retries_in_flight_count += work.is_retry
+    def _begin(self, queue: EndpointQueue, work: Work) -> None:
+        queue.in_flight_count += 1
+        queue.retries_in_flight_count += work.is_retry
         self.in_flight_count += 1
-        self._in_flight_by_holder[lane.holder_id] += 1
+        self._in_flight_by_holder[queue.holder_id] += 1
         self._in_flight_by_slot[work.delivery.slot] += 1
 
-    def _end(self, work: Work) -> Lane:
+    def _end(self, work: Work) -> EndpointQueue:
         delivery = work.delivery
-        lane = self._lanes[delivery.endpoint_id]
-        lane.in_flight_count -= 1
-        lane.retries_in_flight_count -= work.is_retry
+        queue = self._queues[delivery.endpoint_id]
+        queue.in_flight_count -= 1
+        queue.retries_in_flight_count -= work.is_retry
         self.in_flight_count -= 1
-        _decrement(self._in_flight_by_holder, lane.holder_id)
+        _decrement(self._in_flight_by_holder, queue.holder_id)
         _decrement(self._in_flight_by_slot, delivery.slot)
         self._known.discard(delivery.id)
-        return lane
+        return queue
 
 
 def _decrement(counter: Counter[int], key: int) -> None:

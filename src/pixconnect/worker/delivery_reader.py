@@ -88,21 +88,21 @@ class DeliveryReader:
         return found.unfinished
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
-        for _, lane in zip(range(_BACKLOGS_MAX), list(self._queue.lanes_with_more()), strict=False):
-            is_from_start = lane.walked_to_id == 0
+        for _, queue in zip(range(_BACKLOGS_MAX), list(self._queue.queues_with_more()), strict=False):
+            is_from_start = queue.walked_to_id == 0
             found, walked_to_id = await delivery_store.read_backlog(
                 self._context.pool,
-                lane.endpoint_id,
-                lane.walked_to_id,
+                queue.endpoint_id,
+                queue.walked_to_id,
                 list(held),
                 self._context.clock.now(),
                 _BACKLOG_PAGE,
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
-            lane.walked_to_id = walked_to_id or 0
+            queue.walked_to_id = walked_to_id or 0
             # Only a walk from the first row to the last that finds nothing new shows that the backlog is gone.
             if is_from_start and walked_to_id is None and not taken_count:
-                lane.has_more = False
+                queue.has_more = False
 
     def _offer(self, delivery: DueDelivery, held: dict[int, int]) -> bool:
         epoch = held.get(delivery.slot)

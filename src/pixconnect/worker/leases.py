@@ -57,7 +57,6 @@ class Share(Struct, frozen=True, kw_only=True):
 
     @property
     def slots_count(self) -> int:
-        """How many slots each worker should hold."""
         # Rounded up: otherwise some slots would belong to nobody.
         return -(-SLOTS_COUNT // self.workers_count)
 

@@ -31,7 +31,6 @@ class RailFigures:
         self.questions: Counter[str] = Counter()
         self.reports: Counter[str] = Counter()
         self.acknowledgements: Counter[str] = Counter()
-        """By ``accepted`` or ``refused``."""
 
 
 def name_message(kind: type[SubmitAnswer | QueryAnswer | Report]) -> str:

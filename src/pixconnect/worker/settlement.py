@@ -1,4 +1,4 @@
-"""Keeps orders moving: hands over what is due, asks about what is silent, takes in what the rail reports."""
+"""Moves orders: hands over what is due, asks about what is silent, and records what the rail reports."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from pixconnect.usecases.report import take_reports
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 BATCH_MAX: Final = 256
-"""Orders handed over, or reports taken in, at once."""
+"""Orders handed over, or reports recorded, at once."""
 LOOK_AFTER_S: Final = 0.25
-"""How often we look without having been told."""
+"""The interval of reads without a wake-up."""
 GATHER_S: Final = 0.004
 GATHER_BUSY_S: Final = 0.025
 BUSY_FROM: Final = 8
-"""Between two looks: what comes in meanwhile goes on together, and a group of many costs little more than one of few. So the
-more there is to do, the longer is waited; a lone order goes on at once."""
+"""The pause between two reads. A batch of many costs little more than one of few, so the pause is longer from ``BUSY_FROM``
+orders on; a single order hardly waits."""
 SWEEP_EVERY_S: Final = 2.0
-"""How often we look at everything, and not only beyond where we were."""
+"""How often all due orders are read, and not only those after the cursor."""
 COMMITTED_LATE: Final = timedelta(seconds=1)
-"""An order may be committed so long after the instant at which it is due; what took longer waits for the next sweep."""
+"""How long after its due instant an order may be committed; one that took longer waits for the next sweep."""
 REPORTS_WAIT_S: Final = 20.0
 REPORT_BATCHES_MAX: Final = 4
-"""Batches of reports being recorded while the next one is fetched."""
+"""Batches of reports that are recorded while the next one is fetched."""
 PAUSE_S: Final = 0.5
-"""After the rail or the database gave no answer."""
+"""The pause after the rail or the database gave no answer."""
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
@@ -44,39 +44,29 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable, LeaseLost)
 _log = structlog.get_logger(__name__)
 
 
-class _Place(Struct, frozen=True, kw_only=True):
-    """How far the due orders have been read.
-
-    Attributes:
-        since: Orders due before it have been dealt with, but for those that were committed late.
-        until: When we looked last, service time.
-        slots: Which we looked at.
-        swept_s: When we last looked at everything, monotonic.
-    """
+class _Cursor(Struct, frozen=True, kw_only=True):
+    """How far the due orders have been read."""
 
     since: datetime
+    """Orders that were due before this are done, except those that were committed late."""
     until: datetime
+    """The service time of the last read."""
     slots: tuple[int, ...]
     swept_s: float
+    """The monotonic time of the last sweep."""
 
 
 class OrderMover:
-    """The part of a worker that does the next step of every transfer and refund that is due in its slots.
-
-    Args:
-        context: Of this process.
-        leases: Which slots are ours.
-    """
+    """Does the next step of every transfer and refund that is due in the worker's slots."""
 
     def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
-        self._place: _Place | None = None
+        self._cursor: _Cursor | None = None
         leases.add(self)
 
     async def run(self) -> None:
-        """Until cancelled."""
         while True:
             self._has_news.clear()
             try:
@@ -90,33 +80,32 @@ class OrderMover:
                 await self._wait_for_news()
 
     async def move_due(self, until: datetime) -> int:
-        """Do the next step of a batch of orders that are due up to an instant; answers how many they were."""
+        """Do the next step of a batch of orders that are due up to an instant, and return their number."""
         slots = tuple(sorted(self._leases.held))
         if not slots:
             return 0
         now_s = self._context.clock.monotonic_s()
-        place = self._place
-        if place is None or until < place.until or slots != place.slots or now_s - place.swept_s > SWEEP_EVERY_S:
-            place = _Place(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
-        due = await move_due(self._context, self._leases.fence, slots, place.since, until, BATCH_MAX)
-        since = max(place.since, due[-1] - COMMITTED_LATE) if due else place.since
-        self._place = _Place(since=since, until=until, slots=slots, swept_s=place.swept_s)
+        cursor = self._cursor
+        # From the beginning too when the sandbox clock was moved back, or other slots are held.
+        if cursor is None or until < cursor.until or slots != cursor.slots or now_s - cursor.swept_s > SWEEP_EVERY_S:
+            cursor = _Cursor(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
+        due = await move_due(self._context, self._leases.fence, slots, cursor.since, until, BATCH_MAX)
+        since = max(cursor.since, due[-1] - COMMITTED_LATE) if due else cursor.since
+        self._cursor = _Cursor(since=since, until=until, slots=slots, swept_s=cursor.swept_s)
         return len(due)
 
     def busy_slots(self) -> AbstractSet[int]:
-        """None: what is written for an order is fenced, and what another worker does in between is no harm."""
+        # None: what is written for an order is fenced, and another worker that takes its next step does no harm.
         return frozenset()
 
     def slots_lost(self) -> None:
-        """Nothing to stop: whatever is under way is refused by its fence."""
+        """Stop nothing: what is under way is refused by its fence."""
 
     def wake(self) -> None:
-        """There may be something to do."""
         self._has_news.set()
 
     def oldest_due_at(self) -> datetime | None:
-        """Orders are not deliveries."""
-        return None
+        return None  # this is about deliveries only
 
     async def _wait_for_news(self) -> None:
         try:
@@ -127,31 +116,33 @@ class OrderMover:
 
 
 async def keep_taking_reports(context: Context) -> None:
-    """Take in what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
-    places = asyncio.Semaphore(REPORT_BATCHES_MAX)
+    """Record what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
+    batch_limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
         while True:
-            await places.acquire()
+            # Before fetching: a report that was fetched and waits here would be reported again.
+            await batch_limit.acquire()
             try:
                 reports = await context.rail.reports(REPORTS_WAIT_S)
             except RailUnavailable:
-                places.release()
+                batch_limit.release()
                 await asyncio.sleep(PAUSE_S)
                 continue
-            batches.create_task(_take(context, reports, places))
+            batches.create_task(_take(context, reports, batch_limit))
             if len(reports) < BATCH_MAX:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _take(context: Context, reports: Sequence[Report], places: asyncio.Semaphore) -> None:
+async def _take(context: Context, reports: Sequence[Report], batch_limit: asyncio.Semaphore) -> None:
     try:
         if reports and await take_reports(context, reports) < len(reports):
-            await asyncio.sleep(PAUSE_S)  # what was not acknowledged comes again at once
+            # What was not acknowledged comes again at once, and would keep this loop busy.
+            await asyncio.sleep(PAUSE_S)
     except _AWAY as error:
         _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)
         await asyncio.sleep(PAUSE_S)
     finally:
-        places.release()
+        batch_limit.release()
 
 
 def _gather_s(count: int) -> float:

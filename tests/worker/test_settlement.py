@@ -86,7 +86,7 @@ async def test_what_was_committed_late_is_found(service: Service, caller: Caller
     await service.context.pool.execute(
         "update open_order set due_at = due_at - interval '1 minute' where resource_id = $1", late.id
     )
-    mover._place = None  # as the next sweep does
+    mover._cursor = None  # as the next sweep does
     assert await mover.move_due(service.clock.now()) == 1
 
 

@@ -167,7 +167,7 @@ def conclude(
 
 
 def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
-    """Apply attempts, in the order in which they ended, to their endpoint's state."""
+    """Say since when an endpoint fails and whether that disables it, by attempts in the order in which they ended."""
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
@@ -200,8 +200,8 @@ def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float
     if failures_count >= ATTEMPTS_MAX:
         return None
     # Later by chance and never earlier, so that what failed together does not come back together.
-    # The longer of the two counts, but a receiver may ask for an hour at most.
     scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
+    # The longer of the two counts, but a receiver may ask for an hour at most.
     return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
 
 

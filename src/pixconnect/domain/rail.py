@@ -116,6 +116,8 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
 
 
 class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
+    """An order or refund order of ours has settled."""
+
     report_id: str
     id: str
     """The ``end_to_end_id`` or ``return_id``."""
@@ -123,6 +125,8 @@ class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
 
 
 class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected"):
+    """An order or refund order of ours was rejected."""
+
     report_id: str
     id: str
     code: str
@@ -174,7 +178,10 @@ class Rail(Protocol):
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:
-        """Wait up to ``wait_s`` for reports not acknowledged yet, oldest first; one may come again even after that."""
+        """Wait up to ``wait_s`` for reports, oldest first.
+
+        A report may come again until it is acknowledged, and even after.
+        """
         ...
 
     # A charge does not expire before what was reported in time is recorded.

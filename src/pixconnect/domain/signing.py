@@ -85,7 +85,7 @@ def superseded_at(key: SigningKey, keys: Sequence[SigningKey]) -> datetime | Non
     ends_at = next_signs_from(key, [other for other in keys if other.host == key.host])
     if ends_at is not None:
         return ends_at
-    # Keys have been made since, none of them for this host: nobody serves it any more, and its last key ends with its
+    # Keys have been made since and none signs for this host: nobody serves it any more, and its last key ends with its
     # certificate.
     has_later = any(_age(other) > _age(key) for other in keys)
     return key.expires_at if has_later else None

@@ -49,7 +49,7 @@ _EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
 
 
 class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by key"):
-    """As a client sent it, like the next two: nothing is judged or normalised yet."""
+    """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
 
     amount_cents: int
     key: str
@@ -58,12 +58,16 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by account"):
+    """A transfer to an account, as a client sent it."""
+
     amount_cents: int
     credit_party: Party
     external_id: str | None = None
 
 
 class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by QR code"):
+    """A transfer to the payee of a BR Code, as a client sent it."""
+
     amount_cents: int
     br_code: str
     external_id: str | None = None
@@ -111,6 +115,8 @@ class NewTransfer(Struct, kw_only=True):
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
+    """Money moved over the rail, or between two holders of ours by book."""
+
     id: int
     holder_id: int
     direction: Direction

@@ -712,7 +712,7 @@ class SlowWire:
         return Answer(status_code=503, headers={}, body=b"")
 
 
-async def test_a_holder_reads_so_many_locations_at_once_and_leaves_places_for_the_others() -> None:
+async def test_a_holder_reads_so_many_locations_at_once_and_leaves_permits_for_the_others() -> None:
     wire = SlowWire()
     reader = LocationReader(cast(OutgoingHttp, wire), Clock(), cast(Any, None), allows_loopback=False)
 

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.adapters import name_lookup
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
 from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
-from pixconnect.adapters.outgoing_places import OutgoingPlaces
+from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.foundation.shares import current_party
 from support.dns_server import DnsServer, open_dns_server
 
@@ -79,7 +79,7 @@ async def test_what_nobody_waits_for_any_more_is_dropped_and_its_place_free_at_o
     assert await again == PUBLIC
 
 
-async def test_a_holder_has_four_places_and_each_of_the_others_has_its_own() -> None:
+async def test_a_holder_has_four_permits_and_each_of_the_others_has_its_own() -> None:
     doors = Doors()
     lookups = NameLookups(doors, lookup_s=600)
     tasks = [
@@ -94,7 +94,7 @@ async def test_a_holder_has_four_places_and_each_of_the_others_has_its_own() -> 
     assert doors.most_count <= 3 * LOOKUPS_OF_HOLDER_MAX
 
 
-async def test_all_holders_together_have_so_many_places(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_holders_together_have_so_many_permits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_lookup, "LOOKUPS_MAX", 6)
     doors = Doors()
     lookups = NameLookups(doors, lookup_s=600)
@@ -153,15 +153,15 @@ async def test_no_more_failures_are_remembered_than_there_is_room_for(monkeypatc
 
 
 async def test_nothing_is_remembered_of_holders_that_have_nothing_under_way() -> None:
-    places = OutgoingPlaces(10, holder_max=2, what="things")
+    limit = OutgoingLimit(10, holder_max=2, what="things")
 
     async def use(party: object) -> None:
         current_party.set(party)
-        async with places.lend():
+        async with limit.hold():
             await asyncio.sleep(0)
 
     await asyncio.gather(*(asyncio.create_task(use(party)) for party in range(100) for _ in range(3)))
-    assert len(places._of_holder) == 0
+    assert len(limit._of_holder) == 0
 
 
 async def test_all_addresses_of_both_kinds_are_found() -> None:

@@ -1,4 +1,4 @@
-"""Connections are lent by shares, on a real database."""
+"""Connections are shared fairly, on a real database."""
 
 import asyncio
 from contextlib import asynccontextmanager

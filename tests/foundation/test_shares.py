@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pixconnect.domain import errors
 from pixconnect.foundation import shares
-from pixconnect.foundation.shares import FairPlaces, FairQueue
+from pixconnect.foundation.shares import FairQueue, FairSemaphore
 
 Steps = st.lists(st.one_of(st.tuples(st.just("put"), st.integers(1, 4)), st.tuples(st.just("take"), st.integers(1, 5))))
 
@@ -82,24 +82,24 @@ def test_nothing_is_lost_or_doubled_nor_overtaken_by_its_own(
         assert of_party == sorted(of_party)
 
 
-async def hold(places: FairPlaces, party: str, inside: list[str], leave: asyncio.Event) -> None:
-    async with places.lend(party):
+async def hold(semaphore: FairSemaphore, party: str, inside: list[str], leave: asyncio.Event) -> None:
+    async with semaphore.hold(party):
         inside.append(party)
         await leave.wait()
 
 
 async def holding(
-    places: FairPlaces, parties: Sequence[str], inside: list[str], leave: asyncio.Event
+    semaphore: FairSemaphore, parties: Sequence[str], inside: list[str], leave: asyncio.Event
 ) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(hold(places, party, inside, leave)) for party in parties]
+    tasks = [asyncio.create_task(hold(semaphore, party, inside, leave)) for party in parties]
     for _ in range(5):
         await asyncio.sleep(0)
     return tasks
 
 
 async def test_one_party_alone_has_every_place() -> None:
-    places, inside, leave = FairPlaces(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
-    tasks = await holding(places, "aaaaaa", inside, leave)
+    semaphore, inside, leave = FairSemaphore(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    tasks = await holding(semaphore, "aaaaaa", inside, leave)
     assert inside == ["a"] * 4
     leave.set()
     await asyncio.gather(*tasks)
@@ -108,10 +108,10 @@ async def test_one_party_alone_has_every_place() -> None:
 
 async def test_while_another_is_there_a_party_has_half_and_afterwards_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "PRESENT_S", 0.2)
-    places, inside, leave = FairPlaces(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
-    async with places.lend("b"):
+    semaphore, inside, leave = FairSemaphore(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    async with semaphore.hold("b"):
         pass
-    tasks = await holding(places, "aaaa", inside, leave)
+    tasks = await holding(semaphore, "aaaa", inside, leave)
     assert inside == ["a", "a"]
     async with asyncio.timeout(60):
         while len(inside) < 4:  # noqa: ASYNC110  nothing tells
@@ -121,22 +121,22 @@ async def test_while_another_is_there_a_party_has_half_and_afterwards_the_rest(m
 
 
 async def test_the_share_beside_others_may_be_less_than_half() -> None:
-    places = FairPlaces(100, waiting_max=100, what="requests", share_max=2)
+    semaphore = FairSemaphore(100, waiting_max=100, what="requests", share_max=2)
     for _ in range(5):
-        assert places.take_now("a")
-    assert places.take_now("b")
-    assert not places.take_now("a")
+        assert semaphore.acquire_now("a")
+    assert semaphore.acquire_now("b")
+    assert not semaphore.acquire_now("a")
     for _ in range(4):
-        places.give_back("a")
-    assert places.take_now("a")
-    assert not places.take_now("a")
+        semaphore.release("a")
+    assert semaphore.acquire_now("a")
+    assert not semaphore.acquire_now("a")
 
 
 async def test_a_place_that_comes_free_is_the_next_partys() -> None:
-    places, inside = FairPlaces(2, waiting_max=20, what="tries"), list[str]()
+    semaphore, inside = FairSemaphore(2, waiting_max=20, what="tries"), list[str]()
     first, second = asyncio.Event(), asyncio.Event()
-    tasks = await holding(places, "aa", inside, first)
-    tasks += await holding(places, "aaaab", inside, second)
+    tasks = await holding(semaphore, "aa", inside, first)
+    tasks += await holding(semaphore, "aaaab", inside, second)
     assert inside == ["a", "a"]
     first.set()
     for _ in range(10):
@@ -148,8 +148,8 @@ async def test_a_place_that_comes_free_is_the_next_partys() -> None:
 
 
 async def test_a_full_line_is_full_for_who_has_filled_it_only() -> None:
-    places, inside, leave = FairPlaces(1, waiting_max=4, what="tries"), list[str](), asyncio.Event()
-    tasks = await holding(places, "aaaaa" + "a" + "bb", inside, leave)
+    semaphore, inside, leave = FairSemaphore(1, waiting_max=4, what="tries"), list[str](), asyncio.Event()
+    tasks = await holding(semaphore, "aaaaa" + "a" + "bb", inside, leave)
     leave.set()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     refused = [isinstance(answer, errors.ServiceUnavailable) for answer in answers]
@@ -158,12 +158,12 @@ async def test_a_full_line_is_full_for_who_has_filled_it_only() -> None:
 
 
 async def test_who_goes_away_leaves_no_place_behind() -> None:
-    places, inside, leave = FairPlaces(1, waiting_max=10, what="tries"), list[str](), asyncio.Event()
-    holder, *waiting = await holding(places, "abc", inside, leave)
+    semaphore, inside, leave = FairSemaphore(1, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    holder, *waiting = await holding(semaphore, "abc", inside, leave)
     waiting[0].cancel()
     leave.set()
     await holder
     waiting[1].cancel()  # it may just have been given the place
     await asyncio.gather(*waiting, return_exceptions=True)
-    async with asyncio.timeout(60), places.lend("d"):
-        assert places.waiting_count == 0
+    async with asyncio.timeout(60), semaphore.hold("d"):
+        assert semaphore.waiting_count == 0

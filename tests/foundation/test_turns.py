@@ -51,15 +51,15 @@ class Asking:
         await asyncio.sleep(0)
 
     async def _run(self, party: str, end: asyncio.Event) -> None:
-        if not self.turns.take_now(party):
-            await self.turns.take(party)
+        if not self.turns.acquire_now(party):
+            await self.turns.acquire(party)
         self.running.append(party)
         self._began.set()
         try:
             await end.wait()
         finally:
             self.running.remove(party)
-            self.turns.give_back(party)
+            self.turns.release(party)
 
     async def until(self, party: str, count: int) -> None:
         async with asyncio.timeout(10):
@@ -152,11 +152,11 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
     long_turns, now_s = LongTurns(), loop.time()
-    async with long_turns.lend("calm"):
+    async with long_turns.hold("calm"):
         pass
-    async with long_turns.lend("hot"):
+    async with long_turns.hold("hot"):
         monkeypatch.setattr(loop, "time", lambda: now_s + 0.5)
-    second = asyncio.create_task(long_turns.lend("hot").__aenter__())
+    second = asyncio.create_task(long_turns.hold("hot").__aenter__())
     await asyncio.sleep(0)
     assert not second.done()
     assert rests_s[1] > 0.4 * turns.REST_TIMES
@@ -166,4 +166,4 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
 async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:
     long_turns = LongTurns()
     for _ in range(20):
-        await long_turns.lend("hot").__aenter__()
+        await long_turns.hold("hot").__aenter__()

@@ -22,7 +22,7 @@ from pixconnect.adapters.certificate_chain import Trusted
 from pixconnect.adapters.location_payload import parse_payload
 from pixconnect.adapters.location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
-from pixconnect.adapters.outgoing_places import OutgoingPlaces
+from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
 from pixconnect.domain.clock import Clock
@@ -63,16 +63,14 @@ class LocationReader:
         self._trusted = trusted
         self._allows_loopback = allows_loopback
         self._sandbox_authority = sandbox_authority
-        self._places = OutgoingPlaces(
-            FETCHES_MAX, holder_max=FETCHES_OF_HOLDER_MAX, what="readings of QR code locations"
-        )
+        self._limit = OutgoingLimit(FETCHES_MAX, holder_max=FETCHES_OF_HOLDER_MAX, what="readings of QR code locations")
         self._key_sets: dict[Target, tuple[float, bytes]] = {}
 
     async def read(self, location: str) -> OutsideCharge:
         target = self._parse_location(location)
-        # One limit for both requests together and the wait for a slot: the caller waits for the answer.
+        # One limit for both requests together and the wait for a permit: the caller waits for the answer.
         try:
-            async with asyncio.timeout(LIMITS.exchange_s), self._places.lend():
+            async with asyncio.timeout(LIMITS.exchange_s), self._limit.hold():
                 signed = parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()

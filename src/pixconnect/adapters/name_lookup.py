@@ -2,7 +2,7 @@
 
 ::
 
-    find ─► failed lately? ─► joins the same look-up of this holder ─► waits for a slot ─► asks the name servers, 2 s
+    find ─► failed lately? ─► joins the same look-up of this holder ─► waits for a permit ─► asks the name servers, 2 s
 
 A look-up is cancelled when nobody waits for it any more. Found addresses are not cached, because the caller judges them anew.
 """
@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
 
-from pixconnect.adapters.outgoing_places import OutgoingPlaces
+from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.foundation.shares import current_party
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -41,8 +41,8 @@ class NameLookups:
     def __init__(self, lookup: Lookup, *, lookup_s: float = LOOKUP_S) -> None:
         self._lookup = lookup
         self._lookup_s = lookup_s
-        self._places = OutgoingPlaces(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
-        # By holder, so that nobody joins a look-up that waits for another holder's slot.
+        self._limit = OutgoingLimit(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
+        # By holder, so that nobody joins a look-up that waits for another holder's permit.
         self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
         self._failed: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
@@ -70,8 +70,8 @@ class NameLookups:
                 del self._asked[key]
 
     async def _ask(self, host: str, port: int) -> Sequence[str]:
-        async with self._places.lend():
-            # Another look-up of this name may have failed while this one waited for its slot.
+        async with self._limit.hold():
+            # Another look-up of this name may have failed while this one waited for its permit.
             self._check_failed(host)
             try:
                 async with asyncio.timeout(self._lookup_s):

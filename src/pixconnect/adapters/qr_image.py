@@ -18,7 +18,7 @@ from typing import Final, cast
 
 import zxingcpp
 
-from pixconnect.foundation.shares import FairPlaces, current_party
+from pixconnect.foundation.shares import FairSemaphore, current_party
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8
@@ -29,10 +29,10 @@ class QrPictures:
 
     def __init__(self) -> None:
         # Nobody is refused: no more can wait than there are requests.
-        self._places = FairPlaces(1, waiting_max=sys.maxsize, what="pictures")
+        self._semaphore = FairSemaphore(1, waiting_max=sys.maxsize, what="pictures")
 
     async def draw(self, text: str) -> bytes:
-        async with self._places.lend(current_party.get()):
+        async with self._semaphore.hold(current_party.get()):
             picture = render_qr_png(text)
             # Between two pictures the loop does what else there is.
             await asyncio.sleep(0)

@@ -107,7 +107,7 @@ class SandboxConnection:
             f" HTTP/1.1\r\nHost: {parts.netloc}\r\nAuthorization: Bearer {secret}\r\n"
             "Content-Type: application/json\r\nContent-Length: "
         )
-        self._places = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._semaphore = asyncio.Semaphore(CONNECTIONS_MAX)
         # With the loop's time since when each is idle, the latest last.
         self._idle: list[tuple[float, HttpConnection]] = []
         self._is_closed = False
@@ -131,7 +131,7 @@ class SandboxConnection:
         body = b"" if asked is None else _encode(asked)
         request = f"{method} {path}{self._head}{len(body)}\r\n\r\n".encode("ascii") + body
         try:
-            async with asyncio.timeout(total_s), self._places:
+            async with asyncio.timeout(total_s), self._semaphore:
                 connection = await self._connection()
                 answer = await connection.exchange(request)
         except ConnectionFailed as error:

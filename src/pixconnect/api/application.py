@@ -208,20 +208,20 @@ class Application:
         party = current_party.get()
         # Long requests take turns among themselves first, so that short ones pass them.
         if operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT:
-            async with self._long_turns.lend(party):
+            async with self._long_turns.hold(party):
                 return await self._answer(endpoint, request, party)
         return await self._answer(endpoint, request, party)
 
     async def _answer(self, endpoint: _Endpoint, request: Request[Any, Any, Any], party: Hashable) -> object:
-        if not self._turns.take_now(party):
-            await self._turns.take(party)
+        if not self._turns.acquire_now(party):
+            await self._turns.acquire(party)
         try:
             answer = await endpoint.operation.handler(self._services, request)
             if type(answer) is Listing:
                 return await envelope.write_items(cast("Listing[object]", answer))
             return answer
         finally:
-            self._turns.give_back(party)
+            self._turns.release(party)
 
 
 def make_application(services: Services, access_log: AccessLog) -> Application:

@@ -40,7 +40,7 @@ def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
 
 
 def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
-    """Issue a certificate for the public part of ``key``, with ``host`` (a name or IP address) as its only alternative name."""
+    """Certify the public part of ``key`` for ``host``, a name or an IP address."""
     issuer = x509.load_der_x509_certificate(authority)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:_COMMON_NAME_MAX])])
     expires_at = (now + LEAF_LIFETIME).replace(microsecond=0)

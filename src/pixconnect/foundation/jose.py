@@ -48,6 +48,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     aud: str
     sub: str
     """The client_id."""
+    # A text, as identifiers in tokens are.
     holder_id: Annotated[str, Meta(pattern="^[1-9][0-9]{0,15}$")]
     scope: str
     """Scopes, separated by spaces."""
@@ -115,7 +116,6 @@ def read_public_jwk(text: bytes) -> ECKey:
 
 
 def published_jwk(kid: str, public_jwk: bytes) -> dict[str, str]:
-    """A key as it is published in our JWK set."""
     members = msgspec.json.decode(public_jwk, type=dict[str, str])
     return {
         "kid": kid,
@@ -133,7 +133,7 @@ def write_public_pem(key: ECKey) -> str:
 
 
 def certificate_members(certificates: tuple[bytes, ...]) -> dict[str, str | list[str]]:
-    """``x5c`` (standard base64, the leaf first) and ``x5t#S256`` of a chain in DER."""
+    # ``x5c`` is standard base64, not base64url.
     return {
         "x5c": [base64.b64encode(certificate).decode() for certificate in certificates],
         "x5t#S256": certificate_thumbprint(certificates[0]),
@@ -141,7 +141,6 @@ def certificate_members(certificates: tuple[bytes, ...]) -> dict[str, str | list
 
 
 def certificate_thumbprint(leaf: bytes) -> str:
-    """``x5t#S256`` of a certificate in DER."""
     return encode_base64url(hashlib.sha256(leaf).digest()).decode()
 
 
@@ -158,11 +157,7 @@ def sign_token(key: PrivateKey, claims: Claims) -> str:
 
 
 def read_token_kid(token: bytes) -> str:
-    """Read from a token's header which key must have signed it.
-
-    Raises:
-        TokenInvalid: It is malformed, or claims another algorithm or type.
-    """
+    """Read from its header which key must have signed a token; ``TokenInvalid`` if that is not the header of ours."""
     parts = token.split(b".")
     if len(parts) != 3:
         raise TokenInvalid("must have three parts")
@@ -178,11 +173,7 @@ def read_token_kid(token: bytes) -> str:
 
 
 def verify_token(token: bytes, key: ECKey) -> Claims:
-    """Verify a token's signature and read its claims, which the caller must judge.
-
-    Raises:
-        TokenInvalid: Another key signed it, it was changed, or a claim is missing.
-    """
+    """Verify a token's signature and read its claims, which the caller must judge; ``TokenInvalid`` if it is not ours."""
     head, body, signature = token.split(b".")
     try:
         is_ours = _es256.verify(head + b"." + body, decode_base64url(signature), key)
@@ -204,6 +195,7 @@ def decode_base64url(text: bytes) -> bytes:
         octets = base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
     except binascii.Error as error:
         raise ValueError(str(error)) from None
+    # Python ignores unused bits and characters that are not base64.
     if encode_base64url(octets) != text:
         raise ValueError("not canonical base64url")
     return octets

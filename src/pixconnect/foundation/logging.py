@@ -135,14 +135,13 @@ class AccessLine(msgspec.Struct, frozen=True):
     operation: str
     """Its id; empty if the path is unknown."""
     method: str
+    # The operation's path: the caller's may contain a key or a txid.
     path: str
-    """The operation's, never the caller's, which may contain a key or a txid."""
     status: int
     duration_ms: float
     """From the request's head to the answer's last octet."""
     request_id: str
     holder_id: int | None
-    """``None`` without a valid token."""
     client_id: str | None
     peer: str
     """The address at the other end, or the one that a trusted proxy names."""

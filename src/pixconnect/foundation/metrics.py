@@ -55,12 +55,10 @@ Read = Callable[[], Awaitable[Sequence[Measured]]]
 
 
 def measure(family: Family, value: Value) -> Measured:
-    """The value of a family without labels."""
     return Measured(family=family, values={(): value})
 
 
 def write_text(measured: Iterable[Measured]) -> str:
-    """Write the text format of Prometheus, version 0.0.4."""
     lines: list[str] = []
     for one in measured:
         family = one.family

@@ -80,11 +80,7 @@ def in_schema(sql: str, schema: str) -> str:
 
 
 async def apply(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
-    """Run a step and record it; the schema must be first in the connection's ``search_path``.
-
-    Raises:
-        TablesAreHeldError: Somebody's lock kept the step from running, however often it was tried.
-    """
+    """Run a step and record it; the schema must be first in ``search_path``. ``TablesAreHeldError`` if a lock prevents it."""
     if migration.is_outside_transaction:
         for statement in split_statements(migration.sql):
             await _run_outside(connection, in_schema(statement, schema))

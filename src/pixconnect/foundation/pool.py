@@ -14,7 +14,7 @@ import asyncpg
 
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.shared_pool import SharedPool
-from pixconnect.foundation.shares import FairPlaces
+from pixconnect.foundation.shares import FairSemaphore
 
 # asyncpg's classes are subscripted for the type checker only.
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
@@ -65,9 +65,10 @@ async def open_pool(
     """
     return await SharedPool(
         url,
-        places=FairPlaces(connections_max, waiting_max=waiting_max, what="reads"),
+        semaphore=FairSemaphore(connections_max, waiting_max=waiting_max, what="reads"),
         min_size=1,
         max_size=connections_max,
+        # The server's own timeout comes first; this one is for a server that no longer answers.
         command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,
         timeout=5,
         max_inactive_connection_lifetime=300,
@@ -94,12 +95,8 @@ def _watched(operation: Operation) -> Operation:
 
 
 class _PooledConnection(_AnyConnection):
-    """Knows whether its last statement was finished.
-
-    A statement that is new to a connection is prepared first, which begins a transaction at the server; executing it ends that.
-    A cancellation between the two leaves a transaction open that the driver does not know of.
-    """
-
+    # A statement that is new to a connection is prepared first, which begins a transaction at the server, and executing it ends
+    # that. A cancellation between the two leaves a transaction open that the driver does not know of.
     is_at_rest = True
     # After a failover the server may be a standby; a new connection may be led to the new primary.
     is_to_a_standby = False
@@ -112,11 +109,9 @@ class _PooledConnection(_AnyConnection):
 
 
 async def _bring_to_rest(connection: _AnyConnection) -> None:
-    """Make sure that a released connection has no transaction open, or close it.
-
-    The pool calls it after it has rolled back a transaction that the driver knows of. It replaces the driver's reset, which
-    would be a round trip for every batch: we leave no session state behind.
-    """
+    """Make sure that a released connection has no transaction open, or close it."""
+    # The pool has rolled back a transaction that the driver knows of. The driver's own reset would be a round trip for every
+    # batch, and we leave no session state behind.
     pooled = cast(_PooledConnection, connection)
     if not pooled.is_at_rest:
         # Any statement ends the transaction that a cancelled one may have left open.

@@ -40,8 +40,6 @@ class OutdatedSchemaError(SchemaError):
 
 
 class Applied(Struct, frozen=True):
-    """A step as the database has recorded it."""
-
     version: int
     checksum: str
 
@@ -87,12 +85,7 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
 
 
 def judge(schema: str, migrations: Sequence[Migration], applied: Sequence[Applied]) -> None:
-    """Compare applied steps with ours; missing ones are allowed.
-
-    Raises:
-        ForeignHistoryError: They differ.
-        NewerSchemaError: There are more than we know.
-    """
+    """Compare applied steps with ours: ``ForeignHistoryError`` if they differ, ``NewerSchemaError`` if there are more."""
     newest = applied[-1].version if applied else 0
     if newest > len(migrations):
         raise NewerSchemaError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from pixconnect.foundation.shares import FairPlaces, current_party
+from pixconnect.foundation.shares import FairSemaphore, current_party
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
     _AnyPool = asyncpg.Pool[asyncpg.Record]
@@ -24,46 +24,46 @@ else:
 
 
 class SharedPool(_AnyPool):
-    def __init__(self, url: str, *, places: FairPlaces, **options: Any) -> None:  # noqa: ANN401  the driver's own
+    def __init__(self, url: str, *, semaphore: FairSemaphore, **options: Any) -> None:  # noqa: ANN401  the driver's own
         super().__init__(url, loop=None, record_class=asyncpg.Record, **options)
-        self._places = places
+        self._semaphore = semaphore
 
     def acquire(self, *, timeout: float | None = None) -> _Acquired:  # type: ignore[override]  ours cannot be awaited
-        return _Acquired(self._places, super().acquire, timeout)
+        return _Acquired(self._semaphore, super().acquire, timeout)
 
 
 class _Acquired:
-    __slots__ = ("_acquire", "_lent", "_party", "_places", "_timeout_s")
+    __slots__ = ("_acquire", "_acquired", "_party", "_semaphore", "_timeout_s")
 
     def __init__(
         self,
-        places: FairPlaces,
+        semaphore: FairSemaphore,
         acquire: Callable[..., AbstractAsyncContextManager[_Connection]],
         timeout_s: float | None,
     ) -> None:
-        self._places = places
+        self._semaphore = semaphore
         self._acquire = acquire
         self._timeout_s = timeout_s
         self._party: Hashable = None
-        self._lent: AbstractAsyncContextManager[_Connection] | None = None
+        self._acquired: AbstractAsyncContextManager[_Connection] | None = None
 
     async def __aenter__(self) -> _Connection:
         party = self._party = current_party.get()
-        if not self._places.take_now(party):
+        if not self._semaphore.acquire_now(party):
             async with asyncio.timeout(self._timeout_s):
-                await self._places.take(party)
+                await self._semaphore.acquire(party)
         try:
-            lent = self._lent = self._acquire(timeout=self._timeout_s)
-            return await lent.__aenter__()
+            acquired = self._acquired = self._acquire(timeout=self._timeout_s)
+            return await acquired.__aenter__()
         except BaseException:
-            self._places.give_back(party)
+            self._semaphore.release(party)
             raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._lent is not None, "it was entered"
+        assert self._acquired is not None, "it was entered"
         try:
-            await self._lent.__aexit__(kind, error, traceback)
+            await self._acquired.__aexit__(kind, error, traceback)
         finally:
-            self._places.give_back(self._party)
+            self._semaphore.release(self._party)

@@ -7,14 +7,7 @@ from types import TracebackType
 
 
 class SharedTimeout:
-    """Used as ``asyncio.timeout``, but with ``with``.
-
-    ::
-
-        timeout = SharedTimeout(15.0)
-        with timeout.begin():
-            await something()      # TimeoutError after 15 s
-    """
+    """Used as ``asyncio.timeout``: ``with timeout.begin(): await something()``."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,6 +1,6 @@
 """Shares what several parties want at once: they get it in turn, and a party that is alone gets all of it.
 
-A party is a holder, or an address that asks for tokens. There is no rate limit: a party that is alone may use every slot, and
+A party is a holder, or an address that asks for tokens. There is no rate limit: a party that is alone may use every permit, and
 while others are there at most half of them.
 
 ::
@@ -8,8 +8,6 @@ while others are there at most half of them.
     party A ─► a a a a a ─┐
     party B ─► b ─────────┼─► a b c a a a      one of each in turn
     party C ─► c ─────────┘
-
-``FairQueue`` holds what waits, ``FairPlaces`` is a semaphore whose waiters stand in such a queue.
 """
 
 import asyncio
@@ -60,11 +58,10 @@ class FairQueue(Generic[Item]):
         return self._length
 
     def has(self, party: Hashable) -> bool:
-        """Whether anything of a party waits."""
         return party in self._lines
 
     def is_shared(self, party: Hashable) -> bool:
-        """Whether anybody else waits."""
+        """Whether another party waits."""
         return len(self._lines) > (party in self._lines)
 
     def put(self, party: Hashable, item: Item) -> bool:
@@ -140,12 +137,11 @@ class FairQueue(Generic[Item]):
 _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 
-class FairPlaces:
-    """A semaphore for parties in turn.
+class FairSemaphore:
+    """A semaphore whose waiters wait in a ``FairQueue``.
 
     Args:
-        waiting_max: More waiters are refused.
-        what: What it limits, in the plural, for the refusal's message.
+        what: What it limits, in the plural, for the message to whoever is refused.
         share_max: How many one party may hold while others are there; by default half of them.
     """
 
@@ -153,7 +149,7 @@ class FairPlaces:
         self._free_count = count
         self._share = share_max or max(1, count // 2)
         self._what = what
-        self._lent: dict[Hashable, int] = {}
+        self._held: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(waiting_max, self._refuse)
         # Who asked last and when, and the last one before that who was another.
         self._last: tuple[Hashable, float] = (None, float("-inf"))
@@ -166,82 +162,82 @@ class FairPlaces:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def lend(self, party: Hashable) -> AsyncGenerator[None]:
-        """Hold a slot while the block runs; errors as in ``take``."""
-        if not self.take_now(party):
-            await self.take(party)
+    async def hold(self, party: Hashable) -> AsyncGenerator[None]:
+        """Hold a permit while the block runs; errors as in ``acquire``."""
+        if not self.acquire_now(party):
+            await self.acquire(party)
         try:
             yield
         finally:
-            self.give_back(party)
+            self.release(party)
 
-    def take_now(self, party: Hashable) -> bool:
-        """Take a slot if the party need not wait for it; if this is false, call ``take``."""
+    def acquire_now(self, party: Hashable) -> bool:
+        """Take a permit if the party need not wait for it; if this is false, call ``acquire``."""
         if party != self._last[0]:
             self._last_other = self._last
         self._last = (party, asyncio.get_running_loop().time())
-        # Parties that wait while a slot is free have their half already, so nobody is overtaken.
+        # Parties that wait while a permit is free have their half already, so nobody is overtaken.
         if self._free_count and self._may_have(party):
-            self._give(party)
+            self._grant(party)
             return True
         return False
 
-    async def take(self, party: Hashable) -> None:
-        """Wait for a slot; ``ServiceUnavailable`` if too many wait already, of all or of this party."""
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._waiting.put(party, (party, place)):
+    async def acquire(self, party: Hashable) -> None:
+        """Wait for a permit; ``ServiceUnavailable`` if too many wait already, of all or of this party."""
+        permit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._waiting.put(party, (party, permit)):
             raise self._refusal()
-        self._lend_free()
+        self._grant_free()
         try:
-            await place
+            await permit
         except asyncio.CancelledError:
-            # The slot may have been given to us in the same turn of the loop.
-            if place.done() and not place.cancelled() and place.exception() is None:
-                self.give_back(party)
+            # The permit may have been given to us in the same turn of the loop.
+            if permit.done() and not permit.cancelled() and permit.exception() is None:
+                self.release(party)
             raise
 
-    def give_back(self, party: Hashable) -> None:
+    def release(self, party: Hashable) -> None:
         self._free_count += 1
-        left_count = self._lent[party] - 1
+        left_count = self._held[party] - 1
         if left_count:
-            self._lent[party] = left_count
+            self._held[party] = left_count
         else:
-            del self._lent[party]
+            del self._held[party]
         if len(self._waiting):
-            self._lend_free()
+            self._grant_free()
 
-    def _lend_free(self) -> None:
+    def _grant_free(self) -> None:
         while self._free_count:
             waiter = self._waiting.take_first(self._may_have)
             if waiter is None:
                 break
-            party, place = waiter
-            if not place.done():
-                self._give(party)
-                place.set_result(None)
+            party, permit = waiter
+            if not permit.done():
+                self._grant(party)
+                permit.set_result(None)
         if self._free_count and len(self._waiting) and self._look_again is None:
             # Those who wait have their half. If nobody else asks for a while they may have the rest.
-            self._look_again = asyncio.get_running_loop().call_later(PRESENT_S, self._lend_again)
+            self._look_again = asyncio.get_running_loop().call_later(PRESENT_S, self._grant_again)
 
-    def _lend_again(self) -> None:
+    def _grant_again(self) -> None:
         self._look_again = None
-        self._lend_free()
+        self._grant_free()
 
-    def _give(self, party: Hashable) -> None:
+    def _grant(self, party: Hashable) -> None:
         self._free_count -= 1
-        self._lent[party] = self._lent.get(party, 0) + 1
+        self._held[party] = self._held.get(party, 0) + 1
 
     def _may_have(self, party: Hashable) -> bool:
-        if self._lent.get(party, 0) < self._share:
+        if self._held.get(party, 0) < self._share:
             return True
         other_asked_at_s = self._last_other[1] if self._last[0] == party else self._last[1]
         is_alone = asyncio.get_running_loop().time() - other_asked_at_s >= PRESENT_S
         return is_alone and not self._waiting.is_shared(party)
 
     def _refuse(self, waiter: _Waiter) -> None:
-        _, place = waiter
-        if not place.done():
-            place.set_exception(self._refusal())
+        _, permit = waiter
+        if not permit.done():
+            permit.set_exception(self._refusal())
 
     def _refusal(self) -> errors.ServiceUnavailable:
         return errors.ServiceUnavailable(f"too many {self._what} at once: try again shortly; nothing was done")

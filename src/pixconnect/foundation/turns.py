@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pixconnect.foundation.shares import PRESENT_S, FairPlaces, FairQueue
+from pixconnect.foundation.shares import PRESENT_S, FairQueue, FairSemaphore
 
 # Requests of a party that run whatever others do.
 AT_ONCE_FREELY: Final = 2
@@ -54,8 +54,8 @@ class Turns:
         self._let_in_count = 1
         self._look: asyncio.TimerHandle | None = None
 
-    def take_now(self, party: Hashable) -> bool:
-        """Begin a request if it need not wait; if this is false, call ``take``."""
+    def acquire_now(self, party: Hashable) -> bool:
+        """Begin a request if it need not wait; if this is false, call ``acquire``."""
         now_s = asyncio.get_running_loop().time()
         if party != self._last_party:
             self._other_at_s = self._last_at_s
@@ -68,7 +68,7 @@ class Turns:
             return True
         return False
 
-    async def take(self, party: Hashable) -> None:
+    async def acquire(self, party: Hashable) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put(party, (party, turn))
         if self._look is None:
@@ -78,10 +78,10 @@ class Turns:
         except asyncio.CancelledError:
             # The turn may have come in the same turn of the loop.
             if turn.done() and not turn.cancelled():
-                self.give_back(party)
+                self.release(party)
             raise
 
-    def give_back(self, party: Hashable) -> None:
+    def release(self, party: Hashable) -> None:
         left_count = self._under_way[party] - 1
         if left_count:
             self._under_way[party] = left_count
@@ -133,19 +133,19 @@ class LongTurns:
     """
 
     def __init__(self) -> None:
-        self._places = FairPlaces(sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1)
+        self._semaphore = FairSemaphore(sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1)
 
     @asynccontextmanager
-    async def lend(self, party: Hashable) -> AsyncGenerator[None]:
+    async def hold(self, party: Hashable) -> AsyncGenerator[None]:
         """Wait for a turn and hold it while the block runs."""
         loop = asyncio.get_running_loop()
-        if not self._places.take_now(party):
-            await self._places.take(party)
+        if not self._semaphore.acquire_now(party):
+            await self._semaphore.acquire(party)
         began_at_s = loop.time()
         try:
             yield
         finally:
-            loop.call_later(REST_TIMES * (loop.time() - began_at_s), self._places.give_back, party)
+            loop.call_later(REST_TIMES * (loop.time() - began_at_s), self._semaphore.release, party)
 
 
 def _keep(_: _Waiter) -> None:

@@ -15,7 +15,7 @@
   the last with ``connection: close``. A bare 400 is sent only if we owe none.
 - When the client goes away its request is cancelled: if it waits for a batch it is dropped, if it is in one it is committed.
 
-Timers are one sweep over all connections a second (``close_if_overdue``), which costs a request nothing.
+Timers are one sweep over all connections a second (``close_if_overdue``): no request starts or cancels one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from pixconnect.http.exchange import STATUS_LINES, Exchange
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
 
-_HEAD_END: Final = b"\r\n\r\n"
 _LINE_BREAKS: Final = b"\r\n"
 _FOR_EVER: Final = float("inf")
 # No host is equal to this.
@@ -308,7 +307,9 @@ class Connection(asyncio.BufferedProtocol):
                     position, end = 0, len(octets)
                     continue
                 self._begin_head()
-            cut = self._cut(octets, position, end)
+            # A part ends with a head, a body or the slice. One cut too many does no harm.
+            body_end = min(position + self._body_left, end)
+            cut = body_end if self._body_left else head.find_end(octets, position, end, self._tail)
             self._feed(octets if cut - position == end else octets[position:cut])
             position = cut
         if position < end or self._is_in_body or self.held_octets or self.flow.read_paused:
@@ -337,17 +338,6 @@ class Connection(asyncio.BufferedProtocol):
         self._opening = self._tail = self._url = b""
         self._headers = []
         self.waits_since_s = self.loop.time()
-
-    def _cut(self, octets: bytes | bytearray, position: int, end: int) -> int:
-        """Where a part ends: with a head, a body or the slice. One cut too many does no harm."""
-        if self._body_left:
-            return min(position + self._body_left, end)
-        if self._tail:
-            seam = (self._tail + octets[position : position + 3]).find(_HEAD_END)
-            if seam >= 0:
-                return position + seam + len(_HEAD_END) - len(self._tail)
-        found = octets.find(_HEAD_END, position) if position else octets.find(_HEAD_END)
-        return end if found < 0 else found + len(_HEAD_END)
 
     def _feed(self, part: bytes | bytearray) -> None:
         assert self._parser is not None, "nothing is read after the end"

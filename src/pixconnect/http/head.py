@@ -1,4 +1,4 @@
-"""Checks of a request's head where httptools accepts more than we do, or reads it in another way."""
+"""Where a request's head ends, and what we check in it because httptools accepts more or reads it in another way."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from typing import Final
 import httptools
 
 _BLANK: Final = 0x20
+_END: Final = b"\r\n\r\n"
 _VERSIONS: Final = ("1.1", "1.0")
 # The characters of a host with a port (RFC 3986).
 _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
+
+
+def find_end(octets: bytes | bytearray, position: int, end: int, tail: bytes) -> int:
+    """Where a head or trailers end, or ``end`` if not here; ``tail`` are up to three octets before ``position``."""
+    # The blank line may be split between two parts.
+    if tail:
+        seam = (tail + octets[position : position + 3]).find(_END)
+        if seam >= 0:
+            return position + seam + len(_END) - len(tail)
+    found = octets.find(_END, position) if position else octets.find(_END)
+    return end if found < 0 else found + len(_END)
 
 
 def is_opening_strict(opening: bytes | bytearray, method: bytes, target: bytes) -> bool:

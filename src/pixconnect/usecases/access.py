@@ -23,7 +23,7 @@ from pixconnect.domain.access import AUDIENCE, FAILURES_WINDOW_S, SCOPES, Access
 from pixconnect.domain.rate import RatePolicy
 from pixconnect.foundation import jose
 from pixconnect.foundation.pool import Connection
-from pixconnect.foundation.shares import FairPlaces
+from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store import access as access_store
 from pixconnect.store import holder as holder_store
 from pixconnect.usecases import audit
@@ -84,7 +84,7 @@ class TokenDesk:
         self._context = context
         self._keyring = keyring
         waiting_max = max(1, WAITING_MAX - JUDGED_AT_ONCE_MAX)
-        self._places = FairPlaces(JUDGED_AT_ONCE_MAX, waiting_max=waiting_max, what="token requests")
+        self._semaphore = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=waiting_max, what="token requests")
         self._limited_until_s: OrderedDict[str, float] = OrderedDict()
         self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
         self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
@@ -96,7 +96,7 @@ class TokenDesk:
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
         try:
-            async with self._places.lend(request.address):
+            async with self._semaphore.hold(request.address):
                 self._refuse_limited(request.address)
                 return await login(self._context, self._keyring, request)
         except AddressLimited as refusal:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pixconnect.domain import errors
 from pixconnect.domain.rate import RatePolicy, TokenBucket
-from pixconnect.foundation.shares import FairPlaces
+from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store import transfer as transfer_store
 
 if TYPE_CHECKING:  # which holds one of these
@@ -62,7 +62,9 @@ class LookupBudgets:
 
     def __init__(self) -> None:
         self._budgets: OrderedDict[int, _Budget] = OrderedDict()
-        self._places = FairPlaces(DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory")
+        self._semaphore = FairSemaphore(
+            DIRECTORY_AT_ONCE_MAX, waiting_max=_WAITING_MAX, what="look-ups in the directory"
+        )
 
     async def check(self, context: LookupContext, holder_id: int) -> None:
         """Refuse a holder that has used up its budget.
@@ -98,7 +100,7 @@ class LookupBudgets:
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
         """While the directory is asked: of each holder in turn; raises ServiceUnavailable where too many wait already."""
-        return self._places.lend(holder_id)
+        return self._semaphore.hold(holder_id)
 
     async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget, now_s: float) -> None:
         if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:

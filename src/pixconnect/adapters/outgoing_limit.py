@@ -10,34 +10,24 @@ from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pixconnect.foundation.shares import FairPlaces, current_party
+from pixconnect.foundation.shares import FairSemaphore, current_party
 
 _WAITING_MAX: Final = 4096
 
 
-class OutgoingPlaces:
-    """Places for what goes out.
-
-    Args:
-        what: Is done there, for who is refused: plural.
-    """
-
+class OutgoingLimit:
     def __init__(self, count: int, *, holder_max: int, what: str) -> None:
-        self._in_all = FairPlaces(count, waiting_max=_WAITING_MAX, what=what)
+        self._in_all = FairSemaphore(count, waiting_max=_WAITING_MAX, what=what)
         self._holder_max = holder_max
+        # Only of holders for whom something runs or waits: that keeps their semaphores alive.
         self._of_holder: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
-        """Of those for whom something is under way or waits; who has or wants a place keeps it alive."""
 
     @asynccontextmanager
-    async def lend(self) -> AsyncGenerator[None]:
-        """A place for whom this is done, for as long as the block lasts.
-
-        Raises:
-            ServiceUnavailable: Too many wait already.
-        """
+    async def hold(self) -> AsyncGenerator[None]:
+        """Wait until the current party may begin, and count it while the block runs; errors as ``FairSemaphore.acquire``."""
         party = current_party.get()
         own = self._of_holder.get(party)
         if own is None:
             own = self._of_holder[party] = asyncio.Semaphore(self._holder_max)
-        async with own, self._in_all.lend(party):
+        async with own, self._in_all.hold(party):
             yield

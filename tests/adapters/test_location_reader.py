@@ -178,7 +178,7 @@ async def test_keys_are_asked_for_once_a_minute(outside: Outside) -> None:
     for _ in range(3):
         await outside.reader.read(outside.location)
     assert outside.asked.count("/jwks") == 1
-    outside.clock.waited_s = location_reader.KEYS_KEPT_S
+    outside.clock.waited_s = location_reader.KEYS_CACHED_S
     await outside.reader.read(outside.location)
     assert outside.asked.count("/jwks") == 2
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.adapters import kept_connections
+from pixconnect.adapters import idle_connections
 from pixconnect.adapters.name_lookup import Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import NO_CONNECTION, Limits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
@@ -434,30 +434,30 @@ async def test_a_connection_is_kept_only_by_who_takes_what_is_sent(status: int) 
 
 
 async def test_of_all_receivers_together_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_connections, "KEPT_MAX", 5)
+    monkeypatch.setattr(idle_connections, "IDLE_MAX", 5)
     async with AsyncExitStack() as stack:
         receivers = [await stack.enter_async_context(open_receiver()) for _ in range(8)]
         http = await stack.enter_async_context(open_http(connect_s=60.0, exchange_s=60.0))
         sender = WebhookSender(http, allows_loopback=True)
         for receiver in receivers:
             await post(sender, receiver.url)
-        assert len(http._kept) == 5
+        assert len(http._idle) == 5
         for receiver in reversed(receivers):
             await post(sender, receiver.url)
-        assert len(http._kept) == 5
+        assert len(http._idle) == 5
         # The oldest had been closed, those of the latest five were used again.
         assert [receiver.connections_count for receiver in receivers] == [2, 2, 2, 1, 1, 1, 1, 1]
 
 
 async def test_nothing_is_left_of_targets_that_are_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_connections, "IDLE_S", 0.05)
+    monkeypatch.setattr(idle_connections, "IDLE_S", 0.05)
     async with open_receiver() as receiver, open_http(connect_s=60.0, exchange_s=60.0) as http:
         await asyncio.gather(*(post(WebhookSender(http, allows_loopback=True), receiver.url) for _ in range(3)))
-        assert len(http._kept) == 3
+        assert len(http._idle) == 3
         async with asyncio.timeout(60):
-            while len(http._kept) or http._kept._sweep:  # noqa: ASYNC110  a timer of the loop's
+            while len(http._idle) or http._idle._sweep:  # noqa: ASYNC110  a timer of the loop's
                 await asyncio.sleep(0.02)
-        assert http._kept._of_address == {}
+        assert http._idle._of_address == {}
 
 
 @pytest.mark.parametrize(

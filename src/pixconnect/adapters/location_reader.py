@@ -33,7 +33,7 @@ BODY_LENGTH_MAX: Final = 64 * 1024
 # One octet more than a body may have, so that we notice a longer one.
 LIMITS: Final = Limits(connect_s=5.0, exchange_s=10.0, body_kept_max=BODY_LENGTH_MAX + 1)
 # How long an institution's keys are cached. An unknown ``kid`` asks again at once.
-KEYS_KEPT_S: Final = 60.0
+KEYS_CACHED_S: Final = 60.0
 KEY_SETS_MAX: Final = 64
 FETCHES_MAX: Final = 128
 FETCHES_OF_HOLDER_MAX: Final = 32
@@ -112,7 +112,7 @@ class LocationReader:
     async def _find_key(self, header: Header, location: Target) -> Jwk:
         target = self._parse_jku(header.jku, location)
         fetched_s, kept = self._key_sets.get(target, (0.0, None))
-        if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_KEPT_S:
+        if kept is not None and self._clock.monotonic_s() - fetched_s < KEYS_CACHED_S:
             key = select_key(kept, header)
             if key is not None:
                 return key

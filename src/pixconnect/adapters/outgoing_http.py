@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.adapters.kept_connections import Address, KeptConnections
+from pixconnect.adapters.idle_connections import Address, IdleConnections
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Network, Target, check_addresses
@@ -58,7 +58,7 @@ class OutgoingHttp:
         self._lookups = lookups
         self._tls = tls or ssl.create_default_context()
         self._forbidden = forbidden
-        self._kept = KeptConnections()
+        self._idle = IdleConnections()
         self._exchange_timeout = SharedTimeout(limits.exchange_s)
 
     async def check(self, target: Target) -> None:
@@ -100,13 +100,13 @@ class OutgoingHttp:
         if connection is not None and connection.is_reusable:
             # A receiver that refuses what we send shall not hold descriptors of ours.
             if 200 <= answer.status_code <= 299:
-                self._kept.keep(_key(target, connection.address), connection)
+                self._idle.keep(_key(target, connection.address), connection)
             else:
                 connection.close()
         return answer
 
     async def close(self) -> None:
-        self._kept.close()
+        self._idle.close()
 
     async def _resolve(self, target: Target) -> list[str]:
         if target.address is not None:
@@ -161,7 +161,7 @@ class OutgoingHttp:
 
     def _take(self, target: Target, addresses: Sequence[str]) -> HttpConnection | None:
         for address in addresses:
-            connection = self._kept.take(_key(target, address))
+            connection = self._idle.take(_key(target, address))
             if connection is not None:
                 return connection
         return None

@@ -34,7 +34,7 @@ from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.shares import current_party
 from pixconnect.foundation.turns import LongTurns, Turns
-from pixconnect.http.asgi import Receive, Scope, Send
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -297,10 +297,10 @@ async def _no_parts() -> AsyncIterator[bytes]:
 async def _send(send: Send, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]) -> None:
     if isinstance(content, bytes):
         headers.append((b"content-length", b"%d" % len(content)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await send({"type": RESPONSE_START, "status": status, "headers": headers})
+        await send({"type": RESPONSE_BODY, "body": content})
         return
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": RESPONSE_START, "status": status, "headers": headers})
     async for part in content:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+        await send({"type": RESPONSE_BODY, "body": part, "more_body": True})
+    await send({"type": RESPONSE_BODY, "body": b""})

@@ -131,24 +131,24 @@ async def connect(url: str, *, role: str | None, schema: str, name: str) -> asyn
 
 
 def _session_settings(role: str | None, schema: str, name: str) -> dict[str, str]:
-    settings = {
-        "application_name": name,
-        "search_path": schema,
-        "timezone": "UTC",
-        "jit": "off",
-        "default_transaction_isolation": "read committed",
+    settings = dict(
+        application_name=name,
+        search_path=schema,
+        timezone="UTC",
+        jit="off",
+        default_transaction_isolation="read committed",
         # Every statement finds its rows by an index that was made for it. Where tables have just grown, PostgreSQL would take
         # statistics, or their absence, for a reason to read whole tables instead.
-        "enable_seqscan": "off",
-        "enable_hashjoin": "off",
-        "enable_mergejoin": "off",
-        "lock_timeout": str(LOCK_TIMEOUT_MS),
-        "statement_timeout": str(STATEMENT_TIMEOUT_MS),
-        "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_TIMEOUT_MS),
-        "tcp_keepalives_idle": "10",
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
-    }
+        enable_seqscan="off",
+        enable_hashjoin="off",
+        enable_mergejoin="off",
+        lock_timeout=str(LOCK_TIMEOUT_MS),
+        statement_timeout=str(STATEMENT_TIMEOUT_MS),
+        idle_in_transaction_session_timeout=str(IDLE_IN_TRANSACTION_TIMEOUT_MS),
+        tcp_keepalives_idle="10",
+        tcp_keepalives_interval="5",
+        tcp_keepalives_count="3",
+    )
     if role is not None:
         settings["role"] = role
     return settings

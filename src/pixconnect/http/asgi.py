@@ -4,7 +4,13 @@ Our server adds ``headers_by_name`` to a scope: the headers as a dictionary, or 
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
+
+HTTP: Final = "http"
+REQUEST: Final = "http.request"
+DISCONNECT: Final = "http.disconnect"
+RESPONSE_START: Final = "http.response.start"
+RESPONSE_BODY: Final = "http.response.body"
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

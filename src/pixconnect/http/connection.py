@@ -29,7 +29,7 @@ import httptools
 
 from pixconnect.domain.access import client_address
 from pixconnect.http import head, limits
-from pixconnect.http.asgi import ASGIApp, Scope
+from pixconnect.http.asgi import HTTP, ASGIApp, Scope
 from pixconnect.http.exchange import STATUS_LINES, Exchange
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         raw_path, query = head.split_target(self._url)
         scope: Scope = {
-            "type": "http",
+            "type": HTTP,
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": version,
             "client": self._client,

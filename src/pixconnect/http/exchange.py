@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.http.asgi import ASGIApp, Message, Scope
+from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
 
@@ -139,16 +139,16 @@ class Exchange:
         if self.is_broken:
             raise asyncio.CancelledError
         if self.is_abandoned:
-            return {"type": "http.disconnect"}
+            return {"type": DISCONNECT}
         body, self.body = self.body, b""
-        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+        return {"type": REQUEST, "body": bytes(body), "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
         if self._channel.flow.write_paused:
             await self._channel.flow.drain()
         if self.is_abandoned:
             return
-        if message["type"] == "http.response.start":
+        if message["type"] == RESPONSE_START:
             self._start(message["status"], message["headers"])
         else:
             self._continue(message["body"], is_last=not message.get("more_body", False))

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from pixconnect.foundation.metrics import CONTENT_TYPE, Read, write_text
-from pixconnect.http.asgi import ASGIApp, Receive, Scope, Send
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, ASGIApp, Receive, Scope, Send
 from pixconnect.http.server import Server
 
 PATH: Final = "/metrics"
@@ -44,8 +44,8 @@ def _make_application(read: Read) -> ASGIApp:
         status, text = await _answer(scope, read)
         body = text.encode()
         headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": RESPONSE_START, "status": status, "headers": headers})
+        await send({"type": RESPONSE_BODY, "body": body})
 
     return answer
 

@@ -40,39 +40,39 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
     # a sixteenth of the free disk.
     shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, 2 * GIB)
     log_bytes = _between(machine.disk_free_bytes // 16, 256 * MIB, 4 * GIB)
-    settings = {
-        "listen_addresses": "",
-        "max_connections": str(connections_max),
-        "shared_buffers": _mib(shared_bytes),
-        "effective_cache_size": _mib(machine.memory_bytes // 2),
-        "maintenance_work_mem": _mib(_between(machine.memory_bytes // 64, 32 * MIB, 256 * MIB)),
-        "work_mem": "8MB",
-        "wal_buffers": "16MB",
-        "wal_compression": "on",
-        "max_wal_size": _mib(log_bytes),
-        "min_wal_size": _mib(min(log_bytes // 2, 512 * MIB)),
-        "checkpoint_timeout": "10min",
-        "random_page_cost": "1.1",
-        "jit": "off",
-        "max_logical_replication_workers": "0",
-        "autovacuum_naptime": "15s",
-        "autovacuum_vacuum_cost_limit": "1000",
-        "autovacuum_max_workers": str(_between(machine.cores_count, 2, 4)),
-        "max_parallel_workers_per_gather": str(min(machine.cores_count // 2, 2)),
-        "password_encryption": "scram-sha-256",
-        "log_checkpoints": "off",
-        "log_min_messages": "warning",
+    settings = dict(
+        listen_addresses="",
+        max_connections=str(connections_max),
+        shared_buffers=_mib(shared_bytes),
+        effective_cache_size=_mib(machine.memory_bytes // 2),
+        maintenance_work_mem=_mib(_between(machine.memory_bytes // 64, 32 * MIB, 256 * MIB)),
+        work_mem="8MB",
+        wal_buffers="16MB",
+        wal_compression="on",
+        max_wal_size=_mib(log_bytes),
+        min_wal_size=_mib(min(log_bytes // 2, 512 * MIB)),
+        checkpoint_timeout="10min",
+        random_page_cost="1.1",
+        jit="off",
+        max_logical_replication_workers="0",
+        autovacuum_naptime="15s",
+        autovacuum_vacuum_cost_limit="1000",
+        autovacuum_max_workers=str(_between(machine.cores_count, 2, 4)),
+        max_parallel_workers_per_gather=str(min(machine.cores_count // 2, 2)),
+        password_encryption="scram-sha-256",  # noqa: S106  how passwords are hashed, not one of them
+        log_checkpoints="off",
+        log_min_messages="warning",
         # Statements and details contain names, tax ids and keys, which must not be logged.
-        "log_min_error_statement": "panic",
-        "log_error_verbosity": "terse",
-        "log_timezone": "UTC",
-        "timezone": "UTC",
-    }
+        log_min_error_statement="panic",
+        log_error_verbosity="terse",
+        log_timezone="UTC",
+        timezone="UTC",
+    )
     return settings | (_durable() if durable else _forgetful())
 
 
 def _durable() -> dict[str, str]:
-    settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+    settings = dict(fsync="on", synchronous_commit="on", full_page_writes="on")
     # On macOS a plain fsync leaves the bytes in the drive's own memory.
     if sys.platform == "darwin":
         settings["wal_sync_method"] = "fsync_writethrough"
@@ -80,7 +80,7 @@ def _durable() -> dict[str, str]:
 
 
 def _forgetful() -> dict[str, str]:
-    return {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
+    return dict(fsync="off", synchronous_commit="off", full_page_writes="off", shared_buffers="64MB")
 
 
 def _container_limit_bytes() -> int:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.http.asgi import Receive, Send
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Send
 
 # A group of 256 orders is about 200 kB.
 BODY_LENGTH_MAX: Final = 2 * 1024 * 1024
@@ -52,5 +52,5 @@ async def send_answer(send: Send, answer: Answer) -> None:
     headers = [(b"content-length", str(len(answer.body)).encode())]
     if answer.body:
         headers.append((b"content-type", answer.content_type))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": RESPONSE_START, "status": answer.status, "headers": headers})
+    await send({"type": RESPONSE_BODY, "body": answer.body})

@@ -6,36 +6,36 @@ from typing import Final
 from pixconnect.http.client import HttpConnection
 
 IDLE_S: Final = 20.0
-# Each kept connection holds a descriptor that a caller may need.
-KEPT_MAX: Final = 128
-KEPT_OF_ADDRESS_MAX: Final = 64
+# Each idle connection holds a descriptor that a caller may need.
+IDLE_MAX: Final = 128
+IDLE_OF_ADDRESS_MAX: Final = 64
 
 Address = tuple[str, str, str, int]
 """Scheme, name, address and port: a connection serves no other name than it was made for."""
 
 
-class KeptConnections:
+class IdleConnections:
     """Idle connections; the oldest is closed first."""
 
     def __init__(self) -> None:
-        # With the loop's time since when each is kept, the oldest first.
-        self._kept: dict[HttpConnection, tuple[Address, float]] = {}
+        # With the loop's time since when each is idle, the oldest first.
+        self._idle: dict[HttpConnection, tuple[Address, float]] = {}
         self._of_address: dict[Address, list[HttpConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._idle)
 
     def keep(self, address: Address, connection: HttpConnection) -> None:
         """Keep a connection; the oldest is closed if there are too many."""
         loop = asyncio.get_running_loop()
-        self._kept[connection] = (address, loop.time())
+        self._idle[connection] = (address, loop.time())
         same = self._of_address.setdefault(address, [])
         same.append(connection)
-        if len(same) > KEPT_OF_ADDRESS_MAX:
+        if len(same) > IDLE_OF_ADDRESS_MAX:
             self._close(same[0])
-        elif len(self._kept) > KEPT_MAX:
-            self._close(next(iter(self._kept)))
+        elif len(self._idle) > IDLE_MAX:
+            self._close(next(iter(self._idle)))
         if self._sweep is None:
             self._sweep = loop.call_later(IDLE_S, self._close_idle)
 
@@ -44,7 +44,7 @@ class KeptConnections:
         while same:
             # The one that was used last: the other side is least likely to have closed it.
             connection = same.pop()
-            del self._kept[connection]
+            del self._idle[connection]
             if not same:
                 del self._of_address[address]
             if connection.is_reusable:
@@ -54,13 +54,13 @@ class KeptConnections:
     def close(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
-        for connection in self._kept:
+        for connection in self._idle:
             connection.close()
-        self._kept.clear()
+        self._idle.clear()
         self._of_address.clear()
 
     def _close(self, connection: HttpConnection) -> None:
-        address, _ = self._kept.pop(connection)
+        address, _ = self._idle.pop(connection)
         same = self._of_address[address]
         same.remove(connection)
         if not same:
@@ -70,7 +70,7 @@ class KeptConnections:
     def _close_idle(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        for connection, (_, kept_s) in list(self._kept.items()):
-            if now_s - kept_s >= IDLE_S or not connection.is_reusable:
+        for connection, (_, idle_since_s) in list(self._idle.items()):
+            if now_s - idle_since_s >= IDLE_S or not connection.is_reusable:
                 self._close(connection)
-        self._sweep = loop.call_later(IDLE_S, self._close_idle) if self._kept else None
+        self._sweep = loop.call_later(IDLE_S, self._close_idle) if self._idle else None

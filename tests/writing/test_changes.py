@@ -1,5 +1,6 @@
 """What is to be changed is there, or the group fails: nothing is ever changed by half."""
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -39,6 +40,26 @@ async def test_a_change_that_finds_no_row_fails_the_group(service: Service, call
         async with context.pool.acquire() as connection, connection.transaction():
             with pytest.raises(InvariantBroken):
                 await changes.write(connection)
+
+
+@pytest.mark.usefixtures("caller")
+async def test_what_a_group_makes_is_not_moved_by_the_same_group(service: Service) -> None:
+    report = credit_report(service)
+    await incoming.receive_credit(service.context, report)
+    found = await transfer_store.find_named(service.context.pool, [report.end_to_end_id], "IN")
+    received = found[report.end_to_end_id]
+    made = msgspec.structs.replace(received, id=received.id + 1, end_to_end_id="E" + "0" * 31)
+    changes = Changes()
+    changes.add_transfer(made)
+    changes.move_transfer(made, begin_return(made, 1))
+    connection = await asyncpg.connect(service.database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        # Without triggers, which would refuse a transfer that has no entries before anything is counted.
+        await connection.execute("set session_replication_role = replica")
+        with pytest.raises(InvariantBroken, match="transfer_change"):
+            await changes.write(connection)
+    finally:
+        await connection.close()
 
 
 def _elsewhere(thing: Charge | Transfer | Refund | OpenOrder) -> Charge | Transfer | Refund | OpenOrder:

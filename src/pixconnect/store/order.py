@@ -21,10 +21,12 @@ ORDER: Final = Table(
     key=("name",),
 )
 
+# A new order was handed to nobody yet: what are columns' defaults need not be sent.
+_NEW: Final = ORDER.without("handed_at", "asked_count")
 INSERT: Final = Part[OpenOrder](
     name="open_order_row",
-    sql=f"insert into open_order ({ORDER.names}) select * from unnest({ORDER.array_parameters})",
-    columns=ORDER.arrays,
+    sql=f"insert into open_order ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
+    columns=_NEW.arrays,
 )
 
 DELETE: Final = Part[OpenOrder](

@@ -34,10 +34,12 @@ TRANSFER: Final = Table(
     write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
 )
 
+# A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.
+_NEW: Final = TRANSFER.without("returned_cents", "returning_cents", "handed_at")
 INSERT: Final = Part[Transfer](
     name="transfer_row",
-    sql=f"insert into transfer ({TRANSFER.names}) select * from unnest({TRANSFER.array_parameters})",
-    columns=TRANSFER.arrays,
+    sql=f"insert into transfer ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
+    columns=_NEW.arrays,
 )
 
 _MOVED: Final = TRANSFER.only(

@@ -64,10 +64,8 @@ class Changes:
         self._note_spent(transfer, None)
 
     def move_transfer(self, before: Transfer, after: Transfer) -> None:
-        """A transfer that changed; one that this group made is made as it is now."""
-        name = after.id, after.holder_id
-        into = self._transfers if name in self._transfers else self._moved_transfers
-        into[name] = after
+        """A transfer that changed and stands in the database already."""
+        self._moved_transfers[after.id, after.holder_id] = after
         self._tally(after.holder_id, "transfer", after, before.status)
         self._note_spent(after, before)
 
@@ -77,10 +75,8 @@ class Changes:
         self._tally(refund.holder_id, "refund", refund, None)
 
     def move_refund(self, before: Refund, after: Refund) -> None:
-        """A refund that changed; one that this group made is made as it is now."""
-        name = after.id, after.holder_id
-        into = self._refunds if name in self._refunds else self._moved_refunds
-        into[name] = after
+        """A refund that changed and stands in the database already."""
+        self._moved_refunds[after.id, after.holder_id] = after
         self._tally(after.holder_id, "refund", after, before.status)
 
     def add_order(self, order: OpenOrder) -> None:

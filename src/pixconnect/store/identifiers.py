@@ -1,12 +1,18 @@
-"""Ids in blocks: one round trip for hundreds of ids."""
+"""Ids in blocks: one round trip for hundreds of ids.
+
+Each process keeps blocks of ids for what it makes; each batch takes a block of its own for its events and entries, once it has
+locked what it changes, so that ids rise with the order in which a resource changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import LiteralString
+from typing import Final, LiteralString
 
-from pixconnect.foundation.pool import Pool
+from pixconnect.domain import errors
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.foundation.shares import for_everybody
+from pixconnect.store.clock import DatabaseClock, clock_of
 
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512}
 """As ``increment`` of the sequences in ``0001_holders_and_ledger.sql``."""
@@ -59,3 +65,31 @@ class IdBlocks:
             if forgotten_count != self._forgotten_count:
                 return  # it may be from before
             left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))
+
+
+BLOCK_SIZE: Final = 2048
+"""Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
+
+_OPEN: Final[LiteralString] = """
+    select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock
+"""
+
+
+async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
+    """Begin to write: called in a transaction, after everything that the group changes has been locked.
+
+    Returns:
+        The clock, and the first id of the group's block.
+    """
+    row = await connection.fetchrow(_OPEN)
+    if row is None:
+        raise errors.InvariantBroken("the clock has one row")
+    return clock_of(row), row["first_id"]
+
+
+_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"
+
+
+async def take_block(pool: Pool) -> int:
+    """The first id of a block of its own, for an entry whose id must be known before its group."""
+    return await pool.fetchval(_TAKE_BLOCK)

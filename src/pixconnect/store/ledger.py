@@ -65,7 +65,7 @@ async def lock_balances(
 
     Returns:
         The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
-        then what ``write_group.open_group`` answers. All of it, flags and limits too, was read after they were all held.
+        then what ``identifiers.open_group`` answers. All of it, flags and limits too, was read after they were all held.
     """
     rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
     return {row["holder_id"]: _balance(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]

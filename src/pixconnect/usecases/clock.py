@@ -30,7 +30,7 @@ from pixconnect.usecases.charge import expire_charges
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.delivery import wait_until_sent
 from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
-from pixconnect.writing.service_time import read_time
+from pixconnect.writing.service_time import service_now
 
 WALK_MAX_S: Final = 24.0
 """Real seconds that a walk may take."""
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 async def read_clock(context: Context) -> datetime:
     """The service's time, as the database has it."""
-    await read_time(context.clock, context.pool)
+    await service_now(context.clock, context.pool)
     return context.clock.now()
 
 

@@ -28,7 +28,7 @@ from pixconnect.store import lease as lease_store
 from pixconnect.usecases.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
-from pixconnect.writing.service_time import read_time
+from pixconnect.writing.service_time import service_now
 
 _WAIT_STEP_S = 0.02
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
@@ -57,7 +57,7 @@ async def read_now(context: Context) -> datetime:
     """Service time, after a look at how far the sandbox has moved it."""
     if context.policy.is_sandbox:
         async with context.pool.acquire() as connection:
-            await read_time(context.clock, connection)
+            await service_now(context.clock, connection)
     return context.clock.now()
 
 

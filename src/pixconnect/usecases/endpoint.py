@@ -24,7 +24,7 @@ from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.lone_write import write_alone, writing
-from pixconnect.writing.service_time import read_time_to_write
+from pixconnect.writing.service_time import service_now_to_write
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""
@@ -54,7 +54,7 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
         _check_count(await endpoint_store.count(connection, caller.holder_id))
-        now = await _read_now(context, connection)
+        now = await service_now_to_write(context.clock, connection)
         endpoint = Endpoint(
             id=endpoint_id,
             holder_id=caller.holder_id,
@@ -106,7 +106,7 @@ async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, ch
         await context.receivers.check_url(change.url)
     async with write_alone(context.pool) as connection:
         before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
-        now = await _read_now(context, connection)
+        now = await service_now_to_write(context.clock, connection)
         after = _changed(context, before, change, now)
         if after == before:
             return before
@@ -134,7 +134,7 @@ async def finish_resuming(context: Context) -> int:
         place: delivery_history_store.BacklogPlace | None = _FIRST
         while place is not None:
             async with context.pool.acquire() as connection:
-                now = await _read_now(context, connection)
+                now = await service_now_to_write(context.clock, connection)
                 place = await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
             batches_count += 1
             context.wake_workers()
@@ -187,7 +187,7 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int) -> Deliv
     await read_delivery(context, caller, delivery_id)
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
-            now = await _read_now(context, connection)
+            now = await service_now_to_write(context.clock, connection)
             await delivery_history_store.redeliver(connection, caller.holder_id, delivery_id, now)
         context.wake_workers()
         return await read_delivery(context, caller, delivery_id)
@@ -207,7 +207,7 @@ async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id
     async with writing(context.pool) as write:
         while count >= _BATCH_MAX:
             async with write.transaction() as connection:
-                now = await _read_now(context, connection)
+                now = await service_now_to_write(context.clock, connection)
                 count, after_id = await delivery_history_store.redeliver_unacknowledged(
                     connection, endpoint_id, since, after_id, now, _BATCH_MAX
                 )
@@ -248,7 +248,7 @@ async def replay_events(
         await _check_room(context, connection, endpoint, initial_at, final_at)
         total_count, after = 0, (initial_at, 0)
         while True:
-            now = await _read_now(context, connection)
+            now = await service_now_to_write(context.clock, connection)
             with write.committing():
                 count, after = await delivery_history_store.replay(
                     connection, endpoint, after, final_at, now, _BATCH_MAX
@@ -263,7 +263,7 @@ async def _let_arrive(context: Context, endpoint_id: int) -> None:
     """Give what is just being sent a moment to be recorded: until then it waits, and would not be sent again."""
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
-            now = await _read_now(context, connection)
+            now = await service_now_to_write(context.clock, connection)
             due_count = await delivery_history_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
         if not 0 < due_count < _ARRIVING_MAX:
             return
@@ -314,11 +314,6 @@ def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
         return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()
     except SealBroken:
         return None
-
-
-async def _read_now(context: Context, connection: Connection) -> datetime:
-    """Service time for what is about to be written."""
-    return await read_time_to_write(context.clock, connection)
 
 
 def _check_count(count: int) -> None:

@@ -22,7 +22,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases import unresolved
 from pixconnect.usecases.unresolved import RailWaiting
-from pixconnect.writing.service_time import read_time_to_write
+from pixconnect.writing.service_time import service_now_to_write
 
 CHECK_TIMEOUT_S = 1.5
 WEBHOOK_LAG_MAX_S = 60
@@ -182,7 +182,7 @@ async def check_clock(pool: Pool, clock: Clock) -> None:
         ServiceUnavailable: They are too far apart: nothing is written.
     """
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
-        await read_time_to_write(clock, connection)
+        await service_now_to_write(clock, connection)
 
 
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:

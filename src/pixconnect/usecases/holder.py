@@ -17,7 +17,7 @@ from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.usecases.operator import OperatorContext
-from pixconnect.writing.service_time import read_time_to_write
+from pixconnect.writing.service_time import service_now_to_write
 
 _TEXT_LENGTH_MAX = 255
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
@@ -87,7 +87,7 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
     tax_id_rules.check_tax_id(new.tax_id, "tax_id")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
     async with write_alone(context.pool) as connection:
-        now = await read_time_to_write(context.clock, connection)
+        now = await service_now_to_write(context.clock, connection)
         holder = Holder(
             id=await holder_store.next_id(connection),
             name=new.name,
@@ -173,7 +173,7 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
         raise errors.BadRequest(f"key: missing; only an EVP is made by the service, not a {key_type}")
     key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
     async with write_alone(context.pool) as connection:
-        now = await read_time_to_write(context.clock, connection)
+        now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
         await holder_store.insert_key(connection, key, holder_id, now)
         owners = await holder_store.find_key_owners(connection, [key.key])

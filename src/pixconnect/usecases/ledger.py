@@ -11,8 +11,8 @@ from pixconnect.domain import errors, money
 from pixconnect.domain.access import Caller
 from pixconnect.domain.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.domain.listing import Page, Span
+from pixconnect.store import identifiers as identifier_store
 from pixconnect.store import ledger as ledger_store
-from pixconnect.store import write_group as write_group_store
 from pixconnect.usecases.context import HasPool, HasWrites
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -73,7 +73,7 @@ async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> 
         ServiceUnavailable: Nothing was done.
     """
     money.check_amount(amount_cents)
-    entry_id = await write_group_store.take_block(context.pool)
+    entry_id = await identifier_store.take_block(context.pool)
     new = NewDeposit(holder_id=holder_id, amount_cents=amount_cents, entry_id=entry_id)
     return await context.writes.submit(DEPOSIT_ALL, new)
 

@@ -16,7 +16,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import partition as partition_store
-from pixconnect.writing.service_time import read_time_to_write
+from pixconnect.writing.service_time import service_now_to_write
 
 _GIVEN_UP_MAX: Final = 5_000
 """Deliveries given up in one transaction."""
@@ -44,7 +44,7 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
             _log.warning(
                 "the clock jumped since partitions were looked after: none is dropped for an hour", jump=str(jump)
             )
-        now = await read_time_to_write(clock, connection)
+        now = await service_now_to_write(clock, connection)
         for name in await partition_store.close(connection, retention):
             _log.debug("partition closed", name=name)
         while (name := await partition_store.detach_old(connection, retention)) is not None:

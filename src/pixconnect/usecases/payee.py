@@ -27,7 +27,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.usecases.context import HasClock, HasDirectory, HasLocations, HasLookups, HasPolicy, HasPool, HasRail
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
-from pixconnect.writing.service_time import read_time
+from pixconnect.writing.service_time import service_now
 
 
 class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol):
@@ -106,7 +106,7 @@ async def _find_by_code(
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
     # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
-    await read_time(context.clock, context.pool)
+    await service_now(context.clock, context.pool)
     if code.location is None:
         return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id, lookup)
     if code.location.startswith(context.policy.location_prefix):

@@ -15,7 +15,7 @@ from pixconnect.usecases import kept_report
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.under_way import read_ordered
-from pixconnect.writing.service_time import read_time
+from pixconnect.writing.service_time import service_now
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)
@@ -54,7 +54,7 @@ async def list_unresolved(
         holder_id: Of this holder only.
         name: The one of this name on the network only.
     """
-    handed_before = await read_time(context.clock, context.pool) - silent_for
+    handed_before = await service_now(context.clock, context.pool) - silent_for
     orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, name, LISTED_MAX)
     ordered = await read_ordered(context.pool, [order.name for order in orders])
     return [(order, ordered.get(order.name)) for order in orders]

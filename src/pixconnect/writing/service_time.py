@@ -47,26 +47,26 @@ def check_skew(clock: Clock) -> None:
         )
 
 
-async def read_time(clock: Clock, connection: Connection | Pool) -> datetime:
+async def service_now(clock: Clock, connection: Connection | Pool) -> datetime:
     """Service time as it is now, for who only reads."""
     asked_at = clock.real_now()
     return _take(clock, asked_at, await clock_store.read(connection))
 
 
-async def read_time_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
+async def service_now_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
     """Service time for what is about to be written outside of a group.
 
     Raises:
         ServiceUnavailable: The process's own clock is too far from the database's.
     """
-    now = await read_time(clock, connection)
+    now = await service_now(clock, connection)
     check_skew(clock)
     return now
 
 
 async def is_clock_right(clock: Clock, connection: Connection) -> bool:
     """Whether this process's clock agrees with the database's, so that it may write."""
-    await read_time(clock, connection)
+    await service_now(clock, connection)
     return _is_right(clock)
 
 

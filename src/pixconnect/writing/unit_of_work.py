@@ -19,8 +19,8 @@ from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
 from pixconnect.store import charge as charge_store
+from pixconnect.store import identifiers as identifier_store
 from pixconnect.store import ledger as ledger_store
-from pixconnect.store import write_group as write_group_store
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.operation import OfHolder, Request
@@ -127,7 +127,7 @@ class UnitOfWork:
         """Give out the ids of this block from now on; nothing has been given out yet."""
         self._next_event_id = first_id
         self._next_entry_id = first_id
-        self._last_id = first_id + write_group_store.BLOCK_SIZE - 1
+        self._last_id = first_id + identifier_store.BLOCK_SIZE - 1
 
     def _take_entry_id(self) -> int:
         errors.ensure(self._next_entry_id <= self._last_id, "the batch has no entry ids left")
@@ -147,7 +147,7 @@ async def begin_work(batch: Batch[Any]) -> UnitOfWork:
         ServiceUnavailable: The process's own clock is too far from the database's.
     """
     asked_at = batch.clock.real_now()
-    read, first_id = await write_group_store.open_group(batch.connection)
+    read, first_id = await identifier_store.open_group(batch.connection)
     return UnitOfWork(batch, take_time(batch.clock, asked_at, read), first_id, {})
 
 

@@ -10,13 +10,13 @@ from msgspec import Meta, Struct
 from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery, clamp_cents
+from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.usecases import charge as charge_usecases
 
 
-class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChargePayer(charges.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is asked to pay."""
 
     name: Annotated[str, Meta(max_length=PAYER_NAME_LENGTH_MAX)]
@@ -25,10 +25,12 @@ class ChargePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
-class CreateChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CreateChargeRequest(
+    charges.ChargeRequest, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"amount_cents": "amount"}
+):
     """A charge to be made."""
 
-    amount: Amount
+    amount_cents: Amount
     """What is to be paid."""
     key: Annotated[str, Meta(min_length=1, max_length=77)]
     """One of your own Pix keys: it receives the payment."""
@@ -81,14 +83,7 @@ async def create_charge(services: Services, request: Request[None, QrCodeQuery, 
     Answers a charge with its QR code. The same request again (same `external_id`, same contents) answers the same charge
     as it is now; with other contents it is refused with EXTERNAL_ID_CONFLICT.
     """
-    body = request.body
-    wanted = charges.ChargeRequest(
-        amount_cents=clamp_cents(body.amount),
-        key=body.key,
-        external_id=body.external_id,
-        payer=charges.Payer(name=body.payer.name, tax_id=body.payer.tax_id) if body.payer else None,
-    )
-    charge = await charge_usecases.create_charge(services.context, request.caller, wanted)
+    charge = await charge_usecases.create_charge(services.context, request.caller, request.body)
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
 
 

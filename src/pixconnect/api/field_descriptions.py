@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-_CLASS: Final = re.compile(r"^class (\w+).*\n(?:(?: .*)?\n)+", re.MULTILINE)
+# The name, the bases on lines of their own where they are long, and the lines that are indented or empty.
+_CLASS: Final = re.compile(r"^class (\w+)(?:\(\n(?: .*\n)+\))?.*\n(?:(?: .*)?\n)+", re.MULTILINE)
 
 
 def describe_fields(record: type) -> dict[str, str]:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from pixconnect.api import paging
 from pixconnect.api.operation import Listing, Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
+from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import transfer as transfers
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import AccountType, KeyType, Party
@@ -17,7 +17,7 @@ from pixconnect.domain.transfer import TransferStatus, TransferView
 from pixconnect.usecases import transfer as transfer_usecases
 
 
-class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One side of a transfer."""
 
     account_number: Annotated[str, Meta(min_length=1, max_length=20, examples=["1001"])]
@@ -40,10 +40,16 @@ class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
-class InitiatePixWithKeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InitiatePixWithKeyRequest(
+    transfers.KeyTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"amount_cents": "amount"},
+):
     """A transfer to a Pix key."""
 
-    amount: Amount
+    amount_cents: Amount
     """What is sent."""
     key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
     """The payee's key."""
@@ -53,10 +59,16 @@ class InitiatePixWithKeyRequest(Struct, frozen=True, kw_only=True, forbid_unknow
     """Your own name for it."""
 
 
-class InitiatePixWithAccountDetailsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InitiatePixWithAccountDetailsRequest(
+    transfers.AccountTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"amount_cents": "amount"},
+):
     """A transfer to an account."""
 
-    amount: Amount
+    amount_cents: Amount
     """What is sent."""
     credit_party: TransferParty
     """The payee's account."""
@@ -64,12 +76,18 @@ class InitiatePixWithAccountDetailsRequest(Struct, frozen=True, kw_only=True, fo
     """Your own name for it."""
 
 
-class InitiatePixWithQRCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InitiatePixWithQRCodeRequest(
+    transfers.QrCodeTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"amount_cents": "amount", "br_code": "emv"},
+):
     """A transfer to whoever a QR code names."""
 
-    amount: Amount
+    amount_cents: Amount
     """What is sent; if the code carries an amount, exactly that."""
-    emv: str
+    br_code: str
     """The text of the QR code."""
     external_id: ExternalId | None = None
     """Your own name for it."""
@@ -129,11 +147,7 @@ async def initiate_pix_with_key(
     The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
     `external_id`, same contents) answers the same transfer as it is now and never sends twice.
     """
-    body = request.body
-    wanted = transfers.KeyTransferRequest(
-        amount_cents=clamp_cents(body.amount), key=body.key, key_type=body.key_type, external_id=body.external_id
-    )
-    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
 
 
 async def initiate_pix_with_account_details(
@@ -144,24 +158,7 @@ async def initiate_pix_with_account_details(
     As to a key. Only the form of another institution's account is checked here; whether it exists, that institution
     decides.
     """
-    # The two records have the same fields today, but only this one is a promise to callers.
-    body, party = request.body, request.body.credit_party
-    wanted = transfers.AccountTransferRequest(
-        amount_cents=clamp_cents(body.amount),
-        credit_party=Party(
-            account_number=party.account_number,
-            account_type=party.account_type,
-            branch=party.branch,
-            ispb=party.ispb,
-            name=party.name,
-            tax_id=party.tax_id,
-            bank=party.bank,
-            key=party.key,
-            key_type=party.key_type,
-        ),
-        external_id=body.external_id,
-    )
-    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
 
 
 async def initiate_pix_with_qrcode(
@@ -171,11 +168,7 @@ async def initiate_pix_with_qrcode(
 
     Static and dynamic codes, of this service and of others. A code that carries an amount must be paid with that amount.
     """
-    body = request.body
-    wanted = transfers.QrCodeTransferRequest(
-        amount_cents=clamp_cents(body.amount), br_code=body.emv, external_id=body.external_id
-    )
-    return _show(await transfer_usecases.start_transfer(services.context, request.caller, wanted))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
 
 
 async def get_transfer_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Transfer:

@@ -11,7 +11,7 @@ A charge is paid at most once, in full, before it expires; the moment that count
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -32,8 +32,10 @@ class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tax_id: str
 
 
-class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="charge"):
+class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a client asks for, as it was sent: nothing is judged or normalised yet."""
+
+    operation: ClassVar[str] = "charge"
 
     amount_cents: int
     key: str

@@ -1,39 +1,51 @@
 """Fingerprints of requests: they tell a replay from a conflict under one ``external_id``.
 
-What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain
-an optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name,
-a request's tag, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them.
+What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain an
+optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name, a
+request's ``operation``, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them. What callers name a
+field is no part of it: the api may give a request's fields names of its own.
 
 - Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
-- Version 2, the byte ``02`` and 16 more: the hash of the request's tag and of its fields that differ from defaults.
+- Version 2, the byte ``02`` and 16 more: the hash of the request's operation and of the fields that differ from their defaults.
 """
 
+from __future__ import annotations
+
+from functools import cache
 from hashlib import blake2b
+from typing import Any, ClassVar, Protocol
 
 import msgspec
-from msgspec import Struct
 
 _VERSION = b"\x02"
 _HASH_SIZE = 16
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-_FIRST_FIELDS: dict[str, frozenset[str]] = {
-    "ChargeRequest": frozenset({"amount_cents", "key", "payer"}),
-    "KeyTransferRequest": frozenset({"amount_cents", "key", "key_type"}),
-    "AccountTransferRequest": frozenset({"amount_cents", "credit_party"}),
-    "QrCodeTransferRequest": frozenset({"amount_cents", "br_code"}),
-    "RefundRequest": frozenset({"end_to_end_id", "amount_cents", "reason", "description"}),
+_FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
+    "charge": ("ChargeRequest", frozenset({"amount_cents", "key", "payer"})),
+    "transfer by key": ("KeyTransferRequest", frozenset({"amount_cents", "key", "key_type"})),
+    "transfer by account": ("AccountTransferRequest", frozenset({"amount_cents", "credit_party"})),
+    "transfer by QR code": ("QrCodeTransferRequest", frozenset({"amount_cents", "br_code"})),
+    "refund": ("RefundRequest", frozenset({"end_to_end_id", "amount_cents", "reason", "description"})),
 }
-"""What version 1 hashed of each request."""
+"""The name of each operation's request in version 1, and what was hashed of it."""
 
 
-def fingerprint(request: Struct) -> bytes:
-    """Hash a request: its tag, and its fields as they were sent, without those that have their default."""
-    # Without the external_id: fingerprints are compared under it, and the service may have made it.
-    return _VERSION + _hash(_encode(msgspec.structs.replace(request, external_id=None)))
+class Request(Protocol):
+    """What a client asks for, as it was sent."""
+
+    operation: ClassVar[str]
+
+    @property
+    def external_id(self) -> str | None: ...
 
 
-def was_made_by(stored: bytes, request: Struct) -> bool:
+def fingerprint(request: Request) -> bytes:
+    """Hash what a client asked for: the operation, and its fields as they were sent."""
+    return _VERSION + _hash({"type": request.operation} | _sent(request))
+
+
+def was_made_by(stored: bytes, request: Request) -> bool:
     """Whether a stored fingerprint, of either version, is that of this request."""
     # Only version 1 has no version byte in front.
     if len(stored) == _HASH_SIZE:
@@ -41,15 +53,28 @@ def was_made_by(stored: bytes, request: Struct) -> bool:
     return stored == fingerprint(request)
 
 
-def _first_fingerprint(request: Struct) -> bytes | None:
-    name = type(request).__name__
-    fields = msgspec.structs.asdict(request)
-    sent = msgspec.to_builtins(request).keys() - {"external_id", "type"}
+def _first_fingerprint(request: Request) -> bytes | None:
+    name, fields = _FIRST_FIELDS[request.operation]
     # Version 1 knew nothing of later fields, so a request that sets one is another request.
-    if not sent <= _FIRST_FIELDS[name]:
+    if not _sent(request).keys() <= fields:
         return None
-    return _hash(_encode({field: fields[field] for field in _FIRST_FIELDS[name]} | {"external_id": name}))
+    return _hash({field: getattr(request, field) for field in fields} | {"external_id": name})
 
 
-def _hash(contents: bytes) -> bytes:
-    return blake2b(contents, digest_size=_HASH_SIZE).digest()
+def _sent(request: Request) -> dict[str, Any]:
+    """The fields that differ from their defaults, by our names for them."""
+    # Without the external_id: fingerprints are compared under it, and the service may have made it.
+    return {
+        name: value
+        for name, default in _defaults(type(request)).items()
+        if (value := getattr(request, name)) != default and name != "external_id"
+    }
+
+
+@cache
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def _hash(contents: dict[str, Any]) -> bytes:
+    return blake2b(_encode(contents), digest_size=_HASH_SIZE).digest()

@@ -12,16 +12,17 @@ KeyType = Literal["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"]
 class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An account, its owner, and the key by which it was found."""
 
+    # In the order in which callers are shown them.
     account_number: str
     account_type: AccountType
+    bank: str | None = None
     branch: str
     ispb: str
+    key: str | None = None
+    key_type: KeyType | None = None
     name: str
     tax_id: str
     """CPF or CNPJ, unmasked."""
-    bank: str | None = None
-    key: str | None = None
-    key_type: KeyType | None = None
 
 
 class Holder(Struct, frozen=True, kw_only=True):

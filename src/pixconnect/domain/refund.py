@@ -12,7 +12,7 @@ together never exceed the original.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Literal, get_args
+from typing import ClassVar, Final, Literal, get_args
 from uuid import UUID
 
 import msgspec
@@ -47,8 +47,10 @@ _EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
 )
 
 
-class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refund"):
+class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a client asks for, as it was sent: nothing is judged yet."""
+
+    operation: ClassVar[str] = "refund"
 
     end_to_end_id: str
     amount_cents: int

@@ -16,7 +16,7 @@ cancelled.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -48,8 +48,11 @@ _EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
 )
 
 
-class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by key"):
+class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
+
+    operation: ClassVar[str] = "transfer by key"
+    initiation_type: ClassVar[InitiationType] = "KEY"
 
     amount_cents: int
     key: str
@@ -57,16 +60,22 @@ class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     external_id: str | None = None
 
 
-class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by account"):
+class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A transfer to an account, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by account"
+    initiation_type: ClassVar[InitiationType] = "MANUAL"
 
     amount_cents: int
     credit_party: Party
     external_id: str | None = None
 
 
-class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="transfer by QR code"):
+class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A transfer to the payee of a BR Code, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by QR code"
+    initiation_type: ClassVar[InitiationType] = "QRCODE"
 
     amount_cents: int
     br_code: str
@@ -74,14 +83,6 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
-
-_INITIATION_TYPES: Final = dict[type[TransferRequest], InitiationType](
-    (
-        (KeyTransferRequest, "KEY"),
-        (AccountTransferRequest, "MANUAL"),
-        (QrCodeTransferRequest, "QRCODE"),
-    )
-)
 
 
 class Payee(Struct, frozen=True, kw_only=True):
@@ -157,7 +158,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
         id=new.transfer_id,
         holder_id=new.holder_id,
         direction="OUT",
-        initiation_type=_INITIATION_TYPES[type(new.request)],
+        initiation_type=new.request.initiation_type,
         is_book=new.payee.holder_id is not None,
         external_id=new.external_id,
         fingerprint=new.fingerprint,

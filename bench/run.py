@@ -56,7 +56,8 @@ SHORT: dict[str, Measure] = {
 LONG: dict[str, Measure] = {
     "deliveries": lambda options: webhook_speed.measure_deliveries(options.seconds or 60),
     "isolation": lambda options: webhook_isolation.measure_isolation(options.seconds or 40, options.rounds),
-    "fairness": lambda options: fairness.measure_fairness(options.seconds or 10, options.rounds),
+    "fairness": lambda options: fairness.measure_fairness(options.seconds or 10, options.rounds, options.kinds),
+    "hot_share": lambda options: fairness.measure_hot_share(options.seconds or 10, options.rounds),
     "kills": lambda options: webhook_kills.measure_kills(options.kills, options.events),
     "statement": lambda options: statement.measure_statements(options.lines),
     "claim": lambda options: webhook_claim.measure_claims(
@@ -81,6 +82,9 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=512, help="of transfer_life: lives at once")
     parser.add_argument("--kills", type=int, default=20, help="of kills")
     parser.add_argument("--events", type=int, default=10_000, help="of kills")
+    parser.add_argument(
+        "--kinds", nargs="+", default=(), metavar="KIND", help="of fairness, such as transfers: only these"
+    )
     parser.add_argument("--lines", type=int, default=1_000_000, help="of statement")
     parser.add_argument("--delivered-rows", type=int, default=10_000_000, help="of claim")
     parser.add_argument("--pinned-minutes", type=float, default=10, help="of claim")

@@ -48,6 +48,28 @@ def test_while_others_wait_a_party_has_at_most_half_of_the_queue() -> None:
     assert dropped == []
 
 
+def test_who_may_have_nothing_now_keeps_what_it_has_waiting() -> None:
+    queue, _, _ = filled(20, "a1", "b1", "a2", "c1")
+    assert queue.take(10, may_have=lambda party: party != "a") == ["b1", "c1"]
+    assert len(queue) == 2
+    assert queue.take(10, may_have=lambda party: party == "a") == ["a1", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "dominant"),
+    [
+        (["a1", "a2", "a3", "b1", "c1"], "a"),
+        (["a1", "a2", "a3"], None),
+        (["a1", "a2", "b1"], None),
+        (["a1", "a2", "a3", "b1", "b2", "c1"], None),
+    ],
+    ids=["more than all others", "alone", "a few", "half"],
+)
+def test_who_has_more_waiting_than_all_others_together(waiting: list[str], dominant: str | None) -> None:
+    queue, _, _ = filled(20, *waiting)
+    assert queue.find_dominant(3) == dominant
+
+
 def test_where_all_have_as_many_nobody_makes_room() -> None:
     _, dropped, taken_in = filled(3, "a1", "b1", "c1", "d1")
     assert (taken_in, dropped) == ([True, True, True, False], [])

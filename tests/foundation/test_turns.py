@@ -91,6 +91,18 @@ async def test_beside_others_a_party_has_a_few_at_once_and_the_others_wait_for_n
     await asking.stop()
 
 
+async def test_however_late_the_loop_is_who_ends_a_request_begins_the_next() -> None:
+    asking = Asking(LateWithoutRest())
+    await asking.ask("calm")
+    await asking.ask("hot", 200)
+    for end in asking._ends["hot"][:AT_ONCE_FREELY]:
+        end.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert asking.running.count("hot") == AT_ONCE_FREELY
+    await asking.stop()
+
+
 async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "PRESENT_S", 60.0)
     asking = Asking(stopped)
@@ -116,10 +128,10 @@ async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monk
     monkeypatch.setattr(turns, "PRESENT_S", 60.0)
     asking = Asking(stopped)
     await asking.ask("calm")
-    await asking.ask("hot", 30)
+    await asking.ask("hot", 2 * AT_ONCE_MAX)
     await asking.until("hot", AT_ONCE_MAX)
     asking.turns._monotonic_s = LateWithoutRest()
-    await asking.ask("as hot", 30)
+    await asking.ask("as hot", 2 * AT_ONCE_MAX)
     await asking.until("as hot", AT_ONCE_MAX)
     await asking.stop()
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pixconnect.domain import errors
+from pixconnect.writing import busy_holder
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from support.service import Service, open_holder
@@ -25,10 +26,74 @@ async def write_meanwhile(words: Words, queue: BatchQueue[Word, str], later: lis
 
 
 async def test_a_group_is_filled_from_all_holders_in_turn(service: Service) -> None:
-    later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]
-    async with open_words(service, size_max=4) as (words, queue):
+    later = [Word(text=f"more{n}") for n in range(3)] + [Word(text="another", holder_id=2)]
+    async with open_words(service, size_max=3) as (words, queue):
         await write_meanwhile(words, queue, later)
-    assert words.batches == [["first"], ["hot0", "calm", "hot1", "hot2"], ["hot3", "hot4", "hot5", "hot6"], ["hot7"]]
+    assert words.batches == [["first"], ["more0", "another", "more1"], ["more2"]]
+
+
+async def test_who_has_most_waiting_is_written_apart_and_nobody_else_waits_for_its_balance(service: Service) -> None:
+    for number in ("1", "2", "3"):
+        await open_holder(service, account_number=number)
+    later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]
+    async with open_words(service, size_max=4) as (words, queue), service.context.pool.acquire() as somebody:
+        words.may_go_on.clear()
+        first = asyncio.create_task(queue.submit(Word(text="first", holder_id=3)))
+        await words.first_batch()
+        waiting = [asyncio.create_task(queue.submit(word)) for word in later]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            async with somebody.transaction():
+                await somebody.execute("select from balance where holder_id = 1 for update")
+                words.may_go_on.set()
+                # Neither who waited together with the hot holder, nor who comes while it waits for its balance.
+                assert await asyncio.gather(first, waiting[-1]) == ["first", "calm"]
+                assert await queue.submit(Word(text="later", holder_id=3)) == "later"
+                assert not any(task.done() for task in waiting[:-1])
+            assert await asyncio.gather(*waiting[:-1]) == [f"hot{n}" for n in range(8)]
+        assert sorted(words.batches) == [
+            ["calm"],
+            ["first"],
+            ["hot0", "hot1", "hot2", "hot3"],
+            ["hot4", "hot5", "hot6", "hot7"],
+            ["later"],
+        ]
+
+
+async def test_a_holder_is_written_with_everybody_else_when_nothing_of_it_has_come_for_a_while(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(busy_holder, "KEPT_S", 0.05)
+    for number in ("1", "2"):
+        await open_holder(service, account_number=number)
+    later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]
+    async with open_words(service) as (words, queue):
+        await write_meanwhile(words, queue, later)
+        async with asyncio.timeout(60):
+            while queue._busy.holder_id is not None:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        words.batches.clear()
+        await write_meanwhile(words, queue, [Word(text="hot"), Word(text="calm", holder_id=2)])
+    assert words.batches == [["first"], ["hot", "calm"]]
+
+
+async def test_what_waits_apart_is_written_before_the_end(service: Service) -> None:
+    for number in ("1", "2"):
+        await open_holder(service, account_number=number)
+    async with open_words(service, size_max=4) as (words, queue):
+        words.may_go_on.clear()
+        first = asyncio.create_task(queue.submit(Word(text="first")))
+        await words.first_batch()
+        later = [Word(text="hot")] * 20 + [Word(text="calm", holder_id=2)]
+        waiting = [asyncio.create_task(queue.submit(word)) for word in later]
+        await asyncio.sleep(0)
+        words.may_go_on.set()
+        async with asyncio.timeout(60):
+            await first
+            await queue.close()
+        assert [task.result() for task in waiting] == ["hot"] * 20 + ["calm"]
+        with pytest.raises(errors.ServiceUnavailable):
+            await queue.submit(Word(text="after"))
 
 
 async def test_a_queue_that_one_holder_has_filled_takes_another_in(service: Service) -> None:

@@ -64,6 +64,13 @@ class FairQueue(Generic[Item]):
         """Whether another party waits."""
         return len(self._lines) > (party in self._lines)
 
+    def find_dominant(self, length_min: int) -> Hashable | None:
+        """The party with more items than all others together, if others wait and it has at least so many."""
+        if len(self._lines) < 2 or self._length < length_min:
+            return None
+        party, line = max(self._lines.items(), key=lambda entry: len(entry[1]))
+        return party if len(line) >= length_min and 2 * len(line) > self._length else None
+
     def put(self, party: Hashable, item: Item) -> bool:
         """Add an item to its party's queue; false if there is no room.
 
@@ -82,12 +89,23 @@ class FairQueue(Generic[Item]):
         self._length += 1
         return True
 
-    def take(self, count_max: int, fits: Callable[[Item], bool] | None = None) -> list[Item]:
+    def take(
+        self,
+        count_max: int,
+        fits: Callable[[Item], bool] | None = None,
+        may_have: Callable[[Hashable], bool] | None = None,
+    ) -> list[Item]:
         """Take items out, one of each party in turn.
 
         Args:
             fits: Other items are passed over and keep their position.
+            may_have: Other parties are passed over.
         """
+        others: dict[Hashable, deque[Item]] = {}
+        if may_have is not None:
+            others = {party: line for party, line in self._lines.items() if not may_have(party)}
+            for party in others:
+                del self._lines[party]
         taken: list[Item] = []
         passed_over: dict[Hashable, list[Item]] = {}
         while self._lines and len(taken) < count_max:
@@ -107,6 +125,7 @@ class FairQueue(Generic[Item]):
                 self._lines.setdefault(party, deque()).extendleft(reversed(items))
             # It is still their turn.
             self._lines = {party: self._lines.pop(party) for party in passed_over} | self._lines
+        self._lines |= others
         self._length -= len(taken)
         return taken
 

@@ -23,14 +23,16 @@ What can go wrong, and who is touched by it:
   which this is not known is never told that nothing was done.
 - The client goes away: before its batch starts it is dropped, after that it is committed all the same.
 - A holder sends more than can be written: batches are filled from all holders in turn, a holder that is alone has the whole
-  queue, and while others wait half of it. A queue that is full is full for whoever has filled it.
+  queue, and while others wait half of it. A queue that is full is full for whoever has filled it. And who has more waiting
+  than all others together gets batches of its own, written beside theirs: its balance is what other processes and workers
+  wait for too, and a batch waits for the slowest of its balances.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Final, Generic
@@ -44,6 +46,7 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
+from pixconnect.writing.busy_holder import BusyHolder
 from pixconnect.writing.operation import Answer, Outcomes, Request, WriteOperation
 from pixconnect.writing.stalled_holders import StalledHolders
 
@@ -137,6 +140,7 @@ class BatchQueue(Generic[Request, Answer]):
         )
         self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
+        self._busy = BusyHolder(self._queue, self._write_busy, self._wake.set)
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
         self.commits_by_size: Counter[int] = Counter()
@@ -168,33 +172,49 @@ class BatchQueue(Generic[Request, Answer]):
         if self._task is None:
             # In a context of its own: what it does is everybody's, and not of whoever asked first.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
-        self._wake.set()
+        if request.holder_id == self._busy.holder_id:
+            self._busy.wake()
+        else:
+            self._wake.set()
         return await answer
 
     async def close(self) -> None:
         """Write what waits, and take no more."""
         self._is_closing = True
         self._wake.set()
+        self._busy.end_soon()
         if self._task is not None:
             await self._task
         await self._stalled.close()
 
     async def _run(self) -> None:
         while True:
-            waiters = self._take_next()
+            self._busy.choose()
+            waiters = self._take_next(is_busy=False)
             if waiters:
                 await self._answer_surely(waiters, self._part_stalled)
-            elif self._is_closing:
+            elif self._is_closing and self._busy.holder_id is None:
                 return
             else:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def _take_next(self) -> list[_Waiter[Request, Answer]]:
-        """What waits now, of each holder in turn, without those who have gone and those of stalled holders."""
+    async def _write_busy(self) -> bool:
+        """Write what waits of the busy holder, and say whether there was anything."""
+        waiters = self._take_next(is_busy=True)
+        if waiters:
+            # Where it meets a lock it is tried once more before it is refused, as in a batch with others.
+            await self._answer_surely(waiters, self._wait_beside)
+        return bool(waiters)
+
+    def _take_next(self, *, is_busy: bool) -> list[_Waiter[Request, Answer]]:
+        """What waits now, of the busy holder or of the others in turn, without those who have gone and stalled holders."""
         waiters: list[_Waiter[Request, Answer]] = []
         while len(self._queue) and len(waiters) < self._size_max:
-            for waiter in self._queue.take(self._size_max - len(waiters)):
+            taken = self._queue.take(self._size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
+            if not taken:
+                break
+            for waiter in taken:
                 if waiter.is_over:
                     continue
                 own_queue = self._stalled.find(waiter.request.holder_id)
@@ -205,6 +225,11 @@ class BatchQueue(Generic[Request, Answer]):
                 else:
                     waiter.resolve(_stalled())
         return waiters
+
+    def _lane(self, *, is_busy: bool) -> Callable[[Hashable], bool] | None:
+        """Whose requests go into a batch of the busy holder, or of everybody else; ``None`` while nobody is busy."""
+        busy_id = self._busy.holder_id
+        return None if busy_id is None else lambda holder_id: (holder_id == busy_id) is is_busy
 
     async def _answer_surely(
         self,
@@ -304,7 +329,8 @@ class BatchQueue(Generic[Request, Answer]):
                 return True  # out of the queue with it
             return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
 
-        for waiter in self._queue.take(self._size_max - len(waiters), may_join):
+        is_busy = waiters[0].request.holder_id == self._busy.holder_id
+        for waiter in self._queue.take(self._size_max - len(waiters), may_join, self._lane(is_busy=is_busy)):
             if not waiter.is_over:
                 waiters.append(waiter)
                 yield waiter.request

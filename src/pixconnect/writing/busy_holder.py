@@ -1,0 +1,81 @@
+"""The holder that has more waiting than all others together: it has batches of its own, written beside theirs.
+
+A batch waits for the slowest of its balances, and the balance of who sends most is the one that workers and other processes
+lock too. So the others' requests must neither be in one batch with its requests nor behind one::
+
+    queue ─► a1 a2 a3 a4 a5 ─► batches of a ─────────────┐ at the same time
+          └► b1 c1 ──────────► batches of everybody else ┘
+
+A holder that is alone has the one batch after the other that everybody has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from pixconnect.foundation.shares import FairQueue
+
+WAITING_MIN: Final = 4
+"""What it has waiting at least: batches of its own cost commits of their own."""
+KEPT_S: Final = 1.0
+"""How long it has them after nothing more of it came."""
+
+
+class BusyHolder:
+    """Who that is in the queue of one operation, if anybody.
+
+    Args:
+        write_next: Writes and answers what waits of this holder and says whether there was anything; raises nothing.
+        on_end: Hears that the holder's requests go with everybody else's again.
+    """
+
+    def __init__(
+        self, queue: FairQueue[Any], write_next: Callable[[], Awaitable[bool]], on_end: Callable[[], None]
+    ) -> None:
+        self._queue = queue
+        self._write_next = write_next
+        self._on_end = on_end
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self.holder_id: int | None = None
+
+    def choose(self) -> None:
+        """Begin batches of its own for whoever has most of the queue; called while none of everybody's is being written."""
+        if self.holder_id is not None:
+            return
+        holder_id = self._queue.find_dominant(WAITING_MIN)
+        if isinstance(holder_id, int):
+            self.holder_id = holder_id
+            self._task = asyncio.create_task(self._run(), name="batches of a busy holder")
+
+    def wake(self) -> None:
+        """Say that something of it has come."""
+        self._wake.set()
+
+    def end_soon(self) -> None:
+        """Write what waits of it, and then wait for no more."""
+        self._is_closing = True
+        self._wake.set()
+
+    async def _run(self) -> None:
+        try:
+            while await self._write_next() or await self._has_more():
+                pass
+        finally:
+            # Nothing is awaited between the last look and this, so nothing is left behind.
+            self.holder_id = None
+            self._on_end()
+
+    async def _has_more(self) -> bool:
+        self._wake.clear()
+        if self._queue.has(self.holder_id):
+            return True
+        if not self._is_closing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(KEPT_S):
+                    await self._wake.wait()
+        return self._queue.has(self.holder_id)

@@ -23,7 +23,6 @@ def list_entries(
 
     Args:
         limit: So many at most.
-        json: Print one JSON object.
     """
     found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
     operating.show_list("entries", [_shown(entry) for entry in found], as_json=json)

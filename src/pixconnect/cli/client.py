@@ -20,7 +20,6 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
         holder_id: Whose account it works on.
         name: For you to tell it from others.
         scope: What it may do, once for each scope; all scopes without, in the sandbox.
-        json: Print one JSON object.
     """
     issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)
@@ -32,7 +31,6 @@ def rotate(*, client_id: str, json: Json = False) -> None:
 
     Args:
         client_id: The client.
-        json: Print one JSON object.
     """
     issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)
@@ -44,7 +42,6 @@ def disable(*, client_id: str, json: Json = False) -> None:
 
     Args:
         client_id: The client.
-        json: Print one JSON object.
     """
     client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -56,7 +53,6 @@ def enable(*, client_id: str, json: Json = False) -> None:
 
     Args:
         client_id: The client.
-        json: Print one JSON object.
     """
     client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -68,7 +64,6 @@ def revoke_tokens(client_id: str, *, json: Json = False) -> None:
 
     Args:
         client_id: The client.
-        json: Print one JSON object.
     """
     client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -80,7 +75,6 @@ def list_clients(*, holder_id: HolderId, json: Json = False) -> None:
 
     Args:
         holder_id: The holder.
-        json: Print one JSON object.
     """
     clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
     operating.show_list("clients", [_shown(client) for client in clients], as_json=json)

@@ -11,9 +11,5 @@ app = App(name="database", help="The database under the service.")
 
 @app.command
 def show(*, json: Json = False) -> None:
-    """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash.
-
-    Args:
-        json: Print one JSON object.
-    """
+    """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash."""
     operating.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)

@@ -47,7 +47,6 @@ def create(  # noqa: PLR0913  each is an option on the command line
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: There are no limits but those that are named.
-        json: Print one JSON object.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -72,7 +71,6 @@ def show(*, holder_id: HolderId, json: Json = False) -> None:
 
     Args:
         holder_id: The holder.
-        json: Print one JSON object.
     """
     holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
     operating.show(_shown(holder), as_json=json)
@@ -100,7 +98,6 @@ def change(
         transfer_limit: One outgoing transfer at most, in cents.
         day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
-        json: Print one JSON object.
     """
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
@@ -119,7 +116,6 @@ def disable(*, holder_id: HolderId, json: Json = False) -> None:
 
     Args:
         holder_id: The holder.
-        json: Print one JSON object.
     """
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
 
@@ -130,7 +126,6 @@ def enable(*, holder_id: HolderId, json: Json = False) -> None:
 
     Args:
         holder_id: The holder.
-        json: Print one JSON object.
     """
     _change(holder_id, HolderChanges(is_disabled=False), as_json=json)
 

@@ -19,7 +19,6 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
         holder_id: Whose it becomes.
         key_type: Its type.
         key: The key; an EVP is made if you leave it out.
-        json: Print one JSON object.
     """
     added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
     operating.show({"key": added.key, "key_type": added.key_type, "holder_id": holder_id}, as_json=json)
@@ -31,7 +30,6 @@ def list_keys(*, holder_id: HolderId, json: Json = False) -> None:
 
     Args:
         holder_id: The holder.
-        json: Print one JSON object.
     """
     keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
     operating.show_list("keys", [_shown(key) for key in keys], as_json=json)

@@ -24,7 +24,7 @@ from pixconnect.usecases.operator import OperatorContext
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-Json = Annotated[bool, Parameter(negative=(), show_default=False)]
+Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
 """``--json``, without a ``--no-json`` beside it."""
 HolderId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53))]
 """An id that could exist."""

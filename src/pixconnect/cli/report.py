@@ -25,7 +25,6 @@ def list_(
 
     Args:
         with_closed: Those too that are closed.
-        json: Print one JSON object.
     """
     found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
     operating.show_list("reports", [_shown(kept) for kept in found], as_json=json)
@@ -37,7 +36,6 @@ def show(report_id: ReportId, *, json: Json = False) -> None:
 
     Args:
         report_id: Its id, as `list` prints it.
-        json: Print one JSON object.
     """
     kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
     operating.show(_shown(kept) | {"report": kept.report}, as_json=json)
@@ -50,7 +48,6 @@ def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
     Args:
         report_id: Its id, as `list` prints it.
         reason: What was found, and what was done about it.
-        json: Print one JSON object.
     """
     kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
     operating.show(_shown(kept), as_json=json)

@@ -17,9 +17,6 @@ def reseal(*, json: Json = False) -> None:
     """Seal everything again with PIXCONNECT_SECRET_KEY that another key sealed; prints how much that was, and what is left.
 
     The service goes on meanwhile. Interrupted, run it again: it goes on where it was.
-
-    Args:
-        json: Print one JSON object.
     """
     done = operating.run(secret_key_usecases.reseal)
     operating.show(
@@ -42,11 +39,7 @@ def reseal(*, json: Json = False) -> None:
 
 @app.command(name="clients-left")
 def clients_left(*, json: Json = False) -> None:
-    """Print the clients that have not logged in since the secret key was replaced: they still need the previous one.
-
-    Args:
-        json: Print one JSON object.
-    """
+    """Print the clients that have not logged in since the secret key was replaced: they still need the previous one."""
     clients = operating.run(secret_key_usecases.list_clients_left)
     shown: list[operating.Shown] = [
         {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}

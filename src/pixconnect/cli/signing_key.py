@@ -12,11 +12,7 @@ app = App(name="signing-key", help="The keys that sign tokens, QR codes and webh
 
 @app.command
 def rotate(*, json: Json = False) -> None:
-    """Make a new signing key: published at once, it signs a minute later; the old one stays published.
-
-    Args:
-        json: Print one JSON object.
-    """
+    """Make a new signing key: published at once, it signs a minute later; the old one stays published."""
     operating.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
 
 
@@ -28,7 +24,6 @@ def revoke(kid: str, *, json: Json = False) -> None:
 
     Args:
         kid: The key's name, as in `signing-key list` and in the header of what it signed.
-        json: Print one JSON object.
     """
     # No question is asked first: who revokes a key is in a hurry, and a new one signs at once.
     current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
@@ -37,21 +32,13 @@ def revoke(kid: str, *, json: Json = False) -> None:
 
 @app.command(name="renew-authority")
 def renew_authority(*, json: Json = False) -> None:
-    """Make a new certificate authority, and a new signing key that it certifies: published at once, it signs a minute later.
-
-    Args:
-        json: Print one JSON object.
-    """
+    """Make a new certificate authority, and a new signing key that it certifies: published at once, it signs a minute later."""
     operating.show(_shown(operating.run(signing_key_usecases.renew_authority)), as_json=json)
 
 
 @app.command(name="list")
 def list_keys(*, json: Json = False) -> None:
-    """Print the signing keys, the latest first, revoked ones too.
-
-    Args:
-        json: Print one JSON object.
-    """
+    """Print the signing keys, the latest first, revoked ones too."""
     keys = operating.run(signing_key_usecases.list_keys)
     operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
 

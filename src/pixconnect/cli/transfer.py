@@ -34,7 +34,6 @@ def unresolved(
         holder_id: Of this holder only.
         end_to_end_id: This transfer only.
         return_identification: This refund only.
-        json: Print one JSON object.
     """
     found = operating.run(
         lambda context: unresolved_usecases.list_unresolved(

@@ -100,7 +100,7 @@ def make_policy(settings: Settings) -> Policy:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What every process of the service has."""
+    """The parts that every process of the service has."""
 
     context: Context
     keyring: Keyring

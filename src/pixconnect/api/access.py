@@ -34,7 +34,7 @@ class AccessToken(Struct, frozen=True, kw_only=True):
     expires_in: Annotated[int, Meta(examples=[300])]
     """Seconds until it expires."""
     token_type: Literal["Bearer"]
-    """How to send it."""
+    """The scheme to send it with."""
 
 
 class PublishedKey(Struct, frozen=True, kw_only=True):

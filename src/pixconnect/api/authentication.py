@@ -1,4 +1,4 @@
-"""Who is calling, as far as HTTP is concerned: the ``Authorization`` header and nothing else."""
+"""Finds out who is calling, from the ``Authorization`` header and nothing else."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What a browser may do with our answers: nothing, but show the documentation page and save a statement.
+"""Headers that tell browsers what they may do with our answers: show the documentation page, save a statement, and no more.
 
 No answer is guessed to be of another type, framed, or told to others as the page somebody came from.
 """

@@ -31,7 +31,7 @@ class CreateChargeRequest(
     """A charge to be made."""
 
     amount_cents: Amount
-    """What is to be paid."""
+    """The amount to be paid."""
     key: Annotated[str, Meta(min_length=1, max_length=77)]
     """One of your own Pix keys: it receives the payment."""
     external_id: ExternalId | None = None
@@ -46,7 +46,7 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: Id
     """The service's own name for it."""
     amount: Amount
-    """What is to be paid."""
+    """The amount to be paid."""
     key: str
     """The Pix key that receives the payment, normalised."""
     external_id: str

@@ -41,7 +41,7 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is to change; the rest stays."""
+    """The fields to change; the others stay."""
 
     url: Url | UnsetType = UNSET
     """A public https address."""
@@ -103,14 +103,14 @@ class WebhookDelivery(Struct, frozen=True, kw_only=True):
 
 
 class WebhookEvent(Struct, frozen=True, kw_only=True):
-    """What happened, as it is posted."""
+    """An event, as it is posted."""
 
     id: Id
     """The event's id, the same on every attempt: drop what you have seen."""
     name: EventName
     """Its type."""
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
-    """What its family has: see the page on webhooks."""
+    """Depends on the event's family: see the page on webhooks."""
     create_timestamp: Instant
     """When it happened."""
 
@@ -135,7 +135,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """What will be sent again."""
 
     replayed: int
-    """How many events."""
+    """The number of events."""
 
 
 class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,7 +149,7 @@ class Redelivered(Struct, frozen=True, kw_only=True):
     """What will be sent again."""
 
     redelivered: int
-    """How many deliveries."""
+    """The number of deliveries."""
 
 
 async def create_endpoint(

@@ -124,15 +124,15 @@ class RequestIds:
             return given.decode()
         # Randomness for many names at once: a system call for each request could be measured.
         if not self._tails:
-            chance = self._entropy.octets(10 * _IDS_OF_ONE_READ).hex()
-            self._tails = [_uuid7_tail(chance[at : at + 20]) for at in range(0, len(chance), 20)]
+            digits = self._entropy.octets(10 * _IDS_OF_ONE_READ).hex()
+            self._tails = [_uuid7_tail(digits[at : at + 20]) for at in range(0, len(digits), 20)]
         milliseconds = f"{int(self._real_now().timestamp() * 1000):012x}"
         return f"{milliseconds[:8]}-{milliseconds[8:]}-{self._tails.pop()}"
 
 
-def _uuid7_tail(chance: str) -> str:
-    """What follows the milliseconds (RFC 9562, 5.7): version 7, 12 bits of chance, variant 0b10, 62 bits of chance."""
-    return f"7{chance[:3]}-{chance[3].translate(_VARIANTS)}{chance[4:7]}-{chance[7:19]}"
+def _uuid7_tail(digits: str) -> str:
+    """The part after the milliseconds (RFC 9562, 5.7): version 7, 12 random bits, variant 0b10, 62 random bits."""
+    return f"7{digits[:3]}-{digits[3].translate(_VARIANTS)}{digits[4:7]}-{digits[7:19]}"
 
 
 SUCCESS_HEAD: Final = b'{"success":true,"data":'

@@ -1,4 +1,4 @@
-"""What the fields of a record mean: the sentences under them, which Python keeps nowhere but in the source.
+"""Descriptions of records' fields: the sentences under them, which Python keeps nowhere but in the source.
 
 Only classes are parsed, not whole files: that keeps it at some milliseconds of a process's start.
 """

@@ -19,14 +19,14 @@ Duration = Annotated[str, Meta(examples=["1.27ms"])]
 
 
 class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one check found."""
+    """One check and its result."""
 
     status: HealthStatus
-    """What the check found."""
+    """The check's result."""
     duration: Duration
     """How long the check took."""
     error: str | None = None
-    """What is wrong."""
+    """The failure, if there is one."""
 
 
 class SystemInfo(Struct, frozen=True, kw_only=True):
@@ -63,16 +63,16 @@ _NOTHING_TOLD = SystemInfo(
     uptime="",
     version="",
 )
-"""What is answered where the operator hides the system: the declared fields, with nothing in them."""
+"""The answer where the operator hides the system: the declared fields, with nothing in them."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """How the service is."""
+    """The state of the service."""
 
     status: HealthStatus
     """`unhealthy` without its database; `degraded` if anything else fails."""
     duration: Duration
-    """How long it took to find out."""
+    """How long all checks took."""
     timestamp: Instant
     """When the checks were made."""
     checks: dict[str, CheckResult]

@@ -15,12 +15,12 @@ from pixconnect.usecases import ledger as ledger_usecases
 
 
 class HolderBalance(Struct, frozen=True, kw_only=True):
-    """What is in the account."""
+    """The account's balance."""
 
     available_funds: Cents
-    """What can be spent."""
+    """Money that can be spent."""
     current_funds: Cents
-    """What is there, reserved money included."""
+    """Money in the account, reserved money included."""
     able_to_deposit: bool
     """Whether money may come in."""
     able_to_lend: bool

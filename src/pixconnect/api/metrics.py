@@ -1,4 +1,4 @@
-"""What an API process measures."""
+"""The metrics of an API process."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _split_docstring(text: str) -> tuple[str, str]:
 
 
 def summarize(row: AnyOperation) -> tuple[str, str]:
-    """What an operation does: in a line, and in sentences."""
+    """A line on what an operation does, and sentences."""
     first, rest = _split_docstring(row.handler.__doc__ or "")
     if not row.is_built:
         return row.summary, "Not built yet: answers 503."
@@ -334,7 +334,7 @@ def _polish(schema: Schema) -> Schema:
 
 
 def _described_more(schema: Schema, description: str) -> Schema:
-    """What a field means, before what its type says of itself, such as its unit."""
+    """The field's description, followed by its type's, such as the unit."""
     return {**schema, "description": f"{description} {schema.get('description', '')}".strip()}
 
 

@@ -27,7 +27,7 @@ ItemT = TypeVar("ItemT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 NeededScope = Scope | Literal["any"]
-"""What a token needs: the permission of that name; for ``any``, to be valid."""
+"""The permission that a token needs; ``any`` valid token has it."""
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
-    """What stands between braces in a path; a path has at most one."""
+    """The parameter of a path, which stands between braces; a path has at most one."""
 
     name: str
     """Empty if the path has no parameter."""

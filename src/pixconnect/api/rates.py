@@ -1,4 +1,4 @@
-"""How many requests a minute the operator allows: of one client, of one holder. Without a setting there is no such limit.
+"""Rate limits that the operator may set: requests a minute of one client, and of one holder.
 
 Each process counts for itself. Every answer says, in its headers, what is allowed and what is left.
 """

@@ -22,7 +22,7 @@ class CreateRefundRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     end_to_end_id: str
     """Names a Pix that you received."""
     amount: Amount
-    """What is returned: all of it, or a part."""
+    """The amount to return: all of it, or a part."""
     external_id: ExternalId | None = None
     """Your own name for it."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
@@ -45,7 +45,7 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     correlation_id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
     """Joins everything of one payment."""
     amount: Amount
-    """What is returned."""
+    """The amount returned."""
     status: RefundStatus
     """PROCESSING until the rail has answered, then RETURNED or ERROR."""
     flow: Flow

@@ -42,18 +42,18 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key: str | None = None
     """One of your Pix keys; needs an amount."""
     amount: Amount | None = None
-    """What is paid; what the code asks for if left out."""
+    """The amount to pay; the code's amount if left out."""
     payer: Payer | None = None
-    """Who pays."""
+    """The payer."""
 
 
 class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a payment from outside."""
+    """The outcome of a payment from outside."""
 
     end_to_end_id: str
     """Its name on the network, and that of your incoming transfer."""
     amount: Amount
-    """What was paid."""
+    """The amount paid."""
     status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
     """CONFIRMED once the money is durably in your account; ERROR if the service refused it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
@@ -66,20 +66,20 @@ class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     end_to_end_id: str
     """Names a Pix that you sent over the rail."""
     amount: Amount | None = None
-    """What is given back; what is left of it if left out."""
+    """The amount to give back; all that is left of the Pix if left out."""
     reason: Annotated[RefundReason, Meta(extra_json_schema={"default": "MD06"})] | None = None
     """Why it is given back."""
 
 
 class Return(Struct, frozen=True, kw_only=True):
-    """What became of a return."""
+    """The outcome of a return."""
 
     return_identification: str
     """Its name on the network, and that of your incoming refund."""
     original_end_to_end_id: str
     """The Pix that was given back."""
     amount: Amount
-    """What was given back."""
+    """The amount given back."""
     status: Literal["PROCESSING", "RETURNED", "ERROR"]
     """RETURNED once the money is durably in your account."""
 
@@ -132,9 +132,9 @@ class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     key: str | None = None
     """The merchant's Pix key; the sandbox's own merchant if left out."""
     amount: Amount | None = None
-    """What the code asks for."""
+    """The code's amount."""
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
-    """What the code carries."""
+    """The code's txid."""
 
 
 class QrCode(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class FaultRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the clock is to go. Exactly one of the three."""
+    """A move of the clock. Exactly one of the three."""
 
     advance_s: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Forward by so many seconds."""
@@ -163,7 +163,7 @@ class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
-    """What time it is for the service and the sandbox."""
+    """The time of the service and the sandbox."""
 
     now: Instant
     """The time by which charges expire and retries are due."""

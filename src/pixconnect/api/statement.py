@@ -63,7 +63,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change of the account's current funds."""
 
     id: Id
-    """The same in every format and export."""
+    """The line's id, the same in every format and export."""
     create_timestamp: Instant
     """When it settled."""
     end_to_end_id: str | None = None
@@ -79,7 +79,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     counterparty: Counterparty | None = None
     """The other side; a deposit has none."""
     description: Annotated[str | None, Meta(examples=["Wrong size"])] = None
-    """What was written on it; only refunds have one."""
+    """The refund's description; nothing else has one."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):

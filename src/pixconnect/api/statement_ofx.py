@@ -117,7 +117,7 @@ def _make_balances(statement: Statement) -> xml.Node:
 
 
 def _instant(instant: datetime) -> str:
-    """Of any year: ``%Y`` writes early ones with fewer digits.
+    """An instant of any year: ``%Y`` writes early ones with fewer digits.
 
     Example:
         >>> _instant(datetime(2026, 1, 2, 3, 4, 5, 6999, UTC))

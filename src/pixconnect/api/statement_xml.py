@@ -1,4 +1,4 @@
-"""What statements in XML share: elements, texts that XML can carry, and a document that is sent while it is written.
+"""Shared by statements in XML: elements, texts that XML can carry, and a document that is sent while it is written.
 
 Elements are built without a namespace and written into a document that has one by default, which is then theirs: with a
 namespace of its own each of them would repeat it.

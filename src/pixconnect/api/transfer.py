@@ -50,7 +50,7 @@ class InitiatePixWithKeyRequest(
     """A transfer to a Pix key."""
 
     amount_cents: Amount
-    """What is sent."""
+    """The amount to send."""
     key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
     """The payee's key."""
     key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
@@ -69,7 +69,7 @@ class InitiatePixWithAccountDetailsRequest(
     """A transfer to an account."""
 
     amount_cents: Amount
-    """What is sent."""
+    """The amount to send."""
     credit_party: TransferParty
     """The payee's account."""
     external_id: ExternalId | None = None
@@ -86,7 +86,7 @@ class InitiatePixWithQRCodeRequest(
     """A transfer to whoever a QR code names."""
 
     amount_cents: Amount
-    """What is sent; if the code carries an amount, exactly that."""
+    """The amount to send; if the code carries one, exactly that."""
     br_code: str
     """The text of the QR code."""
     external_id: ExternalId | None = None
@@ -99,15 +99,15 @@ class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: Id
     """The service's own name for it."""
     amount: Amount
-    """What was sent."""
+    """The amount sent."""
     create_timestamp: Instant
     """When it was accepted."""
     last_modified: Instant
     """When it last changed."""
     credit_party: TransferParty
-    """Who is paid."""
+    """The payee."""
     debit_party: TransferParty
-    """Who pays."""
+    """The payer."""
     end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
     """Its name on the whole network."""
     external_id: str | None = None
@@ -122,7 +122,7 @@ class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a transfer, and why."""
+    """The outcome of a transfer, and its reason."""
 
     status: TransferStatus
     """The transfer's status."""

@@ -1,4 +1,4 @@
-"""What is wrong with a value that is not as a record declares it, in a sentence about one field.
+"""Says what is wrong with a value that is not as a record declares it, in a sentence about one field.
 
 Only values that msgspec has refused come here. Its own messages may change with any release, and callers read ours; so the
 value is compared again with the declared types, in msgspec's order: the fields as they were sent, then what is missing.

@@ -31,8 +31,10 @@ BODY_MAX: Final = 64 * 1024
 HUGE: Final = 2**63 - 1
 """Longer integers, negative ones too, are cut to this: it is far outside of every range."""
 
+# An escaped NUL, or an escaped half of a surrogate pair, whether or not the other half follows.
 _SUSPICIOUS: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
+# ASCII, because \d takes the digits of every script otherwise.
 _INSTANT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))", re.ASCII
 )
@@ -146,6 +148,7 @@ def read_instant(name: str, text: str) -> datetime:
     try:
         # The offset is checked by the pattern, so only the date and time themselves can be wrong from here on.
         offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes)) * (-1 if sign == "-" else 1)
+        # A fraction is filled up or cut to microseconds, which is what PostgreSQL keeps.
         return datetime(
             *(int(year), int(month), int(day), int(hour), int(minute), int(second), int(f"{fraction:0<6}"[:6])),
             tzinfo=timezone(offset),

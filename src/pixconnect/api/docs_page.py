@@ -83,6 +83,7 @@ def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> 
             _render_fields("Body", _fields(body)),
             _render_example("Example", openapi.make_example(body, schemas)),
         ]
+    # A list is described by one of its items.
     if row.answer is not Document:
         answer = schemas[(row.item or row.answer).__name__]
         example = openapi.make_example(openapi.answer_schema(row), schemas)
@@ -117,6 +118,7 @@ def _kind(schema: openapi.Schema) -> str:
     if "items" in schema:
         return f"list of {_kind(schema['items'])}"
     limits = [f"{schema[word]}" for word in ("minLength", "maxLength") if word in schema]
+    # A default of null or {} says no more than that the field is optional.
     default = f", default {schema['default']}" if schema.get("default") not in (None, {}) else ""
     return str(schema.get("format", schema.get("type", ""))) + (f" ({' to '.join(limits)})" if limits else "") + default
 

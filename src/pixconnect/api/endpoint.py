@@ -109,6 +109,7 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     """The event's id, the same on every attempt: drop what you have seen."""
     name: EventName
     """Its type."""
+    # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
     """Depends on the event's family: see the page on webhooks."""
     create_timestamp: Instant

@@ -65,10 +65,12 @@ STATUSES: Final[Mapping[str, int]] = {
 
 Headers = list[tuple[bytes, bytes]]
 
+# It goes into headers and log lines as it is.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ITEMS_AT_ONCE: Final = 50
 """A page of 1,000 takes milliseconds, of which each request beside it would wait for all."""
 _IDS_OF_ONE_READ: Final = 256
+# Makes any hex digit one whose first two bits are 10.
 _VARIANTS: Final = str.maketrans("0123456789abcdef", "89ab" * 4)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -211,6 +213,7 @@ def paginate(page: int, page_size: int, total_count: int, *, has_next: bool | No
         >>> paginate(2, 10, 11).total_pages
         2
     """
+    # Rounded up: the last page need not be full.
     total_pages = -(-total_count // page_size)
     return Pagination(
         page=page,

@@ -147,6 +147,7 @@ def summarize(row: AnyOperation) -> tuple[str, str]:
 
 
 def describe_query(row: AnyOperation) -> list[Schema]:
+    # What is ignored is not described either.
     if row.query is Anything or row.query is Nothing:
         return []
     (_,), components = msgspec.json.schema_components([row.query])
@@ -255,6 +256,7 @@ def _describe_parameter(row: AnyOperation) -> list[Schema]:
 
 
 def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
+    # The media types beside JSON, such as a CSV file's, are described as text.
     content: Schema = {media_type: {"schema": _typed("string")} for media_type in row.media_types}
     if row.answer is Document:
         if row.media_types[0].endswith("json"):

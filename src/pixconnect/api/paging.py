@@ -30,6 +30,7 @@ ShownT = TypeVar("ShownT")
 
 _VERSION: Final = 1
 _NUMBERS: Final = struct.Struct(">BQQQQ")
+# Enough to tell a mistake; a secret would need more.
 _CHECK_SIZE: Final = 6
 _SIZE: Final = _NUMBERS.size + _CHECK_SIZE
 """A multiple of three, so that the text needs no padding."""
@@ -131,6 +132,7 @@ def link_next(base_url: str, path: bytes, query: bytes, next_after: str) -> tupl
         b'<https://pix.example/v1/webhook/events?page_size=50&after=AQID>; rel="next"'
     """
     kept: list[str] = []
+    # Encoded anew, since the query is the caller's and the header is ours.
     for part in query.split(b"&"):
         name, _, value = part.partition(b"=")
         if part and unquote_to_bytes(name) not in (b"page", b"after"):

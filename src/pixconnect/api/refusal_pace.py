@@ -38,6 +38,7 @@ class RefusalPace:
         """
         lead_s = AT_ONCE_COUNT * EACH_S
         due_at_s = max(self._due_at_s.get(party, now_s), now_s) + EACH_S
+        # However long a flood lasts, it is forgotten soon after it has ended.
         self._due_at_s[party] = min(due_at_s, now_s + lead_s + LATER_MAX_S)
         self._due_at_s.move_to_end(party)
         if len(self._due_at_s) > _PARTIES_MAX:

@@ -46,6 +46,7 @@ class Router(Generic[Target]):
                 node = node.child(segment)
             assert method not in node.methods, f"two operations for {method} {path}"
             node.methods[method] = target
+            # HEAD is GET whose body the server leaves out.
             if method == "GET":
                 node.methods["HEAD"] = target
             # Most requests go to a path without a parameter: those are found without splitting.

@@ -189,6 +189,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
         arrival = await sandbox_usecases.pay_by_key(
             services.context, request.caller, body.key or "", amount_cents, payer
         )
+    # Also of a payment that the service refused: the rail was asked, and `code` says why.
     return Payment(end_to_end_id=arrival.id, amount=arrival.amount_cents, status=arrival.status, code=arrival.code)
 
 

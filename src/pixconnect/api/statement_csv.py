@@ -50,6 +50,7 @@ def _row(line: StatementLine) -> tuple[str | int | None, ...]:
 
 
 def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+    # The writer ends lines with CRLF itself, as RFC 4180 wants; another translation would double it.
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()

@@ -51,6 +51,7 @@ def _append_line(parent: xml.Node, line: StatementLine) -> None:
         xml.append(element, "REFNUM", line.end_to_end_id)
     if line.counterparty is not None and line.counterparty.name:
         xml.append(element, "NAME", xml.clean(line.counterparty.name, 32))
+    # What has no field of its own stands in the memo.
     memo = " ".join(part for part in (line.return_id, line.description) if part)
     if memo:
         xml.append(element, "MEMO", xml.clean(memo, 255))
@@ -61,6 +62,7 @@ def _make_signon(statement: Statement) -> xml.Node:
     answer = xml.append(xml.append(group, "SIGNONMSGSRSV1"), "SONRS")
     _append_status(answer)
     xml.append(answer, "DTSERVER", _instant(statement.made_at))
+    # OFX names languages by ISO 639-2.
     xml.append(answer, "LANGUAGE", "POR")
     institution = xml.append(answer, "FI")
     xml.append(institution, "ORG", xml.clean(statement.account.bank or statement.account.ispb, 32))

@@ -135,6 +135,7 @@ class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TransferListQuery(ListQuery, frozen=True, kw_only=True):
     """Which transfers."""
 
+    # The contract has no filter for ERROR: such a transfer is found by its id.
     status: Literal["CONFIRMED", "PROCESSING", "CANCELLED", "RETURNED"] = "CONFIRMED"
     """Only transfers of this status."""
 

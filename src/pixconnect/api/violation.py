@@ -48,6 +48,7 @@ def show_name(name: str) -> str:
     return name[:NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
 
 
+# Refusals can come in floods, and reading a type costs more than comparing a value with it.
 @cache
 def _read_type(record: type) -> inspect.Type:
     return inspect.type_info(record)
@@ -85,6 +86,7 @@ def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path:
                 return found
         elif struct.forbid_unknown_fields:
             return f"{below}: unknown field"
+    # After the fields that were sent: a misspelt name is said before the one that is missing for it.
     for name, field in declared.items():
         if field.required and name not in given:
             return f"{path}.{name}: is required" if path else f"{name}: is required"

@@ -1,7 +1,7 @@
 """Charges: create, read, list, serve their payload, expire.
 
-Creating: what can be judged without the database is judged first, but a replay comes before every refusal; the rest happens in
-a group, in one transaction.
+Creating one first checks what needs no database, but a replay comes before every refusal; the rest happens in a batch, in one
+transaction.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
 
-class ChargeContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, HasSigner, Protocol):
-    """What charges need."""
+class ChargeContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, HasSigner, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
@@ -50,11 +49,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
         The new charge; or the one that the same request made before, as it is now.
 
     Raises:
-        ExternalIdConflict: The external id was used with other contents.
-        AmountOutOfRange: The amount.
-        InvalidPixKey: The key has no form.
-        PixKeyNotOwned: The key is not this holder's.
-        InvalidTaxId: The payer's.
+        RuleBroken: In the documented order.
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
@@ -63,6 +58,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
     except errors.RuleBroken as refusal:
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     account = await context.directory.read_account(caller.holder_id)
+    # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
         holder_id=caller.holder_id,
@@ -80,6 +76,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
 
 
 async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
+    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
     work = await begin_work(batch)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
 
@@ -98,30 +95,15 @@ CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, extern
 
 
 async def read_charge_by_id(context: ChargeContext, caller: Caller, charge_id: int) -> Charge:
-    """The holder's charge of this id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
 
 
 async def read_charge_by_external_id(context: ChargeContext, caller: Caller, external_id: str) -> Charge:
-    """The holder's charge of this external id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return _found(caller, charge, "externalId")
 
 
 async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
-    """The holder's charge of this txid.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
 
 
@@ -168,21 +150,14 @@ _PAYLOAD_STATUS: dict[ChargeStatus, str] = {
 
 
 async def read_location(context: ChargeContext, txid: str) -> str:
-    """What the location of a charge serves to whoever scanned its code.
-
-    Returns:
-        A compact JWS over the official payload.
-
-    Raises:
-        NotFound: There is no such charge.
-        ServiceUnavailable: There is no key to sign with.
-    """
+    """What the payer's institution reads at the location in a QR code: a compact JWS over the official payload."""
     charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
     if charge is None:
         raise errors.NotFound("no charge is served here")
     payload = _Payload(
         calendario=_Calendar(
             criacao=format_instant(charge.created_at),
+            # This process's clock may be a moment behind the one that dated the charge.
             apresentacao=format_instant(max(context.clock.now(), charge.created_at)),
             expiracao=round((charge.expires_at - charge.created_at).total_seconds()),
         ),
@@ -200,21 +175,19 @@ async def expire_charges(context: ChargeContext, slots: Sequence[int], until: da
     """Mark charges that were not paid in time.
 
     Args:
-        context: Of this process.
-        slots: Those that the worker holds; two workers that expire the same charge do no harm, only work twice.
-        until: Service time.
-        count_max: In one group.
+        slots: Those that the worker leases. Two workers that expire the same charge do no harm.
 
     Returns:
-        How many were past their time: ``count_max`` says that there may be more.
+        How many were past their time: if it is ``count_max``, there may be more.
     """
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     if expired:
         async with context.writes.transaction() as batch:
+            # Locked before the ids are taken, so that this event comes after all that the charge has caused.
             charges, _ = await charge_store.lock(batch.connection, expired)
             work = await begin_work(batch)
             for charge in charges.values():
-                # By the time that counts, whatever ``until`` was.
+                # Checked again under the lock, by the database's time: it may have been paid, and ``until`` may be off.
                 if charge.status == "PENDING" and charge.expires_at <= work.now:
                     after = expire_charge(charge, max(work.now, charge.modified_at))
                     work.changes.move_charge(charge, after)
@@ -224,7 +197,7 @@ async def expire_charges(context: ChargeContext, slots: Sequence[int], until: da
 
 
 async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> str:
-    """Refuse what breaks a rule, in the documented order; answers the normalised key."""
+    """Check the rules in the documented order, and return the normalised key."""
     money.check_amount(request.amount_cents)
     key = pix_key.parse_pix_key(request.key).key
     if await context.directory.find_owner(key) != caller.holder_id:
@@ -235,7 +208,7 @@ async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest)
 
 
 def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:
-    """Another holder's charge looks exactly like an absent one."""
+    # Another holder's charge looks exactly like an absent one.
     if charge is None or charge.holder_id != caller.holder_id:
         raise errors.NotFound(f"{parameter}: there is no such charge")
     return charge

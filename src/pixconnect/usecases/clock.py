@@ -41,11 +41,11 @@ WIDE_WINDOW: Final = timedelta(seconds=4)
 
 _HURRY_AFTER_S = 4.0
 _SLOW_AFTER_S = 4.0
-"""An endpoint that keeps a walk waiting for so long is waited for at its end only."""
+"""A walk waits for an endpoint this long at a stop; after that, only at its end."""
 
 _STEP_S = 0.005
 _HEARD_AFTER_S = 0.02
-"""Within this time every process has heard of a move."""
+"""By then every process has got the notification of a move."""
 _REJOIN_AFTER_S = 0.5
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
@@ -56,13 +56,11 @@ _log = structlog.get_logger(__name__)
 
 
 async def read_clock(context: Context) -> datetime:
-    """The service's time, as the database has it."""
     await service_now(context.clock, context.pool)
     return context.clock.now()
 
 
 async def advance_clock(context: Context, control: SandboxControl, by: timedelta) -> datetime:
-    """Walk forward by some time; see ``move_clock``."""
     async with _moving_alone(context):
         return await _walk(context, control, await read_clock(context) + by)
 
@@ -70,17 +68,12 @@ async def advance_clock(context: Context, control: SandboxControl, by: timedelta
 async def move_clock(context: Context, control: SandboxControl, target: datetime) -> datetime:
     """Move the clock: forward it walks, back it jumps.
 
-    Args:
-        context: Of this process.
-        control: The sandbox, whose clock is the same.
-        target: The new service time.
-
     Returns:
-        The service's time after the move, when all that became due is done, or time is up.
+        Service time after the move, when all that became due is done or the time for walking is up.
 
     Raises:
         BadRequest: The target is beyond any calendar.
-        ServiceUnavailable: The sandbox cannot be reached, or somebody else keeps moving the clock.
+        ServiceUnavailable: The sandbox cannot be reached, or somebody else is moving the clock.
     """
     async with _moving_alone(context):
         now = await read_clock(context)
@@ -90,7 +83,7 @@ async def move_clock(context: Context, control: SandboxControl, target: datetime
 
 
 async def reset_clock(context: Context, control: SandboxControl) -> datetime:
-    """Return to real time. Open deadlines that were set in what is now the future come nearer by as much."""
+    """Return to real time. Open deadlines move back by as much as the clock does."""
     async with _moving_alone(context):
         await read_clock(context)
         if context.clock.offset < timedelta(0):
@@ -99,10 +92,10 @@ async def reset_clock(context: Context, control: SandboxControl) -> datetime:
 
 
 async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
-    """Tell the sandbox the time again: a move that was cut short between the two leaves them apart."""
+    """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock(connection):
-            return  # somebody is moving it, and tells both
+            return  # whoever is moving it sets both
         try:
             await read_clock(context)
             await control.set_offset(context.clock.offset)
@@ -111,7 +104,7 @@ async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
 
 
 async def follow_clock(context: Context, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]) -> None:
-    """Hear of every move, until cancelled: what is answered without asking the database is dated rightly too."""
+    """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
     while True:
         try:
             await _follow(context, await connect())
@@ -132,6 +125,7 @@ async def _follow(context: Context, connection: asyncpg.Connection[asyncpg.Recor
     try:
         connection.add_termination_listener(lose)
         await connection.add_listener(clock_store.CHANNEL, hear)
+        # After the listener is there: a move before it was not heard.
         await read_clock(context)
         await lost.wait()
     finally:
@@ -145,13 +139,13 @@ async def _moving_alone(context: Context) -> AsyncGenerator[None]:
             yield
         except SandboxUnavailable:
             raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
-    # What other processes answer from memory shall be dated by the new time too.
+    # Other processes date what they answer from memory: give them time to hear of the move.
     await asyncio.sleep(_HEARD_AFTER_S)
 
 
 @asynccontextmanager
 async def _holding_lock(context: Context) -> AsyncGenerator[None]:
-    """Hold the clock's lock. Whoever waits for it holds no connection: there are ten, and others need them."""
+    # Who waits for the lock looks again and again, and holds no connection meanwhile: there are ten, and others need them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
         async with context.pool.acquire() as connection:
@@ -167,11 +161,7 @@ async def _holding_lock(context: Context) -> AsyncGenerator[None]:
 
 
 class _Walk:
-    """How long a walk takes at most, and whom it no longer waits for.
-
-    Args:
-        started_at_s: Monotonic time.
-    """
+    """How long a walk may take, and the endpoints that it no longer waits for."""
 
     def __init__(self, started_at_s: float) -> None:
         self.ends_at_s = started_at_s + WALK_MAX_S
@@ -180,7 +170,7 @@ class _Walk:
         self.slow_endpoint_ids: set[int] = set()
 
     def end(self) -> None:
-        """There is no further stop: everybody is waited for while there is time."""
+        """At the last stop the walk waits for slow endpoints too, while there is time."""
         self.timeout_s = WALK_MAX_S
         self.slow_endpoint_ids.clear()
 
@@ -196,6 +186,7 @@ async def _walk(context: Context, control: SandboxControl, target: datetime) -> 
             break
         await _set_time(context, control, stop)
         is_in_time = await _finish_due(context, control, walk)
+    # Time was up, or no deadline is left before the target.
     if context.clock.now() < target:
         await _set_time(context, control, target)
     if is_in_time:
@@ -205,7 +196,7 @@ async def _walk(context: Context, control: SandboxControl, target: datetime) -> 
 
 
 async def _next_stop(context: Context, control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
-    """The next deadline before the target, with those that are within a moment of it; ``None`` if there is none."""
+    """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
     candidates = [
         await clock_store.find_first_due(context.pool),
         await delivery_store.next_due_at(context.pool, target, walk.slow_endpoint_ids),
@@ -220,14 +211,14 @@ async def _next_stop(context: Context, control: SandboxControl, target: datetime
 
 
 async def _set_time(context: Context, control: SandboxControl, now: datetime) -> None:
-    """Move service and sandbox forward; never back, should real time have overtaken the stop."""
+    # Never back: real time may have overtaken the stop.
     offset = max(now - context.clock.real_now(), context.clock.offset)
     context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
     await control.set_offset(offset)
 
 
 async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) -> bool:
-    """Wait until workers have done all that is due; answers whether they have."""
+    """Wait until workers have done all that is due; ``False`` if the time for walking is up."""
     context.wake_workers()
     while context.clock.monotonic_s() < walk.ends_at_s:
         if await _is_all_done(context, control, walk):

@@ -25,36 +25,19 @@ from pixconnect.writing.write_queues import WriteQueues
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """The rules that an operator may set; ``config.py`` says what each means.
-
-    Attributes:
-        ispb: Our institution's identifier.
-        institution_name: Its name.
-        location_prefix: Where QR code payloads are served: host and path up to the txid, without a scheme.
-        location_key_set_url: Where the keys that sign them are served with their certificates.
-        auth_url: The tokens' issuer.
-        charge_lifetime_s: How long a charge can be paid.
-        handover_timeout_s: After it, what was never handed to the rail is given up.
-        is_sandbox: Whether the sandbox's doors exist.
-        has_rail: Whether there is anybody to hand orders to. Without, none is ever marked as handed over.
-        token_lifetime_s: How long an access token is good for.
-        token_failures_max: Failed token requests a minute, for a client_id and for an address.
-        signing_key_rotation_days: A new signing key is made when the newest is this old.
-        signing_key_published_days: How long a key stays published after its last signature.
-        webhook_pending_max: Deliveries that a replay may leave waiting for an endpoint.
-        lookup_tokens_max: What a holder may look up without paying; 0 is no limit.
-        lookup_refill_count: Of these tokens, how many come back each minute.
-    """
+    """The rules that an operator may set; ``config.py`` says what each means."""
 
     ispb: str
     institution_name: str
     location_prefix: str
+    """Where QR code payloads are served: host and path up to the txid, without a scheme."""
     location_key_set_url: str
     auth_url: str
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool
     has_rail: bool = True
+    """Without one, no order is ever marked as handed over."""
     token_lifetime_s: int = 300
     token_failures_max: int = 10
     signing_key_rotation_days: int = 90
@@ -122,6 +105,11 @@ class HasUnderWay(Protocol):
     def under_way(self) -> UnderWay: ...
 
 
+class HasFailedReports(Protocol):
+    @property
+    def failed_reports(self) -> FailedReports: ...
+
+
 class HasLookups(Protocol):
     @property
     def lookups(self) -> LookupBudgets: ...
@@ -141,14 +129,11 @@ class Context(Struct, frozen=True, kw_only=True):
     locations: Locations
     signer: Signer
     receivers: Receivers
-    """Other people's webhook receivers."""
     secret_box: SecretBox
-    """Seals what is secret at rest."""
     sandbox_control: SandboxControl | None
-    """The doors of the sandbox; ``None`` in live mode."""
+    """``None`` in live mode."""
     wake_workers: Callable[[], None]
-    """Says, without waiting, that there is something to do; workers look anyway from time to time."""
+    """Returns at once. Nothing depends on it: workers also look from time to time."""
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
-    """What this process could not record."""
     lookups: LookupBudgets = field(default_factory=LookupBudgets)

@@ -1,20 +1,18 @@
-"""How often reports could not be recorded, remembered by this process until they can, or are kept for an operator.
+"""How often the recording of a report has failed in this process.
 
-Forgetting costs nothing but time: what is not acknowledged comes again.
+Forgetting one costs only time: a report that is not acknowledged comes again.
 """
 
 from typing import Final
 
 TRIES_MIN: Final = 3
 LASTING_MIN_S: Final = 10.0
-"""Both must be over: tries without time would be over in a moment, and the scheme gives 40 s for our word."""
+"""Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 REMEMBERED_MAX: Final = 4096
 """The oldest is forgotten first."""
 
 
 class FailedReports:
-    """Failures by report."""
-
     def __init__(self) -> None:
         self._failures: dict[str, tuple[int, float]] = {}
 

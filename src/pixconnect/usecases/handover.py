@@ -1,6 +1,6 @@
-"""Handing orders to the rail, and asking about those of which nothing was heard.
+"""Handing orders to the rail, and asking about those that got no answer.
 
-Called by a worker for the slots that it leases. No transaction is ever open while the rail is spoken to.
+A worker calls this for the slots that it leases. No transaction is open during a call of the rail.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ SaidTo = Literal["first", "again", "query"]
 """What the rail answered: the first sending of an order, a later one under the same id, or a question."""
 
 
-class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol):
-    """What handing orders over needs."""
+class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol): ...
 
 
 async def move_due(
@@ -54,15 +53,10 @@ async def move_due(
     """Do the next step of every order that is due.
 
     Args:
-        context: Of this process.
-        fence: Of the worker's leases.
-        slots: Those that it leases.
-        since: Orders that were due before it are left for a look that goes further back.
-        until: Service time.
-        count_max: Orders at once.
+        since: Orders that were due earlier are left out; another look goes further back.
 
     Returns:
-        When each was due, in order: ``count_max`` of them say that there may be more.
+        When each was due, in order: if there are ``count_max`` of them, there may be more.
     """
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
     too_late = [order for order in due if may_give_up(order, until)]
@@ -72,6 +66,7 @@ async def move_due(
         await _end(context, [(order.name, GivenUp()) for order in too_late])
     if waiting and context.policy.has_rail:
         await _hand_over(context, fence, waiting, until)
+    # Without a rail none is marked, so that it can be given up when its time is over.
     elif waiting:
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
     if silent:
@@ -80,22 +75,23 @@ async def move_due(
 
 
 async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    """Mark, send, and record what was answered at once."""
+    # Read first, so that nothing has to be looked up between the mark and the sending.
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
         marked = await order_store.mark_handed(connection, [order.name for order in orders], now, now + ASK_AFTER)
         ordered = await read_ordered(connection, sorted(marked))
-    # Nothing is waited for between the end of the fenced transaction and the sending.
+    # No await between the fenced transaction and the sending: the lease must not end meanwhile.
+    # One that is not marked was marked or ended by somebody else: it must not be sent.
     handed = [order for order in orders if order.name in marked]
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
 async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    """Ask what became of orders; what the rail has never seen is sent again under the same id."""
+    """Ask what became of orders, and send those again, under the same id, that the rail has never seen."""
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
-        # Counted before anything is sent: from now on nothing but the rail's word can end these.
+        # Counted before anything is sent: from now on only the rail's answer can end these.
         again_at = {order.name: now + ask_again_after(order.asked_count) for order in orders}
         open_names = await order_store.postpone(connection, again_at)
     orders = [order for order in orders if order.name in open_names]
@@ -104,7 +100,7 @@ async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrde
     try:
         answers = await context.rail.query([order.name for order in orders])
     except RailUnavailable:
-        return
+        return  # they are asked about again when they are next due
     known = list(zip(orders, answers, strict=True))
     await _record(context, known, now, "query")
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
@@ -115,16 +111,16 @@ async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrde
 async def _send_again(
     context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder]
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
-    """Send orders again that the rail says it has never seen, if they are still ours to send."""
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
+        # The question took time: another worker may have the slots by now.
         await fence(connection, _slots(orders))
         ordered = await read_ordered(connection, [order.name for order in orders])
     return await _send(context, orders, ordered, payers)
 
 
 async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:
-    """Our own side of the transfers among these, by holder; in memory as a rule."""
+    """Our own side of the transfers among these, by holder."""
     holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
@@ -135,15 +131,13 @@ async def _send(
     ordered: Mapping[str, Transfer | Refund],
     payers: Mapping[int, Party],
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
-    """Hand orders to the rail, but for those that have ended meanwhile; answers each with what was said at once.
+    """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out.
 
     Args:
-        context: Of this process.
-        orders: As they were due.
-        ordered: What they are for, read in the fenced transaction that ended just now.
-        payers: Our own side, by holder.
+        ordered: Their transfers and refunds, read in the fenced transaction that has just ended.
     """
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING"}
+    # Before the sending: the report of its end may arrive before the answer does.
     context.under_way.remember(under_way.values())
     sent = [order for order in orders if order.name in under_way]
     in_turn = sorted(sent, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
@@ -186,7 +180,7 @@ async def _record(
     now: datetime,
     said_to: SaidTo,
 ) -> None:
-    """Record the answers that are final; the others are asked about later."""
+    """Record final answers; about the others the rail is asked later."""
     endings: list[tuple[str, Ending]] = []
     never_left: list[str] = []
     for order, answer in answered:
@@ -197,6 +191,7 @@ async def _record(
                 endings.append((order.name, answer))
             case NeverTaken() if identifiers.is_outside_window(order.name, now):  # before, it could not be known
                 endings.append((order.name, answer))
+            # Only the first sending can prove that nothing ever left; an earlier one may have arrived.
             case NotTaken() if said_to == "first":
                 never_left.append(order.name)
             case _:
@@ -209,7 +204,7 @@ async def _record(
 
 
 async def _end(context: HandoverContext, endings: Sequence[tuple[str, Ending]]) -> None:
-    """Record endings; those that cannot be recorded are still due, and keep nothing else waiting."""
+    """Record endings. Those that cannot be recorded now stay due; what contradicts our records is kept for an operator."""
     outcomes = await end_orders(context, endings)
     failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]
     if failed:

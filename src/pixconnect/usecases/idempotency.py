@@ -28,34 +28,26 @@ Request = ChargeRequest | TransferRequest | RefundRequest
 
 
 class Made(Protocol):
-    """What a request has made, or the like that came in: that has no fingerprint."""
+    """What a request has made. What came in over the rail has no fingerprint."""
 
     @property
-    def fingerprint(self) -> bytes | None:
-        """Of the request."""
-        ...
+    def fingerprint(self) -> bytes | None: ...
 
 
 class New(Protocol):
     """What may be made, with every id made before the first try."""
 
     may_exist: bool
-    """Whether to look for it first: the client named it, or it was tried before."""
+    """Look for it first: the client named it, or it was tried before."""
 
     @property
-    def holder_id(self) -> int:
-        """Whose it will be."""
-        ...
+    def holder_id(self) -> int: ...
 
     @property
-    def external_id(self) -> str:
-        """The client's name for it, or ours."""
-        ...
+    def external_id(self) -> str: ...
 
     @property
-    def request(self) -> Request:
-        """What was asked for."""
-        ...
+    def request(self) -> Request: ...
 
 
 MadeT = TypeVar("MadeT", bound=Made)
@@ -66,9 +58,7 @@ class Idempotency(Generic[MadeT]):
     """The idempotency of one noun.
 
     Args:
-        noun: As refusals call it.
-        find: What a holder made under one external id.
-        find_many: The same for many, by external id and holder; answers by holder and external id.
+        find_many: As ``find``, by external id and holder; its answer is by holder and external id.
     """
 
     def __init__(
@@ -105,7 +95,7 @@ class Idempotency(Generic[MadeT]):
         return replayed
 
     async def find_known(self, connection: Connection, batch: Iterable[New]) -> dict[tuple[int, str], MadeT]:
-        """Those of a batch that were made before, locked against nobody: their unique key decides races."""
+        """Find those of a batch that were made before. Nothing is locked: the unique key decides races."""
         wanted: list[tuple[str, int]] = []
         for new in batch:
             if new.may_exist:
@@ -121,9 +111,11 @@ class Idempotency(Generic[MadeT]):
         for new in batch:
             name = new.holder_id, new.external_id
             made = known.get(name)
+            # A replay beats every refusal, so this comes before the decision.
             if made is not None:
                 outcomes.append(self._answer(made, new.request))
                 continue
+            # Known to the rest of the batch: the same request may be in it twice.
             try:
                 made = known[name] = decide(new)
             except errors.RuleBroken as refusal:

@@ -39,14 +39,7 @@ _UNKNOWN_ORIGINAL = Misfit(
 
 
 class Credit(Struct, frozen=True, kw_only=True):
-    """A reported payment to a holder of ours, with every id made before the first try.
-
-    Attributes:
-        holder_id: Who is paid.
-        report: What the rail says.
-        transfer_id: Of the transfer that it becomes.
-        correlation_id: Joins everything of this payment.
-    """
+    """A reported payment to a holder of ours, with every id made before the first try."""
 
     holder_id: int
     report: CreditReport
@@ -55,23 +48,18 @@ class Credit(Struct, frozen=True, kw_only=True):
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """What is said to the rail, and what an operator has to see.
+    """What a report is answered, and what an operator has to see."""
 
-    Attributes:
-        word: Our word; ``None`` where it cannot be given yet.
-        misfit: Why the report is kept besides.
-    """
-
-    word: Acknowledgement | None
+    acknowledgement: Acknowledgement | None
+    """``None`` if it cannot be given yet: the rail will report again."""
     misfit: Misfit | None = None
+    """Why the report is kept for an operator too."""
 
 
-class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, Protocol):
-    """What taking in reported money needs."""
+class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, Protocol): ...
 
 
 async def find_payee(context: ReceivingContext, report: CreditReport) -> int | None:
-    """The holder of ours who is paid."""
     party = report.credit_party
     if party.key is not None:
         return await context.directory.find_owner(party.key)
@@ -80,25 +68,22 @@ async def find_payee(context: ReceivingContext, report: CreditReport) -> int | N
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
-    """What was recorded when something of this name was reported before, for whomever."""
+    """What was recorded when this name was reported before, for any holder."""
     if isinstance(report, CreditReport):
         return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
-    """Take in a payment, or refuse it.
-
-    Returns:
-        Our word on it, the same however often it is reported.
-    """
+    """Credit a payment, or refuse it; the same answer however often it is reported."""
     holder_id = await find_payee(context, report)
+    # The account may have been ours when it was reported before: then the first answer stands.
     if holder_id is None:
         recorded = await find_recorded(context.pool, report)
         if recorded is not None:
             misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
             await kept_usecases.keep(context.pool, report, misfit)
-            return first_word(report.report_id, recorded)
+            return first_answer(report.report_id, recorded)
         return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ACCOUNT_UNKNOWN)
     credit = Credit(
         holder_id=holder_id,
@@ -109,9 +94,9 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
     answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
-    if answered.word is None:
+    if answered.acknowledgement is None:
         raise errors.InternalError("a payment has no answer")
-    return answered.word
+    return answered.acknowledgement
 
 
 async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
@@ -125,13 +110,14 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
     for credit in batch:
         name, report_id = credit.report.end_to_end_id, credit.report.report_id
         transfer = known.get(name)
+        # What was refused without a record stays refused: the payer has the money back.
         if transfer is None and name in refused:
-            answers.append(Answered(word=Acknowledgement(report_id=report_id, refusal_code=refused[name])))
+            answers.append(Answered(acknowledgement=Acknowledgement(report_id=report_id, refusal_code=refused[name])))
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
             transfer = known[name] = _receive(work, credit, charges)
-        answers.append(Answered(word=first_word(report_id, transfer), misfit=misfit))
+        answers.append(Answered(acknowledgement=first_answer(report_id, transfer), misfit=misfit))
     await work.write()
     return answers
 
@@ -139,8 +125,8 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
-def first_word(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
-    """What was said when it came for the first time."""
+def first_answer(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
+    """The answer that the report got the first time."""
     refusal_code = recorded.outcome_code if recorded.status == "ERROR" else None
     return Acknowledgement(report_id=report_id, refusal_code=refusal_code)
 
@@ -168,7 +154,6 @@ def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
 
 
 def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
-    """Decide on one payment; a charge that it pays is paid for the rest of the batch."""
     charge = charges.get(credit.report.txid or "")
     transfer = transfer_rules.open_incoming_transfer(
         credit.report,
@@ -191,6 +176,7 @@ def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Tr
     work.announce_transfer(transfer)
     work.changes.add_transfer(transfer)
     if charge is not None:
+        # Kept for the rest of the batch: a second payment of this charge is refused.
         paid = charges[charge.txid] = charge_rules.pay_charge(charge, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
@@ -198,13 +184,7 @@ def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Tr
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
-    """A reported return of a transfer of ours, with every id made before the first try.
-
-    Attributes:
-        holder_id: Who gets money back.
-        report: What the rail says.
-        refund_id: Of the refund that it becomes.
-    """
+    """A reported return of a transfer of ours, with every id made before the first try."""
 
     holder_id: int
     report: ReturnReport
@@ -215,7 +195,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
     """Take back money that a receiver returns, or refuse it.
 
     Returns:
-        Our word on it; ``None`` where the transfer has not settled here yet, and the rail is to report again.
+        ``None`` if the transfer has not settled here yet: the rail is to report the return again.
     """
     name = report.original_end_to_end_id
     original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
@@ -224,7 +204,8 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
         if recorded is not None:
             misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
             await kept_usecases.keep(context.pool, report, misfit)
-            return first_word(report.report_id, recorded)
+            return first_answer(report.report_id, recorded)
+        # The id says that the transfer was ours, and we do not know it: that is for an operator to see.
         if not identifiers.is_of_another(name, context.policy.ispb):
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
@@ -232,7 +213,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
     answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
-    return answered.word
+    return answered.acknowledgement
 
 
 async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
@@ -247,21 +228,23 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
     for given_back in batch:
         report = given_back.report
         original = originals[report.original_end_to_end_id, given_back.holder_id]
+        # The holder's own first; a return that was recorded for another holder is a changed repetition.
         refund = known.get((report.return_id, given_back.holder_id))
         refund = refund or named.get(report.return_id)
         if refund is None and report.return_id in refused:
             code = refused[report.return_id]
-            answers.append(Answered(word=Acknowledgement(report_id=report.report_id, refusal_code=code)))
+            answers.append(Answered(acknowledgement=Acknowledgement(report_id=report.report_id, refusal_code=code)))
             continue
+        # The report of its settlement is still to come, and a return has to follow it.
         if refund is None and original.status == "PROCESSING":
-            answers.append(Answered(word=None))
+            answers.append(Answered(acknowledgement=None))
             continue
         misfit = None if refund is None else _compare_return(report, refund)
         if refund is None:
             refund, original = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
             originals[original.end_to_end_id, original.holder_id] = original
-        answers.append(Answered(word=first_word(report.report_id, refund), misfit=misfit))
+        answers.append(Answered(acknowledgement=first_answer(report.report_id, refund), misfit=misfit))
     await work.write()
     return answers
 
@@ -270,7 +253,6 @@ RECEIVE_RETURNS: Final = WriteOperation("receive_returns", _receive_returns)
 
 
 def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
-    """A return that comes again must be the same: how much, and of what."""
     return _changed(
         {
             "amount_cents": (refund.amount_cents, report.amount_cents),
@@ -280,9 +262,9 @@ def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
 
 
 def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
-    """Decide on one return: the refund that it becomes, and the transfer after it."""
     refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
     work.announce_refund(refund)
+    # What is refused is recorded too, in ERROR: so it gets the same answer when it comes again.
     code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
     if code is not None:
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)

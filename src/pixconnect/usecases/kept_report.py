@@ -1,7 +1,7 @@
 """Reports that wait for a person: kept before they are acknowledged, listed, closed.
 
-Closing one moves no money. Whatever has to be put right is put right by the ways that there are for it, at the rail or with the
-holder, and then closing says who did it and why.
+Closing one moves no money. An operator first puts things right, at the rail or with the holder; closing then records who did
+it and why.
 """
 
 from __future__ import annotations
@@ -27,13 +27,10 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None = None) -> None:
-    """Remember a report for a person to see; when this returns it may be acknowledged, unless a transaction is open.
+    """Keep a report for an operator. After this, and the commit, it may be acknowledged.
 
     Args:
-        connection: Connections, or one of them.
-        kept: The report.
-        misfit: Why it is kept.
-        refusal_code: With which it is refused to the rail, now and whenever it comes again.
+        refusal_code: The rail gets it as the answer, now and whenever the report comes again.
     """
     kept_id, is_new = await kept_store.keep(connection, kept, misfit, refusal_code)
     if is_new:
@@ -47,21 +44,16 @@ async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusa
 
 
 async def count_open(pool: Pool) -> Mapping[str, int]:
-    """How many wait, by reason; counting ends at ``COUNTED_MAX``."""
+    """How many are open, by reason; counting ends at ``COUNTED_MAX``."""
     return await kept_store.count_open(pool, COUNTED_MAX)
 
 
 async def list_kept(context: OperatorContext, *, with_closed: bool) -> list[KeptReport]:
-    """Those that wait, or all, the newest first."""
+    """Open reports, or all, the newest first."""
     return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
 
 
 async def read_kept(context: OperatorContext, kept_id: int) -> KeptReport:
-    """One of them.
-
-    Raises:
-        NotFound: There is none of this id.
-    """
     found = await kept_store.find(context.pool, kept_id)
     if found is None:
         raise errors.NotFound(f"report: there is none with the id {kept_id}")
@@ -69,12 +61,7 @@ async def read_kept(context: OperatorContext, kept_id: int) -> KeptReport:
 
 
 async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> KeptReport:
-    """End the waiting of one: somebody has seen to it.
-
-    Args:
-        context: Of the operator.
-        kept_id: Which.
-        reason: What was found and done.
+    """Close a report that an operator has dealt with.
 
     Raises:
         BadRequest: No reason, or one that is too long.

@@ -19,12 +19,10 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
 
 
-class LedgerContext(HasPool, HasWrites, Protocol):
-    """What balances and deposits need."""
+class LedgerContext(HasPool, HasWrites, Protocol): ...
 
 
 async def read_balance(context: LedgerContext, caller: Caller) -> Balance:
-    """The holder's balance as it is now."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
         raise errors.NotFound("there is no such holder")
@@ -37,28 +35,13 @@ async def list_transactions(context: LedgerContext, caller: Caller, span: Span) 
 
 
 class NewDeposit(Struct, frozen=True, kw_only=True):
-    """Money put into an account from outside the scheme.
-
-    Attributes:
-        holder_id: Whose account.
-        amount_cents: Judged.
-        entry_id: Of the ledger entry, made before the first try: a deposit has no other name by which it could be found.
-    """
-
     holder_id: int
     amount_cents: int
     entry_id: int
+    """Of the ledger entry, made before the first try: a deposit has no other name by which it could be found."""
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
-    """A deposit that was made.
-
-    Attributes:
-        id: Of its ledger entry.
-        amount_cents: Cents.
-        created_at: Service time.
-    """
-
     id: int
     amount_cents: int
     created_at: datetime
@@ -68,9 +51,7 @@ async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> 
     """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
 
     Raises:
-        AmountOutOfRange: The amount.
         HolderBlocked: The holder may not deposit.
-        ServiceUnavailable: Nothing was done.
     """
     money.check_amount(amount_cents)
     entry_id = await identifier_store.take_block(context.pool)
@@ -85,6 +66,7 @@ async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixCon
     made: list[LedgerEntry] = []
     for new in batch:
         name = new.entry_id, new.holder_id
+        # An earlier try of this batch was committed after all.
         if name in known:
             created_at = known[name]
         elif work.balances[new.holder_id].may_deposit:
@@ -95,6 +77,7 @@ async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixCon
             outcomes.append(errors.HolderBlocked("the holder may not deposit"))
             continue
         outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
+    # The causes first: the schema refuses an entry from funding without a deposit.
     await ledger_store.add_deposits(batch.connection, made, work.now)
     await work.write()
     return outcomes

@@ -1,7 +1,7 @@
-"""What is written outside of groups: who asks is told 503 only where nothing can have been done.
+"""Writes outside of batches: the answer is 503 only if certainly nothing was done.
 
-A group finds out what a lost COMMIT did, by running again under the same ids. What is written here is rare and has no such ids:
-where its COMMIT was lost, or a later step failed after an earlier one was durable, the answer is ``OUTCOME_UNKNOWN``.
+A batch finds out what a lost COMMIT did by running again with the same ids. The rare writes here have no such ids: if a COMMIT
+was lost, or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNKNOWN = "the database was lost while this was written, and whether it was is 
 
 
 class LoneWrite:
-    """The transactions of one request, and whether any of them may be durable."""
+    """The transactions of one request, and whether any of them may have committed."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -27,7 +27,6 @@ class LoneWrite:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A transaction of its own, durable when this ends."""
         async with self._pool.acquire() as connection:
             transaction = connection.transaction()
             await transaction.start()
@@ -41,7 +40,7 @@ class LoneWrite:
 
     @contextmanager
     def committing(self) -> Generator[None]:
-        """What runs here commits by itself: once it was sent, nobody knows until the answer is there."""
+        """Wrap whatever commits: until its answer arrives, nobody knows whether it did."""
         could_be_before, self.may_be_durable = self.may_be_durable, True
         try:
             yield
@@ -56,7 +55,7 @@ async def writing(pool: Pool) -> AsyncGenerator[LoneWrite]:
     """Write in several transactions.
 
     Raises:
-        OutcomeUnknown: The database was lost when something may have been durable already.
+        OutcomeUnknown: The database was lost when something may have committed already.
     """
     write = LoneWrite(pool)
     try:

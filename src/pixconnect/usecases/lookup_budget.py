@@ -1,4 +1,4 @@
-"""What looking somebody up costs: a scan of the directory, or of our own accounts, ends soon and is nobody else's trouble.
+"""A rate limit for look-ups that lead to no payment, so that nobody can scan the directory or our own accounts.
 
 As in the directory's own rules (DICT API 2.12.1, ENTRIES_READ_USER_ANTISCAN): a key that is not found costs 20 tokens, one
 that is found and not paid 1, and tokens come back with time and with payments that settle. So whoever pays never runs dry, at
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # which holds one of these
 MISSED_COST: Final = 20
 UNPAID_COST: Final = 1
 SETTLED_TOKENS: Final = 2
-"""That one settled payment puts back."""
+"""One settled payment puts these back."""
 DIRECTORY_AT_ONCE_MAX: Final = 128
 """Look-ups in the directory under way at once, in one process: half of the connections that a rail has."""
 
@@ -38,7 +38,7 @@ _SETTLED_LOOKED_AT_MAX: Final = 1000
 
 
 class Lookup:
-    """What one request has looked up, and what it costs if nothing is paid."""
+    """What the look-up of one request costs if nothing is paid."""
 
     __slots__ = ("cost",)
 
@@ -51,15 +51,13 @@ class _Budget:
 
     def __init__(self, bucket: TokenBucket, settled_until: datetime) -> None:
         self.bucket = bucket
+        # Settled payments that were made until then are in the bucket already.
         self.settled_until = settled_until
-        """Of settled payments that were made before, the tokens are in the bucket..."""
+        # When they were last counted, in monotonic time.
         self.looked_at_s = float("-inf")
-        """...which was found out at this moment."""
 
 
 class LookupBudgets:
-    """Every holder's budget in this process."""
-
     def __init__(self) -> None:
         self._budgets: OrderedDict[int, _Budget] = OrderedDict()
         self._semaphore = FairSemaphore(
@@ -67,11 +65,7 @@ class LookupBudgets:
         )
 
     async def check(self, context: LookupContext, holder_id: int) -> None:
-        """Refuse a holder that has used up its budget.
-
-        Raises:
-            RateLimited: It has.
-        """
+        """Raise ``RateLimited`` if the holder has used up its budget."""
         budget = self._budgets.get(holder_id)
         if budget is None:  # nothing was ever spent
             return
@@ -83,7 +77,7 @@ class LookupBudgets:
             raise errors.RateLimited(message, budget.bucket.seconds_until(1), _policy(context))
 
     def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
-        """Take out what a look-up costs that has led to no payment."""
+        """Charge a look-up that has led to no payment."""
         if not lookup.cost or not context.policy.lookup_tokens_max:
             return
         now_s = context.clock.monotonic_s()
@@ -99,10 +93,11 @@ class LookupBudgets:
         budget.bucket.spend(lookup.cost)
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
-        """While the directory is asked: of each holder in turn; raises ServiceUnavailable where too many wait already."""
+        """Limits the questions under way, in turn by holder; raises ServiceUnavailable if too many wait already."""
         return self._semaphore.hold(holder_id)
 
     async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget, now_s: float) -> None:
+        # A holder without tokens may ask very often; the database is asked once a second.
         if now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:
             return
         budget.looked_at_s = now_s

@@ -30,24 +30,13 @@ from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
 from pixconnect.writing.service_time import service_now
 
 
-class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol):
-    """What finding a payee needs."""
+class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol): ...
 
 
 async def find_payee(
     context: PayeeContext, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
-    """Find out who is to be paid.
-
-    Args:
-        context: Of this process.
-        caller: Who pays.
-        request: As it was sent.
-        end_to_end_id: The id that the transfer will carry: the directory wants to know.
-        lookup: Is told what was looked up.
-
-    Returns:
-        The payee; ``None`` if somebody who must be asked cannot be reached.
+    """Find out who is to be paid; ``None`` if somebody who must be asked cannot be reached.
 
     Raises:
         RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
@@ -69,6 +58,7 @@ async def find_payee(
 async def _find_by_key(
     context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
+    # Before anything is looked up: a holder without tokens learns nothing, not even about our own holders.
     await context.lookups.check(context, caller.holder_id)
     holder_id = await context.directory.find_owner(key.key)
     if holder_id is not None:
@@ -76,6 +66,7 @@ async def _find_by_key(
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
     payer = await context.directory.read_account(caller.holder_id)
+    # The directory wants to know who asks, and for which transfer.
     try:
         async with context.lookups.asking_directory(caller.holder_id):
             entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
@@ -91,6 +82,7 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     account_rules.check_account(party.branch, party.account_number, party.ispb)
+    # Whether an account at another institution exists only that institution can say.
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
     await context.lookups.check(context, caller.holder_id)
@@ -115,6 +107,7 @@ async def _find_by_code(
         asked = await context.locations.read(code.location)
     except LocationUnreachable:
         return None
+    # What is wrong with the key is refused before what is wrong with the charge.
     payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)

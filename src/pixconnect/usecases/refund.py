@@ -31,8 +31,7 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
-class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, Protocol):
-    """What refunds need."""
+class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
@@ -45,20 +44,16 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
         The new refund; or the one that the same request made before, as it is now.
 
     Raises:
-        ExternalIdConflict: The external id was used with other contents.
-        AmountOutOfRange: The amount.
-        HolderBlocked: The holder may not withdraw.
-        OriginalNotRefundable: Not a received and settled Pix of this holder.
-        RefundExceedsOriginal: With those under way it would be more than the original.
-        RefundWindowClosed: More than 90 days have passed.
-        InsufficientFunds: Less is available.
+        RuleBroken: In the documented order.
         ServiceUnavailable: Nothing was done.
         OutcomeUnknown: The commit was lost; repeat the request.
     """
+    # Read without a lock: who received it, and whether by book, never changes. Sums are checked under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
     try:
         money.check_amount(request.amount_cents)
         if original is None or original.direction != "IN" or original.settled_at is None:
+            # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
             raise errors.OriginalNotRefundable(
                 "end_to_end_id: is not a Pix that this holder received and that has settled"
@@ -94,7 +89,6 @@ START_REFUNDS: Final = WriteOperation("start_refunds", _start_refunds, external_
 
 
 async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:
-    """The sending side of a transfer between two holders of ours."""
     return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
 
 
@@ -103,30 +97,16 @@ def _holders_of(new: NewRefund) -> tuple[int, ...]:
 
 
 async def read_refund_by_id(context: RefundContext, caller: Caller, refund_id: int) -> Refund:
-    """The holder's refund of this id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
 
 
 async def read_refund_by_external_id(context: RefundContext, caller: Caller, external_id: str) -> Refund:
-    """The holder's outgoing refund of this external id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return _found(refund, "externalId")
 
 
 async def read_refund_by_return_id(context: RefundContext, caller: Caller, return_id: str) -> Refund:
-    """The holder's own side of the refund of this return id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
+    # The refund of a book transfer has two sides under one id: this is the holder's own.
     refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
     return _found(refund, "returnIdentification")
 
@@ -137,7 +117,7 @@ async def list_refunds(context: RefundContext, caller: Caller, status: RefundSta
 
 
 class _LockedRows:
-    """Everything that a batch of refunds may change, locked, by id and holder."""
+    """What a batch of refunds may change, locked, by id and holder."""
 
     def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
         self.transfers = transfers
@@ -146,7 +126,9 @@ class _LockedRows:
 
 async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
     names = [new.request.end_to_end_id for new in batch]
+    # Charges before transfers, in the order in which incoming payments lock them too.
     charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
+    # Both sides of a book transfer, so that its refund is one transaction.
     wanted = {(new.original_id, new.holder_id) for new in batch}
     wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
     transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
@@ -154,7 +136,6 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRow
 
 
 def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
-    """Reserve the money of one refund, or settle it by book."""
     original = locked.transfers[new.original_id, new.holder_id]
     refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
     refund = refund_rules.open_refund(new, original, work.now)
@@ -169,6 +150,7 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
         transfer_id=original.id,
         refund_id=refund.id,
     )
+    # Counted from now on, so that refunds under way never exceed the original together.
     returning = locked.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
         original, refund.amount_cents
     )
@@ -181,7 +163,6 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
 def _settle_by_book(
     work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, locked: _LockedRows
 ) -> Refund:
-    """Both sides of a refund between two holders of ours."""
     if new.sent is None:
         raise errors.InvariantBroken("a book transfer has two sides")
     sent = locked.transfers[new.sent.id, new.sent.holder_id]
@@ -207,7 +188,7 @@ def _settle_by_book(
 
 
 def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
-    """Both sides of a refund to a holder who may not deposit: failed as the rail would have it."""
+    # As the rail would have it: the refund fails for both, and no money moves.
     code = reject_code.ACCOUNT_BLOCKED
     sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
     for side in sides:

@@ -1,4 +1,4 @@
-"""What the rail reports, whatever it is: each report to whoever records it, and our word back to the rail.
+"""Reports of the rail: each is recorded, or kept for an operator, and then acknowledged.
 
 ::
 
@@ -8,14 +8,15 @@
                      │                 └── not now ──► comes again, as often as it takes             │
                      └──────────────────────────────────────────────────────────────────────────► kept; money refused
 
-Each report fails for itself. What cannot be recorded is never credited in silence: a payment or a return is refused, so that
-the payer has his money, and stays refused however often it comes again.
+Each report fails alone. What cannot be recorded is never credited in silence: a payment or a return is refused, so that the
+payer gets the money back, and stays refused however often it comes again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 import asyncpg
 import structlog
@@ -37,21 +38,31 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.incoming import find_payee, find_recorded, first_word, receive_credit, receive_return
-from pixconnect.usecases.settlement import Ending, Unrecorded, end_orders
+from pixconnect.usecases.context import HasClock, HasFailedReports, HasRail
+from pixconnect.usecases.incoming import (
+    ReceivingContext,
+    find_payee,
+    find_recorded,
+    first_answer,
+    receive_credit,
+    receive_return,
+)
+from pixconnect.usecases.settlement import Ending, EndingContext, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport
 
 _OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
-"""What PostgreSQL says of the values that it is given, and of nothing else."""
+"""Errors that PostgreSQL raises for the values that it is given, and for no other reason."""
 _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 
 _log = structlog.get_logger(__name__)
 
 
-async def take_reports(context: Context, reports: Sequence[Report]) -> int:
+class ReportContext(ReceivingContext, EndingContext, HasClock, HasRail, HasFailedReports, Protocol): ...
+
+
+async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
     What could be neither is not acknowledged: the rail reports it again.
@@ -60,10 +71,11 @@ async def take_reports(context: Context, reports: Sequence[Report]) -> int:
         How many were acknowledged.
 
     Raises:
-        RailUnavailable: The rail did not hear our word; it will report again, and nothing will change by it.
+        RailUnavailable: It will report again, and get the same answers.
     """
     endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
     arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport)]
+    # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
     results = await asyncio.gather(
         _take_endings(context, endings), *(_take_arrival(context, report) for report in arrivals)
     )
@@ -71,21 +83,21 @@ async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     return await _acknowledge(context, said) if said else 0
 
 
-async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int:
-    """Give our word on all of them, or where one of them breaks the adapter, on each of the others."""
+async def _acknowledge(context: ReportContext, said: Sequence[Acknowledgement]) -> int:
+    """Acknowledge all at once; if one of them breaks the adapter, one by one."""
     try:
         await context.rail.acknowledge(said)
     except RailUnavailable:
         raise
-    except Exception as error:  # noqa: BLE001  an adapter's defect that one word meets is not to stop the others
+    except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
         if len(said) > 1:
-            return sum([await _acknowledge(context, [word]) for word in said])
+            return sum([await _acknowledge(context, [one]) for one in said])
         _log.exception("a word on a report cannot be given", reason=_name_of(error))
         return 0
     return len(said)
 
 
-async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+async def _take_endings(context: ReportContext, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
     faults = [_find_fault(report) for report in reports]
     sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
     outcomes = iter(await _end(context, sound) if sound else [])
@@ -95,6 +107,7 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
         if isinstance(outcome, Exception):
             outcome = _judge_failure(context, report, outcome)
         try:
+            # Kept before it is acknowledged, because then the rail forgets it.
             if isinstance(outcome, Misfit):
                 await kept_usecases.keep(context.pool, report, outcome)
         except Exception as error:  # noqa: BLE001  what cannot be kept comes again
@@ -106,14 +119,14 @@ async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> li
     return said
 
 
-async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
-    """What became of each; where they cannot even be looked at together, one by one."""
+async def _end(context: ReportContext, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
+    """Record all at once; if one of them makes that fail, one by one."""
     try:
         return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
     except _NOT_NOW as error:
         if len(reports) == 1 or not _is_of_its_own(error):
             return [error] * len(reports)
-    except Exception as error:  # noqa: BLE001  a defect that one of them meets is not to stop the others
+    except Exception as error:  # noqa: BLE001  a defect that one of them meets must not stop the others
         if len(reports) == 1:
             return [error]
     alone = [await _end(context, [report]) for report in reports]
@@ -126,49 +139,47 @@ def _ending_of(report: EndingReport) -> Ending:
     return Rejected(code=report.code, reason=report.reason)
 
 
-async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
+async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowledgement]:
     try:
         fault = _find_fault(report)
         if fault is not None:
             return [await _refuse(context, report, _unreadable(fault), reject_code.WRONG_CONTENTS)]
         try:
-            word = await _receive(context, report)
+            acknowledgement = await _receive(context, report)
         except Exception as error:
             judged = _judge_failure(context, report, error)
             if isinstance(judged, Exception):
                 raise
             return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
-    except Exception as error:  # noqa: BLE001  as above: it comes again
+    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
-    return [] if word is None else [word]
+    return [] if acknowledgement is None else [acknowledgement]
 
 
-async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
+async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement | None:
     if isinstance(report, CreditReport):
         return await receive_credit(context, report)
     return await receive_return(context, report)
 
 
-async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
-    """Keep what cannot be recorded, and refuse it for good; what was recorded after all is answered as it was then.
-
-    Under the lock of whoever was to be paid: nobody else credits it at this moment.
-    """
+async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+    """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     is_named_well = kept_report.is_name(kept_report.name_of(report))
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
+        # Under this lock nobody else can credit it between the look and the refusal.
         if holder_id is not None:
             await ledger_store.hold_balance(connection, holder_id)
         recorded = await find_recorded(connection, report) if is_named_well else None
         await kept_usecases.keep(connection, report, misfit, code if recorded is None else None)
     if recorded is not None:
-        return first_word(report.report_id, recorded)
+        return first_answer(report.report_id, recorded)
     return Acknowledgement(report_id=report.report_id, refusal_code=code)
 
 
-async def _find_holder(context: Context, report: Arrival) -> int | None:
-    """Whose balance it would move, as far as that can be found out: what nobody can look up nobody can credit."""
+async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
+    """Whose balance it would move; ``None`` if that cannot be looked up, so that nobody can credit it either."""
     try:
         if isinstance(report, CreditReport):
             return await find_payee(context, report)
@@ -178,8 +189,8 @@ async def _find_holder(context: Context, report: Arrival) -> int | None:
     return originals[report.original_end_to_end_id].holder_id if originals else None
 
 
-def _judge_failure(context: Context, report: Report, error: Exception) -> Exception | Misfit:
-    """Whether a report has failed often enough, and long enough, by its own fault alone."""
+def _judge_failure(context: ReportContext, report: Report, error: Exception) -> Exception | Misfit:
+    """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
     if not _is_of_its_own(error):
         return error
     name = f"{kept_report.kind_of(report)} {report.report_id}"
@@ -189,11 +200,11 @@ def _judge_failure(context: Context, report: Report, error: Exception) -> Except
 
 
 def _is_of_its_own(error: BaseException) -> bool:
-    """Whether a failure is the report's own: never that of a database which is away, busy, or being changed."""
+    """Whether the report's own contents cause a failure, and not a database that is away, busy, or being changed."""
     if isinstance(error, errors.InternalError):
         return error.__cause__ is not None and _is_of_its_own(error.__cause__)
     if isinstance(error, asyncpg.UniqueViolationError):
-        return False  # two of us at once, or ids that went back: the next try has other ids
+        return False  # two processes at once, or sequences that were set back: the next try has other ids
     return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
 
 

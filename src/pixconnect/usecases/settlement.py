@@ -1,4 +1,4 @@
-"""How outgoing transfers and refunds end: by the rail's word alone, or by never having left.
+"""How outgoing transfers and refunds end: by the rail's answer alone, or because they were never handed over.
 
 ::
 
@@ -46,27 +46,22 @@ _UNKNOWN_ORDER = Misfit(
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """What became of one order.
-
-    Attributes:
-        ordered: The transfer or refund as it was accepted: while its order is open it does not change.
-        ending: What became of it.
-    """
+    """What became of one order."""
 
     ordered: Transfer | Refund
+    """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending
 
     @property
     def holder_id(self) -> int:
-        """Whose order it is."""
         return self.ordered.holder_id
 
 
 class Fence(Protocol):
-    """Holds a transaction to the slots that its worker still leases."""
+    """Checks, in the transaction that writes, that the worker still leases its slots."""
 
     async def __call__(self, connection: Connection, slots: Sequence[int]) -> None:
-        """Refuse to go on if one of the slots belongs to another worker by now."""
+        """Raise if another worker has taken over one of the slots."""
         ...
 
 
@@ -74,49 +69,48 @@ Unrecorded = errors.PixConnectError | Misfit
 """Why an ending was not recorded: it could not be written now, or it cannot be believed."""
 
 
-class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, Protocol):
-    """What recording the end of orders needs."""
+class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, Protocol): ...
 
 
 async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
-    """Record what the rail has said of orders of ours. Saying it twice changes nothing; others' ids are passed over.
+    """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
 
     Args:
-        context: Of this process.
         endings: By ``end_to_end_id`` or ``return_id``.
 
     Returns:
-        Of each, in order, why it was not recorded; one that cannot be never keeps the others from it.
+        For each, in order, why it was not recorded; the others are recorded all the same.
     """
-    # Read before the balances are locked: whoever waits for them need not wait for this.
+    # Read before the balances are locked, so that nobody who needs those waits for this.
     names = [name for name, _ in endings]
     ordered = context.under_way.recall(names)
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
     outcomes: list[Unrecorded | None] = [None] * len(endings)
     under_way: list[int] = []
     said_again: list[int] = []
-    for place, (name, _) in enumerate(endings):
+    for index, (name, _) in enumerate(endings):
         if name in ordered:
-            (under_way if ordered[name].status == "PROCESSING" else said_again).append(place)
+            (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
         elif not identifiers.is_of_another(name, context.policy.ispb):
-            outcomes[place] = _UNKNOWN_ORDER
-    ended = [Ended(ordered=ordered[endings[place][0]], ending=endings[place][1]) for place in under_way]
+            outcomes[index] = _UNKNOWN_ORDER
+    ended = [Ended(ordered=ordered[endings[index][0]], ending=endings[index][1]) for index in under_way]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
-    for place, was_open in zip(under_way, written, strict=True):
-        context.under_way.forget(endings[place][0])
+    for index, was_open in zip(under_way, written, strict=True):
+        context.under_way.forget(endings[index][0])
         if isinstance(was_open, errors.PixConnectError):
-            outcomes[place] = was_open
+            outcomes[index] = was_open
+        # Somebody else has ended it meanwhile, so this is a repetition and must agree with what was recorded.
         elif not was_open:
-            said_again.append(place)
+            said_again.append(index)
     if said_again:
-        compared = await _compare(context, [endings[place] for place in said_again])
-        for place, misfit in zip(said_again, compared, strict=True):
-            outcomes[place] = misfit
+        compared = await _compare(context, [endings[index] for index in said_again])
+        for index, misfit in zip(said_again, compared, strict=True):
+            outcomes[index] = misfit
     return outcomes
 
 
 async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
-    """What is said again must be what was said before. It is never mended by guessing: an operator has to see it."""
+    """Compare repeated endings with what was recorded; an operator has to see where they differ."""
     recorded = await read_ordered(context.pool, [name for name, _ in said_again])
     misfits: list[Misfit | None] = []
     for name, ending in said_again:
@@ -131,19 +125,20 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
 
 
 async def _write_endings(batch: Batch[Ended]) -> list[bool]:
-    """Answers of each whether it was still open."""
     work = await lock_balances(batch)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
     for ended in batch:
         order = locked.orders.get(name_of(ended.ordered))
+        # The order of another holder, whose balance is not locked here.
         if order is not None and order.holder_id != ended.holder_id:
             order = None
         outcomes.append(order is not None)
         if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now)):
-            continue  # it has ended before, or it was handed over after all
-        del locked.orders[order.name]
+            continue  # it had ended already, or was handed over after all
+        del locked.orders[order.name]  # a second ending of it in this batch finds it closed
         work.changes.end_order(order)
+        # While it is under way only its order knows when it was handed over.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at)
         if isinstance(before, Transfer):
             _end_transfer(work, before, ended.ending)
@@ -157,7 +152,7 @@ WRITE_ENDINGS: Final = WriteOperation("write_endings", _write_endings)
 
 
 class _LockedRows:
-    """What a batch of endings may change, locked: orders by name, transfers by name and holder, charges by id and holder."""
+    """What a batch of endings may change, locked."""
 
     def __init__(
         self,
@@ -165,6 +160,7 @@ class _LockedRows:
         received: dict[tuple[str, int], Transfer],
         charges: dict[tuple[int, int], Charge],
     ) -> None:
+        # By name, by name and holder, and by id and holder.
         self.orders = orders
         self.received = received
         self.charges = charges
@@ -174,7 +170,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[Ended]) -> _LockedRows:
     connection = work.connection
     refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
     originals = {(refund.original_end_to_end_id, refund.holder_id) for refund in refunds}
-    # Charges before transfers, as whoever receives a payment takes them.
+    # Charges before transfers, in the order in which incoming payments lock them too.
     names = [name for name, _ in originals]
     paid = await transfer_store.find_charge_ids(connection, names) if names else []
     charges = await work.lock_charges(paid)
@@ -202,6 +198,7 @@ def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: E
         returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
     else:
         returned = transfer_rules.keep_part(original, amount_cents)
+    # The next refund of the same original in this batch counts from here.
     locked.received[original.end_to_end_id, original.holder_id] = returned
     work.changes.move_refund(before, after)
     work.changes.move_transfer(original, returned)
@@ -211,22 +208,22 @@ def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: E
 
 
 def _freed_into(ending: Ending) -> Account:
-    """Where reserved money goes: out of the house only by the rail's own word."""
+    # Reserved money leaves only when the rail has said that it settled.
     return "settlement" if isinstance(ending, Settled) else "available"
 
 
 def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:
-    """The whole amount of a charge, named by id and holder, has gone back."""
     before = charges[charge_name]
     after = charges[charge_name] = charge_rules.return_charge(before, work.now)
     work.changes.move_charge(before, after)
 
 
 ASK_AFTER = timedelta(seconds=2)
-"""How long an order that was handed over may be silent before the rail is asked about it."""
+"""The rail is asked about an order that got no answer for this long."""
 ASK_AFTER_MAX = timedelta(minutes=5)
 
 
 def ask_again_after(asked_count: int) -> timedelta:
-    """How long to wait until the rail is asked again: twice as long each time, and never given up."""
+    """The backoff of questions about an order, which never end."""
+    # The exponent has a bound because the count has none.
     return min(ASK_AFTER * 2 ** min(asked_count, 16), ASK_AFTER_MAX)

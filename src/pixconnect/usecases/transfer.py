@@ -41,8 +41,7 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 
-class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol):
-    """What transfers out need."""
+class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
@@ -64,6 +63,7 @@ async def start_transfer(context: TransferContext, caller: Caller, request: Tran
     try:
         return await _view(context, await _start_transfer(context, caller, request, lookup))
     except errors.Refusal:
+        # Looking somebody up without paying costs tokens, so that nobody can scan the directory.
         context.lookups.spend(context, caller.holder_id, lookup)
         raise
 
@@ -86,9 +86,11 @@ async def _start_transfer(
         if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
             await _check_limits_now(context, caller, request.amount_cents)
         raise
+    # Somebody who must be asked is away. What breaks a rule all the same is refused for that.
     if payee is None:
         await _judge_without_payee(context, caller, request)
         raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
+    # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
         external_id=request.external_id or str(context.entropy.uuid7()),
@@ -125,31 +127,17 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
 
 
 async def read_transfer_by_id(context: TransferContext, caller: Caller, transfer_id: int) -> TransferView:
-    """The holder's transfer of this id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
     return await _view(context, _found(transfer, "id"))
 
 
 async def read_transfer_by_external_id(context: TransferContext, caller: Caller, external_id: str) -> TransferView:
-    """The holder's outgoing transfer of this external id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return await _view(context, _found(transfer, "externalId"))
 
 
 async def read_transfer_by_end_to_end_id(context: TransferContext, caller: Caller, end_to_end_id: str) -> TransferView:
-    """The holder's own side of the transfer of this end-to-end id.
-
-    Raises:
-        NotFound: There is none of this holder.
-    """
+    # A book transfer has two sides under one id: this is the holder's own.
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     return await _view(context, _found(transfer, "endToEndId"))
 
@@ -164,6 +152,7 @@ async def list_transfers(
 
 async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:
     spending = Spending(work.now)
+    # Only holders that have limits on sums cost a query.
     for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
         spent = await tally_store.read_spent(work.connection, holder_id, spending.day_began_at, spending.night_began_at)
         spending.start(holder_id, spent)
@@ -174,6 +163,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
     """Reserve the money of one transfer, or settle it by book; what is refused has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
     balance = work.balances[holder_id]
+    # In the documented order of refusals.
     spending.check(holder_id, balance.limits, amount_cents)
     check_funds(balance, amount_cents)
     transfer = transfer_rules.open_transfer(new, work.now)
@@ -184,6 +174,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
         work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
         work.changes.add_transfer(transfer)
         work.order(transfer, new.handover_timeout)
+    # The next transfers of this batch are judged with this one counted.
     if transfer_rules.is_spent(transfer):
         spending.count(holder_id, amount_cents)
     return transfer
@@ -192,7 +183,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
 def _settle_by_book(
     work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
-    """Both sides of a transfer between two holders of ours: settled, or failed as the rail would have it."""
+    """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
     charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
     received = transfer_rules.open_other_side(new, sent, payee_id)
     work.announce_transfer(received)
@@ -206,6 +197,7 @@ def _settle_by_book(
         work.post(payee_id, "settlement", "available", sent.amount_cents, transfer_id=received.id)
         sent = transfer_rules.settle_transfer(sent, work.now)
         received = transfer_rules.settle_transfer(received, work.now)
+    # Each side has its own events: processing was announced before, the end is announced now.
     for side in (sent, received):
         work.announce_transfer(side)
         work.changes.add_transfer(side)
@@ -217,7 +209,7 @@ def _settle_by_book(
 
 
 async def _judge_without_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> None:
-    """Refuse what can be refused although the payee cannot be found."""
+    """Refuse what can be refused without the payee, before the answer is that the service is unavailable."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
         await _check_limits_now(context, caller, request.amount_cents)
@@ -225,10 +217,10 @@ async def _judge_without_payee(context: TransferContext, caller: Caller, request
 
 
 async def _check_limits_now(context: TransferContext, caller: Caller, amount_cents: int) -> None:
-    """Judge the limits outside a batch, where another rule is broken that comes after them."""
+    """Check the limits outside of a batch: their refusal comes before the one that was found."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None or balance.limits == limit.Limits():
-        return
+        return  # there are no limits: this saves the query below
     now = context.clock.now()
     night_began_at = limit.begin_of_night(now)
     spent = await tally_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
@@ -242,7 +234,7 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
 
 
 async def _view(context: TransferContext, transfer: Transfer) -> TransferView:
-    """Both sides of a transfer: ours is the holder's account, with the key by which it was found."""
+    # The holder's account is shown with the key by which it was found.
     account = await context.directory.read_account(transfer.holder_id)
     own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))
     if transfer.direction == "OUT":

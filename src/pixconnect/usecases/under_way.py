@@ -1,7 +1,7 @@
-"""What this process has handed to the rail, remembered until its end.
+"""A cache of the transfers and refunds that this process has handed to the rail.
 
-While an order is open nothing of its transfer or refund changes, so whoever hears of its end need not read it again. What is
-not remembered, because another worker handed it over or too many are under way, is read.
+While an order is open its transfer or refund does not change, so it need not be read again when it ends. On a miss (another
+worker handed it over, or too many are under way) it is read from the database.
 """
 
 from __future__ import annotations
@@ -21,30 +21,26 @@ REMEMBERED_MAX: Final = 4096
 
 
 class UnderWay:
-    """Transfers and refunds by their names on the network, as they were accepted."""
-
     def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:
         self._remembered_max = remembered_max
         self._by_name: dict[str, Transfer | Refund] = {}
 
     def remember(self, handed: Iterable[Transfer | Refund]) -> None:
-        """They are about to be handed over."""
         for ordered in handed:
             self._by_name[name_of(ordered)] = ordered
         while len(self._by_name) > self._remembered_max:
             del self._by_name[next(iter(self._by_name))]
 
     def recall(self, names: Sequence[str]) -> dict[str, Transfer | Refund]:
-        """Those of them that are remembered."""
         return {name: self._by_name[name] for name in names if name in self._by_name}
 
     def forget(self, name: str) -> None:
-        """It has ended."""
         self._by_name.pop(name, None)
 
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
-    """Our own outgoing transfers and refunds of these names, as they are at rest; other names are passed over."""
+    """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""
+    # The scheme's ids begin with E for transfers and with D for returns.
     transfers = [name for name in names if name.startswith("E")]
     refunds = [name for name in names if name.startswith("D")]
     found: dict[str, Transfer | Refund] = {}

@@ -1,9 +1,9 @@
-"""What the rail owes us a word on, for the operator to see. There is nothing to decide here: only the rail's word ends it."""
+"""Orders without an answer of the rail, for the operator to see. Nothing is decided here: only the rail's answer ends them."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasPool
 from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.under_way import read_ordered
 from pixconnect.writing.service_time import service_now
@@ -22,17 +22,19 @@ SILENT_MAX: Final = timedelta(seconds=60)
 """The scheme gives an order up when it has not settled 40 s after it was accepted, and we have asked by then."""
 
 
+class WaitingContext(HasPool, HasClock, Protocol): ...
+
+
 class RailWaiting(Struct, frozen=True, kw_only=True):
-    """What of the rail's waits for a person; each is counted up to a bound."""
+    """What waits for a person; each is counted up to a bound."""
 
     reports_count: int
     """Kept reports that nobody has closed."""
     silent_count: int
-    """Orders that were handed over and not heard of for longer than the scheme allows."""
+    """Orders that were handed over and got no answer for longer than the scheme allows."""
 
 
-async def read_waiting(context: Context) -> RailWaiting:
-    """Count what a person must see."""
+async def read_waiting(context: WaitingContext) -> RailWaiting:
     reports = await kept_report.count_open(context.pool)
     handed_before = context.clock.now() - SILENT_MAX
     return RailWaiting(
@@ -44,17 +46,9 @@ async def read_waiting(context: Context) -> RailWaiting:
 async def list_unresolved(
     context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[tuple[OpenOrder, Transfer | Refund | None]]:
-    """Orders that were handed over and not heard of since, the longest silent first, each with its transfer or refund.
-
-    One whose transfer or refund is missing is among them: health counts it too.
-
-    Args:
-        context: Of the operator.
-        silent_for: At least, service time.
-        holder_id: Of this holder only.
-        name: The one of this name on the network only.
-    """
+    """Orders that were handed over and got no answer since, the longest silent first, each with its transfer or refund."""
     handed_before = await service_now(context.clock, context.pool) - silent_for
     orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, name, LISTED_MAX)
     ordered = await read_ordered(context.pool, [order.name for order in orders])
+    # One whose transfer or refund is missing is listed too: health counts it.
     return [(order, ordered.get(order.name)) for order in orders]

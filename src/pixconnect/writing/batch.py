@@ -16,15 +16,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Batch(list[Item]):
-    """Requests of one kind; each try to write them has a batch of its own.
-
-    Args:
-        requests: Those it begins with.
-        connection: With the batch's transaction open.
-        clock: Takes over what the database's says.
-        wake_workers: Says, without waiting, that there is something to do.
-        find_latecomers: Takes out of the queue what fits, in order.
-    """
+    """Requests of one kind; each try to write them has a batch of its own."""
 
     def __init__(
         self,
@@ -42,17 +34,17 @@ class Batch(list[Item]):
         self._commit_hooks: list[Callable[[], None]] = []
 
     def admit(self, fits: Callable[[Item], bool]) -> None:
-        """Take in what has arrived meanwhile and needs no lock that is not held."""
+        """Add requests that have arrived meanwhile and need only the locks that are held."""
         self.extend(self._find_latecomers(fits))
 
     def on_commit(self, hook: Callable[[], None]) -> None:
-        """Call this when the batch has become durable, and not before; never where it does not."""
+        """Register a call for after the commit; it is never made if the batch does not commit."""
         self._commit_hooks.append(hook)
 
     def tell_committed(self) -> None:
-        """Call the hooks. None of them can fail a batch that is written."""
         for hook in self._commit_hooks:
             try:
                 hook()
-            except Exception:  # noqa: BLE001  whoever is told looks anyway; these requests are written
+            # The batch is committed, so nothing may fail it any more; workers also look from time to time by themselves.
+            except Exception:  # noqa: BLE001
                 _log.exception("nobody was told of a commit")

@@ -51,7 +51,7 @@ from pixconnect.writing.operation import Answer, Outcomes, Request, WriteOperati
 from pixconnect.writing.stalled_holders import StalledHolders
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
-"""How long we try to find out what a lost COMMIT did."""
+"""For how long a batch whose COMMIT was lost is tried again to learn what it did."""
 UNREACHABLE_TIMEOUT_S: Final = 3.0
 """How long a batch waits for a database that is away."""
 BRIEF_LOCK_TIMEOUT_MS: Final = 100
@@ -82,28 +82,27 @@ class _Waiter(Generic[Request, Answer]):
         self.operation = operation
         self.request = request
         self.answer = answer
+        # When a COMMIT with this request in it was lost: from then on it may have taken effect.
         self.lost_at_s: float | None = None
-        """When a COMMIT with this request in it was lost; from then on it may have taken effect."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether it was answered, or its client has gone."""
         return self.answer.done()
 
     def resolve(self, outcome: Answer | errors.PixConnectError) -> None:
-        """Tell the answer, unless whoever waited has gone."""
         if self.is_over:
             return
         if not isinstance(outcome, errors.PixConnectError):
             self.answer.set_result(outcome)
         elif self.lost_at_s is not None and isinstance(outcome, errors.ServiceUnavailable | errors.InternalError):
-            # These two say that nothing was done, which nobody knows of this one.
+            # Both errors promise that nothing was done, but the lost COMMIT may have written this one.
             self.resolve_unknown()
         else:
             self.answer.set_exception(outcome)
 
     def resolve_unknown(self) -> None:
-        """Say that nobody knows what happened, and how to repeat the request."""
+        """Answer ``OutcomeUnknown``, which says how to repeat the request."""
         if not self.is_over:
             self.answer.set_exception(_unknown(self.operation.external_id_of(self.request)))
 
@@ -112,10 +111,8 @@ class BatchQueue(Generic[Request, Answer]):
     """Writes the requests of one operation in batches.
 
     Args:
-        clock: For timeouts; its monotonic time cannot be moved by the sandbox.
-        size_max: Requests in a batch at most.
         queue_length_max: Requests waiting at most, of all holders together.
-        stalled_places: Shared by all that write over the same pool.
+        stalled_tries: Limits the tries for stalled holders of all queues over the same pool.
     """
 
     def __init__(
@@ -127,7 +124,7 @@ class BatchQueue(Generic[Request, Answer]):
         size_max: int,
         queue_length_max: int,
         wake_workers: Callable[[], None],
-        stalled_places: asyncio.Semaphore,
+        stalled_tries: asyncio.Semaphore,
     ) -> None:
         self._operation = operation
         self._wake_workers = wake_workers
@@ -136,9 +133,9 @@ class BatchQueue(Generic[Request, Answer]):
         self._size_max = size_max
         self._queue: FairQueue[_Waiter[Request, Answer]] = FairQueue(queue_length_max, _refuse_for_room)
         self._stalled: StalledHolders[_Waiter[Request, Answer]] = StalledHolders(
-            self._answer_surely, _refuse, clock=clock, size_max=size_max, places=stalled_places
+            self._answer_surely, _refuse, clock=clock, size_max=size_max, tries=stalled_tries
         )
-        self._part_places = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
+        self._part_tries = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
         self._busy = BusyHolder(self._queue, self._write_busy, self._wake.set)
         self._is_closing = False
@@ -147,22 +144,16 @@ class BatchQueue(Generic[Request, Answer]):
 
     @property
     def name(self) -> str:
-        """Of its operation."""
         return self._operation.name
 
     @property
     def queue_length(self) -> int:
-        """Requests that wait for their batch."""
         return len(self._queue)
 
     async def submit(self, request: Request) -> Answer:
-        """Have one request written in the next batch.
-
-        Returns:
-            Its answer, once it is durable.
+        """Write one request in the next batch; answers when it is durable.
 
         Raises:
-            Refusal: Whatever the operation refused it with.
             ServiceUnavailable: The queue is full for this holder, or the database is away; nothing was done.
             OutcomeUnknown: The database went away during the commit and did not come back in time.
         """
@@ -170,7 +161,7 @@ class BatchQueue(Generic[Request, Answer]):
         if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, answer)):
             raise _queue_full()
         if self._task is None:
-            # In a context of its own: what it does is everybody's, and not of whoever asked first.
+            # In a context of its own: the task works for everybody, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
         if request.holder_id == self._busy.holder_id:
             self._busy.wake()
@@ -179,7 +170,7 @@ class BatchQueue(Generic[Request, Answer]):
         return await answer
 
     async def close(self) -> None:
-        """Write what waits, and take no more."""
+        """Write what is queued, and refuse what comes later."""
         self._is_closing = True
         self._wake.set()
         self._busy.end_soon()
@@ -208,7 +199,7 @@ class BatchQueue(Generic[Request, Answer]):
         return bool(waiters)
 
     def _take_next(self, *, is_busy: bool) -> list[_Waiter[Request, Answer]]:
-        """What waits now, of the busy holder or of the others in turn, without those who have gone and stalled holders."""
+        """The next batch, of the busy holder or of the others in turn; stalled holders' requests go to their own queues."""
         waiters: list[_Waiter[Request, Answer]] = []
         while len(self._queue) and len(waiters) < self._size_max:
             taken = self._queue.take(self._size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
@@ -216,10 +207,11 @@ class BatchQueue(Generic[Request, Answer]):
                 break
             for waiter in taken:
                 if waiter.is_over:
-                    continue
+                    continue  # its client has gone before anything was written: dropping it is safe
                 own_queue = self._stalled.find(waiter.request.holder_id)
                 if own_queue is None:
                     waiters.append(waiter)
+                # At most one batch of a stalled holder waits; more are refused at once.
                 elif len(own_queue) < self._size_max:
                     own_queue.append(waiter)
                 else:
@@ -236,10 +228,10 @@ class BatchQueue(Generic[Request, Answer]):
         waiters: list[_Waiter[Request, Answer]],
         on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
     ) -> None:
-        """As ``_answer``; a defect of this very file is its batch's alone, and everybody else's requests are still written."""
         try:
             await self._answer(waiters, on_stall)
-        except Exception:  # noqa: BLE001  a queue that ends leaves everybody waiting for ever
+        # A defect of this very file fails one batch. If the task ended, everybody else would wait for ever.
+        except Exception:  # noqa: BLE001
             _log.exception("batch failed", operation=self._operation.name)
             for waiter in waiters:
                 waiter.resolve_unknown()
@@ -251,7 +243,7 @@ class BatchQueue(Generic[Request, Answer]):
         *,
         is_brief: bool = False,
     ) -> None:
-        """Write a batch and give everybody in it an answer; raises nothing. ``on_stall`` takes those that met a lock."""
+        """Write a batch and answer everybody in it; raises nothing. ``on_stall`` gets requests that met a lock."""
         try:
             outcomes = await self._write_durably(waiters, is_brief=is_brief)
         except _STALLED:
@@ -259,14 +251,15 @@ class BatchQueue(Generic[Request, Answer]):
         except errors.PixConnectError as error:
             for waiter in waiters:
                 waiter.resolve(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001  whatever it is, the clients must get an answer
             await self._answer_poisoned(waiters, on_stall, error)
         else:
             for waiter, outcome in zip(waiters, outcomes, strict=True):
                 waiter.resolve(outcome)
 
     async def _write_durably(self, waiters: list[_Waiter[Request, Answer]], *, is_brief: bool) -> Outcomes[Answer]:
-        """Retry until the outcome is known or time is up; ``waiters`` grows by who is admitted."""
+        """Retry until the outcome is known or time is up; ``waiters`` grows by the requests that are admitted."""
+        # Monotonic time, which the sandbox cannot move.
         started_s = self._clock.monotonic_s()
         retries_count = 0
         while True:
@@ -274,6 +267,7 @@ class BatchQueue(Generic[Request, Answer]):
             try:
                 return await self._write_once(waiters, attempt)
             except _RETRIED:
+                # Another process wrote the same key, or its locks crossed ours: the next try sees what it has written.
                 retries_count += 1
                 if retries_count > RETRIES_MAX:
                     raise
@@ -284,6 +278,7 @@ class BatchQueue(Generic[Request, Answer]):
             except DATABASE_AWAY as error:
                 now_s = self._clock.monotonic_s()
                 if attempt.is_committing:
+                    # The first loss counts: a second one does not give more time.
                     for waiter in waiters:
                         waiter.lost_at_s = waiter.lost_at_s or now_s
                 if not self._may_find_out(waiters) and now_s - started_s > UNREACHABLE_TIMEOUT_S:
@@ -291,7 +286,7 @@ class BatchQueue(Generic[Request, Answer]):
                 await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[_Waiter[Request, Answer]]) -> bool:
-        """Whether a COMMIT with these was lost so lately that it is worth asking on."""
+        """Whether a COMMIT with these was lost recently enough to go on trying."""
         lost_at_s = min((waiter.lost_at_s for waiter in waiters if waiter.lost_at_s is not None), default=None)
         return lost_at_s is not None and self._clock.monotonic_s() - lost_at_s <= UNKNOWN_OUTCOME_TIMEOUT_S
 
@@ -309,10 +304,11 @@ class BatchQueue(Generic[Request, Answer]):
                 outcomes = await self._operation.write(batch)
                 _check_outcomes(outcomes, batch)
             except DATABASE_AWAY:
-                raise
+                raise  # there is no connection left to roll back on
             except BaseException:
                 await transaction.rollback()
                 raise
+            # Set before COMMIT is sent: from here on a lost connection leaves the outcome unknown.
             attempt.is_committing = True
             await transaction.commit()
             self.commits_by_size[len(batch)] += 1
@@ -322,11 +318,11 @@ class BatchQueue(Generic[Request, Answer]):
     def _find_latecomers(
         self, waiters: list[_Waiter[Request, Answer]], fits: Callable[[Request], bool]
     ) -> Iterator[Request]:
-        """What waits now and fits, of each holder in turn, moved into the batch; the others keep their order."""
+        """Move queued requests that fit into the batch, of each holder in turn; the others keep their order."""
 
         def may_join(waiter: _Waiter[Request, Answer]) -> bool:
             if waiter.is_over:
-                return True  # out of the queue with it
+                return True  # takes it out of the queue; it does not join the batch
             return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
 
         is_busy = waiters[0].request.holder_id == self._busy.holder_id
@@ -336,19 +332,20 @@ class BatchQueue(Generic[Request, Answer]):
                 yield waiter.request
 
     async def _part_stalled(self, waiters: list[_Waiter[Request, Answer]]) -> None:
-        """Part a stalled batch by holder; of one holder alone, refuse it, and try what comes next of it beside."""
+        """Split a stalled batch by holder, to find out whose row is locked."""
         parts: dict[int, list[_Waiter[Request, Answer]]] = {}
         for waiter in waiters:
             parts.setdefault(waiter.request.holder_id, []).append(waiter)
         if len(parts) > 1:
             await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
+        # One holder alone has already waited for the whole lock timeout: refuse it, and try its next requests apart.
         _refuse(waiters)
         for holder_id in parts:
             self._stalled.open(holder_id)
 
     async def _try_part(self, part: list[_Waiter[Request, Answer]]) -> None:
-        async with self._part_places:
+        async with self._part_tries:
             await self._answer(part, self._wait_beside, is_brief=True)
 
     async def _wait_beside(self, part: list[_Waiter[Request, Answer]]) -> None:
@@ -364,7 +361,7 @@ class BatchQueue(Generic[Request, Answer]):
         on_stall: Callable[[list[_Waiter[Request, Answer]]], Awaitable[None]],
         error: Exception,
     ) -> None:
-        """Halve the batch; what fails alone is our defect, and only its own sender hears of it."""
+        """Halve the batch until the poisoned request is alone; only its sender gets the error."""
         if len(waiters) > 1:
             middle = len(waiters) // 2
             await self._answer(waiters[:middle], on_stall)
@@ -378,11 +375,11 @@ class BatchQueue(Generic[Request, Answer]):
 
 
 class _OutcomesMissingError(Exception):
-    """Whoever wrote a batch has not said what became of each request: it must not be committed."""
+    """An operation did not return one outcome for each request: its batch must not be committed."""
 
 
 class _Attempt:
-    """How long one try may wait, and how far it came."""
+    """One try to write a batch: how long it may wait for locks, and whether it has reached COMMIT."""
 
     __slots__ = ("is_brief", "is_committing")
 

@@ -1,7 +1,7 @@
 """What one batch changes, written by one statement.
 
-Facts, money, events, deliveries and totals go to PostgreSQL together: there is no moment at which one stands without the
-others, and one round trip for all of them. The statement is put together from the parts that have rows.
+Facts, money, events, deliveries and totals go to PostgreSQL together: one round trip, and none is ever there without the
+others. The statement is put together from the parts that have rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from pixconnect.store.part import Part
 
 
 class Changes:
-    """Collects what a group has decided, request by request; everything by id and holder, for an id is unique per holder only.
+    """Collects what a batch has decided, request by request.
 
-    Adding something new or moved also notes what that does to the totals of lists.
+    Adding something new or moved also notes how the totals of lists change.
     """
 
     def __init__(self) -> None:
+        # By id and holder: an id is unique for its holder only.
         self._charges: dict[tuple[int, int], Charge] = {}
         self._moved_charges: dict[tuple[int, int], Charge] = {}
         self._transfers: dict[tuple[int, int], Transfer] = {}
@@ -48,7 +49,6 @@ class Changes:
         self._tallies: list[tally_store.Change] = []
 
     def add_charge(self, charge: Charge) -> None:
-        """A new charge."""
         self._charges[charge.id, charge.holder_id] = charge
         self._tally(charge.holder_id, "charge", charge, None)
 
@@ -58,41 +58,35 @@ class Changes:
         self._tally(after.holder_id, "charge", after, before.status)
 
     def add_transfer(self, transfer: Transfer) -> None:
-        """A new transfer."""
         self._transfers[transfer.id, transfer.holder_id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
         self._note_spent(transfer, None)
 
     def move_transfer(self, before: Transfer, after: Transfer) -> None:
-        """A transfer that changed and stands in the database already."""
+        """A transfer that changed, and that the database has already."""
         self._moved_transfers[after.id, after.holder_id] = after
         self._tally(after.holder_id, "transfer", after, before.status)
         self._note_spent(after, before)
 
     def add_refund(self, refund: Refund) -> None:
-        """A new refund."""
         self._refunds[refund.id, refund.holder_id] = refund
         self._tally(refund.holder_id, "refund", refund, None)
 
     def move_refund(self, before: Refund, after: Refund) -> None:
-        """A refund that changed and stands in the database already."""
+        """A refund that changed, and that the database has already."""
         self._moved_refunds[after.id, after.holder_id] = after
         self._tally(after.holder_id, "refund", after, before.status)
 
     def add_order(self, order: OpenOrder) -> None:
-        """A transfer or refund that is to go over the rail."""
         self._orders.append(order)
 
     def end_order(self, order: OpenOrder) -> None:
-        """The rail has ended it, or it never left."""
         self._ended_orders.append(order)
 
     def add_entry(self, entry: LedgerEntry) -> None:
-        """Money that moved."""
         self._entries.append(entry)
 
     def add_event(self, event: Event) -> None:
-        """Something to be told."""
         self._events.append(event)
 
     def _tally(
@@ -110,18 +104,13 @@ class Changes:
     async def write(self, connection: Connection) -> bool:
         """Write all of it in one statement.
 
-        Args:
-            connection: In the group's transaction.
-
         Returns:
-            Whether somebody is to be told: a delivery was written.
+            Whether deliveries were written, so that workers have something to send.
 
         Raises:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
-            asyncpg.IntegrityConstraintViolationError: Against an invariant of the schema.
-            InvariantBroken: What was to be changed, and is locked, was not found.
         """
-        # New rows are sorted by the whole key on which two processes can meet, changed ones by id: nobody waits in a ring.
+        # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
             (
                 charge_store.INSERT,
@@ -141,7 +130,7 @@ class Changes:
         ]
         present = [(part, rows) for part, rows in parts if rows]
         if not present:
-            return False
+            return False  # every request of the batch was refused or a replay
         columns = [part.columns(rows) for part, rows in present]
         statement = _statement(tuple((part, len(arrays)) for (part, _), arrays in zip(present, columns, strict=True)))
         row = await connection.fetchrow(statement, *(array for arrays in columns for array in arrays))
@@ -149,6 +138,7 @@ class Changes:
             raise errors.InvariantBroken("a statement that selects has a row")
         for part, rows in present:
             if part.returns == "each row":
+                # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
                 errors.ensure(row[part.name] == len(rows), part.name)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
 
@@ -157,9 +147,9 @@ def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:
     return [changed[name] for name in sorted(changed)]
 
 
+# Cached: the same text is also the same prepared statement of a connection.
 @cache
 def _statement(parts: tuple[tuple[Part[Any], int], ...]) -> LiteralString:
-    """The statement of these parts: its text is the key of the connection's prepared statements."""
     expressions: list[LiteralString] = []
     first = 1
     for part, arguments_count in parts:

@@ -20,9 +20,7 @@ class OfHolder(Protocol):
     """A request that can wait in a queue: queues are shared fairly among holders."""
 
     @property
-    def holder_id(self) -> int:
-        """Whose balance or charges it concerns."""
-        ...
+    def holder_id(self) -> int: ...
 
 
 Request = TypeVar("Request", bound=OfHolder)
@@ -34,10 +32,9 @@ class WriteOperation(Generic[Request, Answer]):
     """One way of writing.
 
     Args:
-        name: As metrics call it.
-        write: Writes a batch in its transaction: one outcome a request, in order, those included that it has admitted. It may
-            be called again with the same requests, and must then find what it wrote.
-        external_id_of: What a client repeats a request under, where it is a client that asks.
+        write: Writes a batch in its transaction and returns one outcome for each request, in order, admitted ones
+            included. It may be called again with the same requests, and must then find what it wrote.
+        external_id_of: The idempotency key under which a client can repeat a request.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Service time as the database has it: its own clock, and how far the sandbox has moved it.
+"""Service time: the database's clock, plus the offset by which the sandbox has moved it.
 
-Whatever is written is dated and judged by it. A process whose own clock is too far from it writes nothing: what it would decide
-without asking, from deadlines to retries, would be wrong by as much.
+Whatever is written is dated and judged by it. A process whose own clock differs too much from the database's writes nothing:
+its own deadlines and retries would be wrong by as much.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ _log = structlog.get_logger(__name__)
 
 
 def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
-    """Service time for what is about to be written.
+    """Service time for a write, from a clock that was read together with other things; raises as ``check_skew``.
 
     Args:
-        clock: Of this process; it takes over what was read.
         asked_at: By this process's own clock, before the database was asked.
-        read: What it has just answered.
-
-    Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's.
     """
     now = _take(clock, asked_at, read)
     check_skew(clock)
@@ -36,11 +31,7 @@ def take_time(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime
 
 
 def check_skew(clock: Clock) -> None:
-    """Refuse where this process's clock was too far from the database's when they were last compared.
-
-    Raises:
-        ServiceUnavailable: It was.
-    """
+    """Raise ``ServiceUnavailable`` if this process's clock was wrong when it was last compared with the database's."""
     if not _is_right(clock):
         raise errors.ServiceUnavailable(
             f"the clock of this machine is {clock.skew.total_seconds():+.1f} s from the database's; nothing was done"
@@ -48,24 +39,20 @@ def check_skew(clock: Clock) -> None:
 
 
 async def service_now(clock: Clock, connection: Connection | Pool) -> datetime:
-    """Service time as it is now, for who only reads."""
+    """Service time for reading. It also corrects what this process takes for service time until the next look."""
     asked_at = clock.real_now()
     return _take(clock, asked_at, await clock_store.read(connection))
 
 
 async def service_now_to_write(clock: Clock, connection: Connection | Pool) -> datetime:
-    """Service time for what is about to be written outside of a group.
-
-    Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's.
-    """
+    """Service time for a write outside of a batch; raises as ``check_skew``."""
     now = await service_now(clock, connection)
     check_skew(clock)
     return now
 
 
 async def is_clock_right(clock: Clock, connection: Connection) -> bool:
-    """Whether this process's clock agrees with the database's, so that it may write."""
+    """Whether this process may write."""
     await service_now(clock, connection)
     return _is_right(clock)
 
@@ -84,6 +71,7 @@ def _take(clock: Clock, asked_at: datetime, read: DatabaseClock) -> datetime:
         revision=read.revision,
     )
     now = clock.take(reading)
+    # Logged once each time it changes, and not with each batch.
     is_right = _is_right(clock)
     if was_right and not is_right:
         _log.error("the clock is wrong: nothing is written", skew_s=clock.skew.total_seconds())

@@ -1,4 +1,4 @@
-"""Holders whose row somebody else holds: each has a queue of its own beside everybody else's batches, until it moves again."""
+"""Holders whose row is locked by somebody else: each gets a queue of its own, so that it does not delay the other batches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import structlog
 from pixconnect.domain.clock import Clock
 
 STALLED_MAX: Final = 64
-"""Stalled holders that are tried beside the others; more are refused."""
+"""Stalled holders with a queue of their own; requests of more are refused."""
 TRIED_AT_ONCE_MAX: Final = 4
-"""Connections that stalled holders may keep waiting, in one process."""
+"""Connections that stalled holders may occupy, in one process."""
 KEPT_S: Final = 10.0
-"""How long the queue of a holder that still stalls waits for more requests."""
+"""How long the queue of a stalled holder stays open without requests."""
 
 _LOOK_AFTER_S: Final = 0.05
 
@@ -27,25 +27,20 @@ class Waiter(Protocol):
     """One request and whoever waits for its answer."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether nobody waits any more."""
-        ...
+    def is_over(self) -> bool: ...
 
 
 WaiterT = TypeVar("WaiterT", bound=Waiter)
 OnStall = Callable[[list[WaiterT]], Awaitable[None]]
-"""What is done with those that met a lock."""
+"""Takes requests that met a lock."""
 
 
 class StalledHolders(Generic[WaiterT]):
-    """The queues of those holders, for one operation.
+    """The queues of stalled holders, for one operation.
 
     Args:
-        answer: Writes a batch and answers everybody in it, or hands them to what it is given for those that stall.
-        refuse: Answers those that stalled once more.
-        clock: For timeouts.
-        size_max: Requests in a batch at most.
-        places: Shared by all that write over the same pool.
+        answer: Writes a batch and answers everybody in it, or calls ``OnStall`` with requests that meet a lock again.
+        tries: Limits the tries of all operations over the same pool.
     """
 
     def __init__(
@@ -55,23 +50,22 @@ class StalledHolders(Generic[WaiterT]):
         *,
         clock: Clock,
         size_max: int,
-        places: asyncio.Semaphore,
+        tries: asyncio.Semaphore,
     ) -> None:
         self._answer = answer
         self._refuse = refuse
         self._clock = clock
         self._size_max = size_max
-        self._places = places
+        self._tries = tries
         self._queues: dict[int, deque[WaiterT]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def find(self, holder_id: int) -> deque[WaiterT] | None:
-        """The queue of a holder that stalls; what is put into it is tried there."""
         return self._queues.get(holder_id) if self._queues else None
 
     def open(self, holder_id: int) -> deque[WaiterT] | None:
-        """The queue of a holder that stalls from now on; ``None`` where there are too many."""
+        """The queue of a holder that stalls, made if it has none; ``None`` if too many holders stall."""
         queue = self._queues.get(holder_id)
         if queue is None and len(self._queues) < STALLED_MAX:
             queue = self._queues[holder_id] = deque()
@@ -81,13 +75,13 @@ class StalledHolders(Generic[WaiterT]):
         return queue
 
     async def close(self) -> None:
-        """Try what waits, and end."""
+        """Try what is queued once more, and end."""
         self._is_closing = True
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _run(self, holder_id: int, queue: deque[WaiterT]) -> None:
-        """Until the holder moves again and nothing of it waits; or nothing more has come for a while."""
+        """Write the holder's requests until its queue is empty and its row is free, or until none has come for a while."""
         stalled_at_s = self._clock.monotonic_s()
 
         async def refuse(waiters: list[WaiterT]) -> None:
@@ -102,12 +96,13 @@ class StalledHolders(Generic[WaiterT]):
                 if not waiters:
                     await asyncio.sleep(_LOOK_AFTER_S)
                     continue
-                async with self._places:
+                async with self._tries:
+                    # A try that succeeds leaves this in the past, and the queue ends; one that stalls sets it anew.
                     stalled_at_s = float("-inf")
                     await self._answer(waiters, refuse)
-        except Exception:  # noqa: BLE001  there is nobody else to hear of it
+        except Exception:  # noqa: BLE001  nobody awaits this task, so the log must have it
             _log.exception("stalled holder failed")
         finally:
-            # Whatever happened, the holder's next requests go with everybody else's, and nobody waits here for ever.
+            # Whatever happened, the holder's next requests go through the common queue, and none is left here unanswered.
             del self._queues[holder_id]
             self._refuse(list(queue))

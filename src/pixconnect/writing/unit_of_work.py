@@ -1,7 +1,6 @@
-"""A batch while its requests are decided one after the other: what they lock, what they change, and the ids for it.
+"""A batch while its requests are decided one after the other: locked balances, changes, and ids.
 
-What one request of the batch does is seen by the next: balances, and whatever else a use case carries along, are kept here and
-changed in memory, and everything is written once at the end.
+Each request sees what those before it did: balances are changed in memory, and everything is written once at the end.
 """
 
 from __future__ import annotations
@@ -28,13 +27,7 @@ from pixconnect.writing.service_time import take_time
 
 
 class UnitOfWork:
-    """Time, ids and balances of one batch, and what it will write.
-
-    Args:
-        now: Service time, the same for the whole batch.
-        first_id: Of the batch's block.
-        balances: By holder, locked.
-    """
+    """Time, ids and balances of one batch, and what it will write."""
 
     def __init__(
         self,
@@ -52,18 +45,16 @@ class UnitOfWork:
         self._take_block(first_id)
 
     async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
-        """Lock charges by id and holder. The batch's ids are taken anew with them.
-
-        A charge is not guarded by the balance: it may have been made, with its event, after this batch began.
-        """
+        """Lock charges by id and holder. Call it before any id of the batch is used."""
         if not wanted:
             return {}
+        # Balances do not guard charges: one may have been made, with its event, after this batch took its ids. With new ids
+        # this batch's events come after that one.
         charges, first_id = await charge_store.lock(self.connection, wanted)
         self._take_block(first_id)
         return charges
 
     async def lock_charges_by_txid(self, txids: Sequence[str]) -> dict[str, Charge]:
-        """As ``lock_charges``, by txid."""
         if not txids:
             return {}
         charges, first_id = await charge_store.lock_by_txid(self.connection, txids)
@@ -83,8 +74,8 @@ class UnitOfWork:
     ) -> LedgerEntry:
         """Move money between two accounts of a holder.
 
-        Returns:
-            The entry; its instant is when the money moved. Its id is of the batch's block, unless one was made before.
+        Args:
+            entry_id: One that was made before the first try; otherwise it comes from the batch's block.
         """
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
@@ -101,30 +92,26 @@ class UnitOfWork:
         return entry
 
     def announce_charge(self, charge: Charge, name: EventName) -> None:
-        """Tell what has just happened to a charge."""
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
 
     def announce_transfer(self, transfer: Transfer) -> None:
-        """Tell the state that a transfer has just reached."""
         self.changes.add_event(announce_transfer(transfer, self._take_event_id()))
 
     def announce_refund(self, refund: Refund) -> None:
-        """Tell the state that a refund has just reached."""
         self.changes.add_event(announce_refund(refund, self._take_event_id()))
 
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
-        """Leave a transfer or refund to the workers, who hear of it when it is durable."""
+        """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""
         self.changes.add_order(open_order(ordered, self.now, handover_timeout))
         self._has_orders = True
 
     async def write(self) -> None:
-        """Write everything that was decided."""
         has_deliveries = await self.changes.write(self.connection)
         if has_deliveries or self._has_orders:
             self._batch.on_commit(self._batch.wake_workers)
 
     def _take_block(self, first_id: int) -> None:
-        """Give out the ids of this block from now on; nothing has been given out yet."""
+        # Events and entries have tables of their own, so both may count through the same block.
         self._next_event_id = first_id
         self._next_entry_id = first_id
         self._last_id = first_id + identifier_store.BLOCK_SIZE - 1
@@ -141,11 +128,7 @@ class UnitOfWork:
 
 
 async def begin_work(batch: Batch[Any]) -> UnitOfWork:
-    """Begin what moves no money, once everything is locked that it changes: read the clock and take ids.
-
-    Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's.
-    """
+    """Begin a batch that moves no money: read the clock and take ids. Call it after locking everything that will change."""
     asked_at = batch.clock.real_now()
     read, first_id = await identifier_store.open_group(batch.connection)
     return UnitOfWork(batch, take_time(batch.clock, asked_at, read), first_id, {})
@@ -158,20 +141,17 @@ def _own_holder(request: OfHolder) -> tuple[int, ...]:
 async def lock_balances(
     batch: Batch[Request], holders_of: Callable[[Request], Iterable[int]] = _own_holder
 ) -> UnitOfWork:
-    """Begin what moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
+    """Begin a batch that moves money: lock balances in ascending order, read the clock, take ids, and admit latecomers.
 
     Args:
-        batch: Grows by what else concerns only the balances that are now locked.
-        holders_of: Whose balances a request may change.
-
-    Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's.
+        batch: Grows by queued requests that concern only the balances that are now locked.
     """
     wanted = {holder_id for request in batch for holder_id in holders_of(request)}
     asked_at = batch.clock.real_now()
+    # Ascending, so that two processes never wait for each other.
     balances, read, first_id = await ledger_store.lock_balances(batch.connection, sorted(wanted))
     now = take_time(batch.clock, asked_at, read)
     if batch.clock.revision == read.revision:
-        # Otherwise it was moved meanwhile, and who comes now may know: that request is dated by the next batch.
+        # After a move of the clock, whoever sends a request may know the new time: the next batch dates it.
         batch.admit(lambda request: wanted.issuperset(holders_of(request)))
     return UnitOfWork(batch, now, first_id, balances)

@@ -1,4 +1,4 @@
-"""The write queues of one process: each operation has its own, made when it is first asked for."""
+"""The write queues of one process: one for each operation, made on its first request."""
 
 from __future__ import annotations
 
@@ -19,24 +19,15 @@ from pixconnect.writing.operation import Answer, Request, WriteOperation
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
-    """One operation, as metrics tell it."""
+    """What metrics report of one operation."""
 
     name: str
     commits_by_size: Mapping[int, int]
     """How many batches of each size were committed."""
     queue_length: int
-    """Requests that wait for their batch."""
 
 
 class WriteQueues:
-    """Where requests wait to be written together.
-
-    Args:
-        size_max: Requests in a batch at most.
-        queue_length_max: Requests waiting for one operation at most.
-        wake_workers: Says, without waiting, that there is something to do.
-    """
-
     def __init__(
         self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
     ) -> None:
@@ -45,23 +36,23 @@ class WriteQueues:
         self._size_max = size_max
         self._queue_length_max = queue_length_max
         self._wake_workers = wake_workers
-        self._stalled_places = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
+        self._stalled_tries = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
         self._by_operation: dict[object, BatchQueue[Any, Any]] = {}
 
     async def submit(self, operation: WriteOperation[Request, Answer], request: Request) -> Answer:
-        """Have one request written in the next batch of its operation; errors as in ``BatchQueue.submit``."""
+        """Write one request in the next batch of its operation; errors as in ``BatchQueue.submit``."""
         return await self._queue_of(operation).submit(request)
 
     async def submit_all(
         self, operation: WriteOperation[Request, Answer], requests: Sequence[Request]
     ) -> list[Answer | errors.PixConnectError]:
-        """Have requests that are known together written together; one outcome each, in order."""
+        """Submit several requests at once; one outcome each, in order."""
         queue = self._queue_of(operation)
         return await asyncio.gather(*(_outcome_of(queue.submit(request)) for request in requests))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Batch[Any]]:
-        """A batch of nobody's requests, durable when this ends: for what falls due and nobody waits for."""
+        """A batch without requests, committed when this ends: for what falls due without a caller, such as expiry."""
         async with self._pool.acquire() as connection:
             batch = Batch[Any]((), connection, self._clock, self._wake_workers)
             async with connection.transaction():
@@ -69,14 +60,13 @@ class WriteQueues:
             batch.tell_committed()
 
     def read_figures(self) -> list[QueueFigures]:
-        """How each operation has been used by now."""
         return [
             QueueFigures(name=queue.name, commits_by_size=queue.commits_by_size, queue_length=queue.queue_length)
             for queue in self._by_operation.values()
         ]
 
     async def close(self) -> None:
-        """Write what waits, and take no more."""
+        """Write what is queued, and refuse what comes later."""
         await asyncio.gather(*(queue.close() for queue in self._by_operation.values()))
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
@@ -89,7 +79,7 @@ class WriteQueues:
                 size_max=self._size_max,
                 queue_length_max=self._queue_length_max,
                 wake_workers=self._wake_workers,
-                stalled_places=self._stalled_places,
+                stalled_tries=self._stalled_tries,
             )
         return queue
 

@@ -25,7 +25,9 @@ def find_tables() -> Iterator[tuple[str, Table[Any]]]:
 TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
     "client": {"secret_hash", "secret_key_id"},
-    "delivery": {"status", "created_at", "modified_at"},
+    "balance": {"settlement_cents", "funding_cents"},
+    "delivery": {"modified_at"},
+    "delivery_attempt": {"delivery_id"},
     "kept_report": {"fingerprint"},
     "webhook_endpoint": {"resumed_at"},
 }

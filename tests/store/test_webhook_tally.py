@@ -10,8 +10,10 @@ from pixconnect.domain.delivery import Delivery, DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.store import delivery as delivery_store
-from pixconnect.store import delivery_history, webhook_tally
+from pixconnect.store import delivery_history
+from pixconnect.store import event as event_store
 from pixconnect.store import listing as listing_store
+from pixconnect.store import tally as tally_store
 from pixconnect.store.listing import Source
 from pixconnect.usecases import endpoint as endpoint_usecases
 from support import postgres
@@ -29,7 +31,7 @@ async def service(database: postgres.Addresses) -> AsyncIterator[WebhookService]
 
 async def fold(service: WebhookService, rows_max: int) -> int:
     async with service.context.pool.acquire() as connection, connection.transaction():
-        return await webhook_tally.fold(connection, rows_max)
+        return await tally_store.fold(connection, rows_max)
 
 
 async def page_of(
@@ -168,7 +170,7 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: 
         for span in (Span(page_size=20), deep, by_cursor):
             assert await _count_blocks(service, delivery_history._LISTS[status], endpoint.id, span) < _BLOCKS_MAX
     for span in (Span(page_size=20), deep, by_cursor):
-        blocks_count = await _count_blocks(service, delivery_history._LIST_OF_EVENTS, service.caller.holder_id, span)
+        blocks_count = await _count_blocks(service, event_store._LIST, service.caller.holder_id, span)
         assert blocks_count < _BLOCKS_MAX
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-from pixconnect.domain.delivery import Conclusion, DueCursor, DueDelivery, DueRead
+from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.event import Event
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import event as event_store
@@ -25,6 +25,15 @@ DUE: Final = Table(
     slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint
     """,
     joined=("body",),
+)
+
+ATTEMPT: Final = Table(
+    "delivery_attempt",
+    Attempt,
+    """
+    number integer, started_at timestamptz, status_code smallint, duration_us bigint, response text, error text
+    """,
+    key=("number",),
 )
 
 APPEND: Final = Part[Event](
@@ -155,8 +164,7 @@ _RECORD: Final[LiteralString] = f"""
     with result as (
         select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::smallint[], $6::smallint[],
             $7::timestamptz[], $8::integer[], $9::timestamptz[], $10::smallint[], $11::bigint[], $12::text[], $13::text[])
-            as result (id, holder_id, status, due_at, failures_before, failures_count, ended_at, number, started_at,
-                status_code, duration_us, response, error)
+            as result (id, holder_id, status, due_at, failures_before, failures_count, ended_at, {ATTEMPT.names})
     ),
     recorded as (
         update delivery set
@@ -170,9 +178,8 @@ _RECORD: Final[LiteralString] = f"""
             and delivery.attempts_count = result.number - 1
         returning delivery.id
     )
-    insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)
-    select id, number, started_at, status_code, duration_us, response, error
-    from result join recorded using (id)
+    insert into delivery_attempt (delivery_id, {ATTEMPT.names})
+    select id, {ATTEMPT.names} from result join recorded using (id)
 """
 
 
@@ -184,7 +191,6 @@ async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         conclusions: Of deliveries that differ; in order of id, so that nobody waits in a ring.
     """
     deliveries = [conclusion.delivery for conclusion in conclusions]
-    attempts = [conclusion.attempt for conclusion in conclusions]
     await connection.execute(
         _RECORD,
         [delivery.id for delivery in deliveries],
@@ -194,12 +200,7 @@ async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         [delivery.failures_count for delivery in deliveries],
         [conclusion.failures_count for conclusion in conclusions],
         [conclusion.ended_at for conclusion in conclusions],
-        [attempt.number for attempt in attempts],
-        [attempt.started_at for attempt in attempts],
-        [attempt.status_code for attempt in attempts],
-        [attempt.duration_us for attempt in attempts],
-        [attempt.response for attempt in attempts],
-        [attempt.error for attempt in attempts],
+        *ATTEMPT.arrays([conclusion.attempt for conclusion in conclusions]),
     )
 
 

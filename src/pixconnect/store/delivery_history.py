@@ -7,16 +7,18 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 import asyncpg
+from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint
-from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
-from pixconnect.store import webhook_tally
+from pixconnect.store.delivery import ATTEMPT
 from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
+from pixconnect.store.table import Table
+from pixconnect.store.tally import webhook_hours_statement
 
 ATTEMPTS_SHOWN_MAX: Final = 100
 """The newest of one delivery: a redelivery goes on counting, so there is no end to how many there are."""
@@ -25,24 +27,25 @@ ATTEMPTS_LISTED_MAX: Final = 15
 RESPONSE_LISTED_MAX: Final = 64
 """Characters of the answers to all but the newest attempt of a list, so that a page of any length stays small."""
 
-_COLUMNS: Final[LiteralString] = "id, holder_id, endpoint_id, event_id, status, due_at, attempts_count, created_at"
+
+def _not_read_yet(_: int) -> tuple[Attempt, ...]:
+    return ()
 
 
-def _delivery(row: asyncpg.Record, attempts: Sequence[Attempt]) -> Delivery:
-    return Delivery(
-        id=row["id"],
-        holder_id=row["holder_id"],
-        endpoint_id=row["endpoint_id"],
-        event_id=row["event_id"],
-        status=row["status"],
-        due_at=row["due_at"],
-        attempts=tuple(attempts),
-        created_at=row["created_at"],
-    )
+DELIVERY: Final = Table(
+    "delivery",
+    Delivery,
+    """
+    id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, status text, due_at timestamptz,
+    attempts_count integer, created_at timestamptz
+    """,
+    # How many there are says which are read afterwards.
+    read={"attempts": (_not_read_yet, "attempts_count")},
+)
+_UNCUT: Final = ATTEMPT.without("response")
 
-
-_FIND_ATTEMPTS: Final[LiteralString] = """
-    select delivery_id, number, started_at, status_code, duration_us, error,
+_FIND_ATTEMPTS: Final[LiteralString] = f"""
+    select delivery_id, {_UNCUT.names},
         case when number >= attempts_count then response else left(response, $4) end as response
     from unnest($1::bigint[], $2::integer[]) as wanted (id, attempts_count)
     join delivery_attempt on delivery_id = wanted.id and number > attempts_count - $3
@@ -56,20 +59,11 @@ async def _with_attempts(
     attempts: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
     counts = [row["attempts_count"] for row in rows]
     for row in await connection.fetch(_FIND_ATTEMPTS, list(attempts), counts, attempts_max, response_max):
-        attempts[row["delivery_id"]].append(
-            Attempt(
-                number=row["number"],
-                started_at=row["started_at"],
-                status_code=row["status_code"],
-                duration_us=row["duration_us"],
-                response=row["response"],
-                error=row["error"],
-            )
-        )
-    return [_delivery(row, attempts[row["id"]]) for row in rows]
+        attempts[row["delivery_id"]].append(ATTEMPT.read(row))
+    return [structs.replace(DELIVERY.read(row), attempts=tuple(attempts[row["id"]])) for row in rows]
 
 
-_FIND: Final[LiteralString] = f"select {_COLUMNS} from delivery where id = $1 and holder_id = $2"
+_FIND: Final[LiteralString] = f"select {DELIVERY.select} from delivery where id = $1 and holder_id = $2"
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
@@ -85,9 +79,9 @@ def _list_of(status: DeliveryStatus | None) -> Source:
     owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
     where: LiteralString = f"{owned} and created_at between $2 and $3"
     return Source(
-        hours=webhook_tally.read_hours("delivery", status or "made"),
-        page=f"select {_COLUMNS} {where} order by created_at desc, id desc offset $4 limit $5",
-        page_after=f"select {_COLUMNS} {owned} and {AFTER} {AFTER_ORDER}",
+        hours=webhook_hours_statement("delivery", status or "made"),
+        page=f"select {DELIVERY.select} {where} order by created_at desc, id desc offset $4 limit $5",
+        page_after=f"select {DELIVERY.select} {owned} and {AFTER} {AFTER_ORDER}",
         count=f"select count(*) {where}",
         is_sparse=status is not None,
     )
@@ -272,32 +266,3 @@ async def replay(
         _REPLAY, endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1], now, count_max
     )
     return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)
-
-
-_EVENT_COLUMNS: Final[LiteralString] = "id, holder_id, name, resource, resource_id, slot, body, created_at"
-_EVENTS: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"
-_LIST_OF_EVENTS: Final = Source(
-    hours=webhook_tally.read_hours("event", "made"),
-    page=f"select {_EVENT_COLUMNS} {_EVENTS} order by created_at desc, id desc offset $4 limit $5",
-    page_after=f"select {_EVENT_COLUMNS} from event where holder_id = $1 and {AFTER} {AFTER_ORDER}",
-    count=f"select count(*) {_EVENTS}",
-)
-
-
-async def read_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
-    """One page of a holder's events, and how many there are."""
-    page = await listing_store.read_page(pool, _LIST_OF_EVENTS, holder_id, None, span)
-    return page.with_items([_event(row) for row in page.items])
-
-
-def _event(row: asyncpg.Record) -> Event:
-    return Event(
-        id=row["id"],
-        holder_id=row["holder_id"],
-        name=row["name"],
-        resource=row["resource"],
-        resource_id=row["resource_id"],
-        slot=row["slot"],
-        body=row["body"],
-        created_at=row["created_at"],
-    )

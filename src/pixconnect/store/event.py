@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 from pixconnect.domain.event import Event
+from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Pool
+from pixconnect.store import listing as listing_store
+from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
 from pixconnect.store.part import Part
 from pixconnect.store.table import Table
+from pixconnect.store.tally import webhook_hours_statement
 
 EVENT: Final = Table(
     "event",
@@ -25,3 +30,17 @@ APPEND: Final = Part[Event](
     """,
     columns=EVENT.arrays,
 )
+
+_OF_SPAN: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"
+_LIST: Final = Source(
+    hours=webhook_hours_statement("event", "made"),
+    page=f"select {EVENT.select} {_OF_SPAN} order by created_at desc, id desc offset $4 limit $5",
+    page_after=f"select {EVENT.select} from event where holder_id = $1 and {AFTER} {AFTER_ORDER}",
+    count=f"select count(*) {_OF_SPAN}",
+)
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
+    """One page of a holder's events, and how many there are."""
+    page = await listing_store.read_page(pool, _LIST, holder_id, None, span)
+    return page.with_items([EVENT.read(row) for row in page.items])

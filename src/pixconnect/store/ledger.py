@@ -15,34 +15,32 @@ from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.clock import DatabaseClock, clock_of
+from pixconnect.store.holder import HOLDER
 from pixconnect.store.part import Part
 from pixconnect.store.table import Table
 
-_BALANCE_COLUMNS: Final[LiteralString] = """
-    balance.holder_id, available_cents, reserved_cents, last_number, last_entry_at, modified_at, may_deposit, may_withdraw,
-    may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents
-"""
+_RULES: Final = HOLDER.only(
+    "may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"
+)
+
+
+def _limits(transfer_cents: int | None, day_cents: int | None, night_cents: int | None) -> Limits:
+    return Limits(transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents)
+
+
+BALANCE: Final = Table(
+    "balance",
+    Balance,
+    """
+    holder_id bigint, available_cents bigint, reserved_cents bigint, last_number bigint, last_entry_at timestamptz,
+    modified_at timestamptz
+    """,
+    key=("holder_id",),
+    read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
+    joined=tuple(_RULES.types),
+)
+
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
-
-
-def _balance(row: asyncpg.Record) -> Balance:
-    return Balance(
-        holder_id=row["holder_id"],
-        available_cents=row["available_cents"],
-        reserved_cents=row["reserved_cents"],
-        last_number=row["last_number"],
-        last_entry_at=row["last_entry_at"],
-        modified_at=row["modified_at"],
-        may_deposit=row["may_deposit"],
-        may_withdraw=row["may_withdraw"],
-        may_lend=row["may_lend"],
-        limits=Limits(
-            transfer_cents=row["transfer_limit_cents"],
-            day_cents=row["day_limit_cents"],
-            night_cents=row["night_limit_cents"],
-        ),
-    )
-
 
 # Gathering the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
 # with a snapshot of their own.
@@ -68,7 +66,7 @@ async def lock_balances(
         then what ``identifiers.open_group`` answers. All of it, flags and limits too, was read after they were all held.
     """
     rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
-    return {row["holder_id"]: _balance(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]
+    return {row["holder_id"]: BALANCE.read(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]
 
 
 _LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
@@ -88,14 +86,15 @@ async def hold_balance(connection: Connection, holder_id: int) -> None:
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""
-    select {_BALANCE_COLUMNS} from balance join holder on holder.id = balance.holder_id where balance.holder_id = $1
+    select {BALANCE.select}, {_RULES.names} from balance join holder on holder.id = balance.holder_id
+    where balance.holder_id = $1
 """
 
 
 async def find_balance(pool: Pool, holder_id: int) -> Balance | None:
     """The balance as it is now."""
     row = await pool.fetchrow(_FIND_BALANCE, holder_id)
-    return None if row is None else _balance(row)
+    return BALANCE.read_found(row)
 
 
 _FIND_ENTRIES: Final[LiteralString] = """

@@ -93,7 +93,7 @@ class Table(Columns[Record]):
         key: As in ``Columns``.
         read: How an attribute is made from one or more columns, where it is not the column of the same name.
         write: As in ``Columns``.
-        joined: Attributes that come from another table: a row has them beside ``select``.
+        joined: Columns of other tables that attributes are made from: a row has them beside ``select``.
     """
 
     select: LiteralString

@@ -5,6 +5,10 @@ creation; housekeeping adds the rows of one hour together; a total is a sum over
 edges of a span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
 
 What a holder has sent is kept in the same way, in cents: days and nights begin with an hour.
+
+Events and deliveries are counted in ``webhook_tally``, and noted by triggers: a delivery changes its status in many ways, and a
+way that forgot to note it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as
+``delivered`` or ``failed`` beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.limit import Spent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.part import Part
+
+_FOLD_LOCK: Final = 0x7069_7868  # "pixh"
 
 Kind = Literal["charge", "transfer", "refund", "spent"]
 
@@ -42,7 +48,7 @@ class Change(Struct, frozen=True, kw_only=True):
     change: int
 
 
-def fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
+def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
     """Adds at most ``$1`` notes of ``<table>_change`` to the counts of their hours in ``table``; answers how many."""
     return f"""
         with taken as (
@@ -75,7 +81,23 @@ def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralStr
     """
 
 
-_FOLD: Final = fold_statement("tally", "holder_id")
+WebhookKind = Literal["event", "delivery"]
+
+
+def webhook_hours_statement(
+    kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
+) -> LiteralString:
+    """The same of a holder's events or an endpoint's deliveries: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
+    # Those that are pending are what was made and has not ended.
+    statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
+    sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
+    noted: LiteralString = (
+        f"where kind = '{kind}' and owner_id = $1 and status in ({statuses}) and hour between $2 and $3"
+    )
+    return hours_statement("webhook_tally", noted, sign)
+
+
+_FOLDS: Final = (_fold_statement("tally", "holder_id"), _fold_statement("webhook_tally", "owner_id"))
 
 
 def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
@@ -135,14 +157,20 @@ async def read_spent(
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
-async def fold(connection: Connection, rows_max: int) -> int:
-    """Add what write groups have noted to the counts of its hours.
+_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 
-    Args:
-        connection: In a transaction; only one process folds at a time.
-        rows_max: How many notes at most.
+
+async def try_lock(connection: Connection) -> bool:
+    """Whether no other process folds until this transaction ends."""
+    return await connection.fetchval(_TRY_LOCK, _FOLD_LOCK)
+
+
+async def fold(connection: Connection, rows_max: int) -> int:
+    """Add what was noted to the counts of its hours; at most so many notes of each tally.
+
+    Must be called in a transaction that holds the lock: two that fold at once would wait for each other.
 
     Returns:
         How many notes were taken up.
     """
-    return await connection.fetchval(_FOLD, rows_max)
+    return sum([await connection.fetchval(statement, rows_max) for statement in _FOLDS])

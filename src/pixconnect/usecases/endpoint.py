@@ -22,6 +22,7 @@ from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
+from pixconnect.store import event as event_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.lone_write import write_alone, writing
 from pixconnect.writing.service_time import service_now_to_write
@@ -218,7 +219,7 @@ async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id
 
 async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first; kept whether or not anybody was told."""
-    return await delivery_history_store.read_events(context.pool, caller.holder_id, span)
+    return await event_store.read_page(context.pool, caller.holder_id, span)
 
 
 async def replay_events(

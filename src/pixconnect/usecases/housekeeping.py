@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.store import housekeeping as housekeeping_store
 from pixconnect.store import tally as tally_store
-from pixconnect.store import webhook_tally as webhook_tally_store
 from pixconnect.usecases.context import Context
 
 NOTES_MAX: Final = 20_000
@@ -20,7 +18,6 @@ async def fold_tallies(context: Context) -> int:
         How many notes were taken up; 0 also when another process is at it.
     """
     async with context.pool.acquire() as connection, connection.transaction():
-        if not await housekeeping_store.try_lock(connection):
+        if not await tally_store.try_lock(connection):
             return 0
-        counts = [await store.fold(connection, NOTES_MAX) for store in (tally_store, webhook_tally_store)]
-        return sum(counts)
+        return await tally_store.fold(connection, NOTES_MAX)

@@ -22,7 +22,7 @@ POSTGRES_VERSION_MIN = 160_000
 _SCHEMA = "pixconnect"
 _SCHEMAS = (
     (_SCHEMA, "pixconnect.store", privileges.SERVICE_ROLE),
-    ("sandbox", "pixconnect.sandbox", "pixconnect_sandbox"),
+    ("sandbox", "pixconnect.sandbox", privileges.SANDBOX_ROLE),
 )
 """Each schema with the package of its migrations, and the role that may use it."""
 

@@ -12,6 +12,7 @@ from pixconnect.foundation.pool import Connection
 SERVICE_ROLE: Final = "pixconnect_service"
 OPERATOR_ROLE: Final = "pixconnect_operator"
 FUNDING_ROLE: Final = "pixconnect_funding"
+SANDBOX_ROLE: Final = "pixconnect_sandbox"
 
 _MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"
 

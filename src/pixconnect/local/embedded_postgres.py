@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 import asyncpg
 
-from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
+from pixconnect.foundation.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 from pixconnect.local import home as home_files
 from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
 from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
@@ -30,7 +30,7 @@ from pixconnect.local.postgres_programs import PostgresUnavailableError, Postgre
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
 DATABASE = "pixconnect"
-GROUP_ROLES = (SERVICE_ROLE, "pixconnect_sandbox")
+GROUP_ROLES = (SERVICE_ROLE, SANDBOX_ROLE)
 
 # Recovery reads at most max_wal_size.
 READY_TIMEOUT_S = 120

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation import pool as pool_module
+from pixconnect.foundation.privileges import SANDBOX_ROLE
 from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.http import descriptors
 from pixconnect.http.server import Server
@@ -22,7 +23,6 @@ from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.location import HOST
 from pixconnect.sandbox.network import Network
 
-ROLE: Final = "pixconnect_sandbox"
 SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.sandbox"
 # The advisory lock of the process that is the sandbox of this database.
@@ -77,7 +77,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
     """Open the application and its database; ``address`` is the ``host:port`` at which it will be reached."""
     pool = await pool_module.open_pool(
         settings.database_url,
-        role=ROLE,
+        role=SANDBOX_ROLE,
         schema=SCHEMA,
         connections_max=_CONNECTIONS_MAX,
         name="pixconnect sandbox",
@@ -99,7 +99,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
 async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], None]) -> AsyncGenerator[None]:
     """Hold the database's lock. When its connection ends, this process ends too, and its supervisor starts another."""
     connection = await pool_module.connect(
-        settings.database_url, role=ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
+        settings.database_url, role=SANDBOX_ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
     )
 
     def lose(_: object) -> None:

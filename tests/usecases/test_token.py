@@ -215,18 +215,18 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
 ) -> None:
     header = await make_header(process, issued)
     stolen = process.keyring.token_key().kid
-    original = token.access_store.read_standing
+    original = token.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
         """Its signature is verified, then its key is revoked and everybody hears of it, and only then its client is asked."""
-        monkeypatch.setattr(token.access_store, "read_standing", original)
+        monkeypatch.setattr(token.access_store, "read_client_states", original)
         await signing_key.revoke(as_operator(process.context), stolen)
         clock.advance(seconds=1.0)
         await process.verifier._look()
         return await original(*arguments)
 
     await process.verifier._look()
-    monkeypatch.setattr(token.access_store, "read_standing", overtaken)
+    monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
     with pytest.raises(errors.Unauthorized, match="unknown key"):
         await process.verifier.verify(header)
     assert process.verifier.recall(header) is None
@@ -252,18 +252,18 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
     header = await make_header(process, issued)
     other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     await process.verifier.verify(await make_header(process, other))
-    original = token.access_store.read_standing
+    original = token.access_store.read_client_states
 
     async def overtaken(*arguments: Any) -> Any:
         """The answer is read, then the client is shut out and everybody looks, and only then does it arrive."""
         standing = await original(*arguments)
-        monkeypatch.setattr(token.access_store, "read_standing", original)
+        monkeypatch.setattr(token.access_store, "read_client_states", original)
         await access.disable_client(as_operator(process.context), issued.client.client_id)
         clock.advance(seconds=1.0)
         await process.verifier.verify(await make_header(process, other))
         return standing
 
-    monkeypatch.setattr(token.access_store, "read_standing", overtaken)
+    monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
     await process.verifier.verify(header)
     assert process.verifier.recall(header) is None
     with pytest.raises(errors.Unauthorized):

@@ -1,4 +1,4 @@
-"""Clients, who of them is shut out, and the token requests that failed."""
+"""OAuth clients, which of them may ask, and the token requests that failed."""
 
 from __future__ import annotations
 
@@ -14,36 +14,27 @@ from pixconnect.store.table import Table
 
 ADDRESS_LOCKS = 0x7078_6101
 CLIENT_LOCKS = 0x7078_6102
-"""Classes of advisory locks. Whoever takes both takes the address's first."""
+"""Classes of advisory locks. Whoever takes both must take the address's first: otherwise two could wait for each other."""
 
 
 class StoredClient(Struct, frozen=True, kw_only=True):
-    """A client and what its secret is compared with.
-
-    Attributes:
-        client: The client.
-        secret_hash: 32 bytes.
-        secret_key_id: Of the key that the hash was made with; ``None`` is unknown, it is an old row.
-        may_log_in: Neither the client nor its holder is disabled.
-    """
+    """A client and what its secret is compared with."""
 
     client: Client
     secret_hash: bytes
     secret_key_id: bytes | None
+    """Which key the hash was made with; ``None`` in old rows, where nobody noted it."""
     may_log_in: bool
+    """Neither the client nor its holder is disabled."""
 
 
-class Standing(Struct, frozen=True, kw_only=True):
-    """Who of some clients may ask, as of one revision.
-
-    Attributes:
-        revision: Of ``access_revision``, in the same snapshot.
-        tokens_from_s: Of those neither of whom nor of whose holder is disabled: since when issued tokens are good, in
-            seconds of Unix time.
-    """
+class ClientStates(Struct, frozen=True, kw_only=True):
+    """Which of some clients may ask, as of one revision."""
 
     revision: int
+    """Of ``access_revision``, in the same snapshot."""
     tokens_from_s: Mapping[str, int]
+    """Since when issued tokens are good, in seconds of Unix time; a client that is disabled, or whose holder is, is missing."""
 
     def is_good(self, client_id: str, issued_at_s: int) -> bool:
         """Whether a client may ask with a token of this age."""
@@ -68,7 +59,6 @@ insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIEN
 
 
 async def insert(connection: Connection, client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
-    """Remember a new client."""
     await connection.execute(_INSERT, *_CLIENT.values(client), secret_hash, secret_key_id)
 
 
@@ -82,7 +72,6 @@ from client where client_id = $1
 
 
 async def find(connection: Connection, client_id: str) -> StoredClient | None:
-    """One client."""
     row = await connection.fetchrow(_FIND, client_id)
     if row is None:
         return None
@@ -94,6 +83,7 @@ async def find(connection: Connection, client_id: str) -> StoredClient | None:
     )
 
 
+# The old hash is compared: a rotation that came between must not be undone.
 _REHASH: LiteralString = """
 update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
 """
@@ -112,7 +102,7 @@ select {_CLIENT.select} from client where secret_key_id is distinct from $1 and 
 async def list_hashed_otherwise(
     connection: Connection, secret_key_id: bytes, after: str, rows_max: int
 ) -> list[Client]:
-    """Clients whose secret is not, or not surely, hashed under this key; by client_id, those after one of them."""
+    """Clients whose secret is not, or not surely, hashed under this key, in order of ``client_id``."""
     return [_CLIENT.read(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
 
 
@@ -120,7 +110,6 @@ _COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secr
 
 
 async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
-    """How many of these there are."""
     return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
 
 
@@ -141,6 +130,7 @@ async def lock(connection: Connection, client_id: str) -> Client | None:
     return _CLIENT.read_found(row)
 
 
+# Tokens never become good again: of two rotations at once the later instant stands.
 _ROTATE: LiteralString = f"""
 update client set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5)
 where client_id = $1 returning {_CLIENT.select}
@@ -161,6 +151,7 @@ async def rotate(
     return _CLIENT.read_found(row)
 
 
+# A client that is disabled already keeps the instant at which it was.
 _DISABLE: LiteralString = f"""
 update client set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3)
 where client_id = $1 returning {_CLIENT.select}
@@ -170,11 +161,7 @@ where client_id = $1 returning {_CLIENT.select}
 async def disable(
     connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
 ) -> Client | None:
-    """Shut a client out and end its tokens; one that is out already keeps its first instant.
-
-    Returns:
-        The client, or ``None`` if there is none.
-    """
+    """Disable a client and end its tokens; ``None`` if there is no such client."""
     row = await connection.fetchrow(_DISABLE, client_id, disabled_at, tokens_from)
     return _CLIENT.read_found(row)
 
@@ -183,7 +170,7 @@ _ENABLE: LiteralString = f"update client set disabled_at = null where client_id 
 
 
 async def enable(connection: Connection, client_id: str) -> Client | None:
-    """Let a client in again; ``None`` if there is none."""
+    """Enable a client again; ``None`` if there is no such client."""
     row = await connection.fetchrow(_ENABLE, client_id)
     return _CLIENT.read_found(row)
 
@@ -203,11 +190,11 @@ _REVISION: LiteralString = "select revision from access_revision"
 
 
 async def read_revision(pool: Pool) -> int:
-    """The latest revision."""
     return await pool.fetchval(_REVISION)
 
 
-_STANDING: LiteralString = """
+# One statement is one snapshot: the states are those of this revision. Zero stands for tokens that nobody has ended.
+_CLIENT_STATES: LiteralString = """
 select revision, active.client_ids, active.tokens_from_s
 from access_revision, (
     select array_agg(client_id) as client_ids,
@@ -218,13 +205,13 @@ from access_revision, (
 """
 
 
-async def read_standing(pool: Pool, client_ids: Sequence[str]) -> Standing:
+async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
     """Who of these may ask, and as of which revision; one snapshot."""
-    row = await pool.fetchrow(_STANDING, list(client_ids))
+    row = await pool.fetchrow(_CLIENT_STATES, list(client_ids))
     if row is None:
         raise AssertionError("access_revision has lost its row")
     active = zip(row["client_ids"] or (), row["tokens_from_s"] or (), strict=True)
-    return Standing(revision=row["revision"], tokens_from_s=dict(active))
+    return ClientStates(revision=row["revision"], tokens_from_s=dict(active))
 
 
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
@@ -232,9 +219,11 @@ _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
 
 async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
     """Let nobody else count this subject's failures until the transaction ends."""
+    # Four bytes are all that the lock takes: two subjects that share them wait for each other, and nothing worse.
     await connection.execute(_LOCK, lock_class, int.from_bytes(subject[:4], signed=True))
 
 
+# The oldest failure that still counts decides: when it leaves the window there is room for one more.
 _LIMITED_FOR: LiteralString = """
 select extract(epoch from failed_at + $2::interval - clock_timestamp())::float8 as left_s
 from token_failure where subject = $1 and failed_at > clock_timestamp() - $2::interval
@@ -243,10 +232,8 @@ order by failed_at desc offset $3 - 1 limit 1
 
 
 async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
-    """Seconds until this subject may fail again; ``None`` while it has failures left.
-
-    The database's own clock counts: it is one for all processes.
-    """
+    """Seconds until this subject may fail again; ``None`` while it has failures left."""
+    # The database's clock is one for all processes.
     return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
 
 
@@ -256,10 +243,10 @@ insert into token_failure (subject) select unnest($1::bytea[])
 
 
 async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
-    """Count one failure for each subject."""
     await connection.execute(_APPEND_FAILURES, list(subjects))
 
 
+# Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.
 _DELETE_OLD_FAILURES: LiteralString = """
 delete from token_failure where id in (
     select id from token_failure where failed_at < clock_timestamp() - $1::interval
@@ -269,5 +256,5 @@ delete from token_failure where id in (
 
 
 async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
-    """Forget failures that no longer count, a few at a time, so that the table never grows past its minute."""
+    """Forget failures that no longer count, a few at a time."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)

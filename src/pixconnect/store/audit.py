@@ -43,5 +43,4 @@ _LIST: Final[LiteralString] = """
 
 
 async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
-    """The newest rows, newest first."""
     return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]

@@ -1,4 +1,4 @@
-"""Charges at rest."""
+"""The table of charges."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ INSERT: Final = Part[Charge](
     columns=CHARGE.arrays,
 )
 
+# Nothing else of a charge ever changes.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = Part[Charge](
     name="charge_change",
@@ -68,7 +69,6 @@ _FIND_BY_ID: Final[LiteralString] = f"select {CHARGE.select} from charge where i
 
 
 async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
-    """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
     return CHARGE.read_found(row)
 
@@ -79,7 +79,6 @@ _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
 
 
 async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Charge | None:
-    """The charge of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return CHARGE.read_found(row)
 
@@ -97,7 +96,6 @@ _LIST = listing_store.source("charge", CHARGE.select)
 
 
 async def read_page(pool: Pool, holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
-    """One page of a holder's charges of one status."""
     page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
     return page.with_items([CHARGE.read(row) for row in page.items])
 
@@ -125,6 +123,7 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
     """
     ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
     rows = await connection.fetch(_LOCK, ids, holder_ids)
+    # Where nothing was locked, the block stands in a row of its own.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
@@ -137,7 +136,8 @@ _LOCK_BY_TXID: Final[LiteralString] = f"""
 
 
 async def lock_by_txid(connection: Connection, txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
-    """As ``lock``, by txid, which chance makes and no sequence: no two holders have the same."""
+    """As ``lock``, by txid."""
+    # Chance makes a txid, and no sequence: no two holders have the same.
     rows = await connection.fetch(_LOCK_BY_TXID, txids)
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {charge.txid: charge for charge in found}, rows[0]["first_id"]

@@ -1,4 +1,4 @@
-"""The sandbox clock at rest, and everything that is due by it."""
+"""The sandbox clock as the database keeps it, and everything that is due by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.pool import Connection, Pool
 
 CHANNEL: Final = "pixconnect_clock"
-"""Where a move is told to every process: ``<revision>:<offset in microseconds>``."""
+"""The channel of notices to every process: ``<revision>:<offset in microseconds>``."""
 LOCK_KEY: Final = 0x7069_7874  # "pixt"
 
 
@@ -29,7 +29,6 @@ _READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, 
 
 
 async def read(connection: Connection | Pool) -> DatabaseClock:
-    """Read the clock."""
     row = await connection.fetchrow(_READ)
     if row is None:
         raise AssertionError("the clock has one row")
@@ -123,9 +122,6 @@ async def move_back(
     """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.
 
     Args:
-        connection: In the transaction that moves the clock.
-        now: Service time after the move.
-        by: How far the clock goes back.
         ask_after: How long an order waits until the rail is asked about it for the first time.
         ask_after_max: How long at most, until it is asked again.
     """

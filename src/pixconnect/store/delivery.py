@@ -54,6 +54,7 @@ APPEND: Final = Part[Event](
 )
 """A delivery of each new event for each endpoint that is active now and wants it."""
 
+# No earlier event of the same resource still waits for the same endpoint.
 _NOT_HELD_BACK: Final[LiteralString] = """
     not exists (
         select from delivery as earlier
@@ -62,7 +63,6 @@ _NOT_HELD_BACK: Final[LiteralString] = """
             and (earlier.event_id, earlier.id) < (candidate.event_id, candidate.id)
     )
 """
-"""No earlier event of the same resource still waits for the same endpoint."""
 
 _READ_DUE: Final[LiteralString] = f"""
     select candidate.*, ready.body
@@ -89,13 +89,9 @@ async def read_due(
     """Read on in what is due.
 
     Args:
-        pool: Connections.
-        cursor: Where to go on.
-        until: Service time.
-        slots: Of the deliveries that are wanted.
-        count_max: Rows looked at.
-        passed_over: Endpoints that nothing more is wanted of.
+        passed_over: Endpoints that have as much in memory already as a worker keeps.
     """
+    # A row without its event is not ready: it is held back, or its endpoint is. It counts as read all the same.
     rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over)
     is_unfinished = len(rows) == count_max
     return DueRead(
@@ -120,10 +116,8 @@ _READ_FOLLOWERS: Final[LiteralString] = f"""
 
 
 async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
-    """What comes next at the same endpoint for the same resource, and is due.
-
-    Must be read after ``done`` were committed: a follower that was read as held back before that commit is found here.
-    """
+    """What comes next at the same endpoint for the same resource, and is due; must be read after ``done`` were committed."""
+    # Before that commit a follower was read as held back, and the cursor is past it.
     keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
     rows = await pool.fetch(
         _READ_FOLLOWERS, [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys], until
@@ -157,8 +151,9 @@ async def read_backlog(
     return ready, rows[-1]["resource_id"] if len(rows) == count_max else None
 
 
+# An owner who asks for a new schedule during an attempt resets the count of failures: then the new schedule stands, and not
+# what the failure of that attempt would have made of the old one.
 _STANDS: Final[LiteralString] = "(result.status = 'delivered' or delivery.failures_count = result.failures_before)"
-"""Not so for the failure of an attempt during which its owner asked for a new schedule: that one counts."""
 
 _RECORD: Final[LiteralString] = f"""
     with result as (
@@ -184,12 +179,12 @@ _RECORD: Final[LiteralString] = f"""
 
 
 async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
-    """Write down attempts and what they mean for their deliveries. What was written before is not written again.
+    """Write down attempts and what they mean for their deliveries, in a transaction that has fenced the slots.
 
     Args:
-        connection: In a transaction that has fenced the slots.
-        conclusions: Of deliveries that differ; in order of id, so that nobody waits in a ring.
+        conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
     """
+    # The number of an attempt tells what was written before: it is not written again.
     deliveries = [conclusion.delivery for conclusion in conclusions]
     await connection.execute(
         _RECORD,
@@ -263,8 +258,6 @@ async def move_back(connection: Connection, now: datetime, by: timedelta) -> Non
     """Move what is due back in time, where it was set at an instant that is in the future now: the clock was reset.
 
     Args:
-        connection: In the transaction that resets the clock.
         now: Service time after the reset.
-        by: How far the clock goes back.
     """
     await connection.execute(_MOVE_BACK, now, by)

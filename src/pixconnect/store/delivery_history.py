@@ -67,7 +67,6 @@ _FIND: Final[LiteralString] = f"select {DELIVERY.select} from delivery where id 
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
-    """The delivery of this holder, with its newest attempts."""
     rows = await connection.fetch(_FIND, delivery_id, holder_id)
     found = await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
     return found[0] if found else None
@@ -93,11 +92,13 @@ _LISTS: Final = {status: _list_of(status) for status in _STATUSES}
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:
     """One page of an endpoint's deliveries, of one status or of all, and how many there are."""
+    # Attempts are read from the same snapshot as the page.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
         return page.with_items(await _with_attempts(connection, page.items, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX))
 
 
+# Where the event is no longer kept there is nothing to send.
 _REDELIVER: Final[LiteralString] = """
     update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
     where id = $1 and holder_id = $2
@@ -106,10 +107,11 @@ _REDELIVER: Final[LiteralString] = """
 
 
 async def redeliver(connection: Connection | Pool, holder_id: int, delivery_id: int, now: datetime) -> None:
-    """Start a new schedule, now; not where the event is no longer kept: there is nothing to send."""
+    """Start a new schedule, now."""
     await connection.execute(_REDELIVER, delivery_id, holder_id, now)
 
 
+# Two selections and not one of both statuses: each has an index of its own.
 _REDELIVER_UNACKNOWLEDGED: Final[LiteralString] = """
     with chosen as (
         select id, holder_id from (
@@ -143,6 +145,7 @@ async def redeliver_unacknowledged(
     return row["count"], row["last_id"] or after_id
 
 
+# The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries.
 _RESUME: Final[LiteralString] = """
     with chosen as (
         select id, holder_id, resource_id, event_id from delivery
@@ -160,8 +163,8 @@ _RESUME: Final[LiteralString] = """
     select resource_id, event_id, id from chosen order by resource_id, event_id, id offset $7::integer - 1
 """
 
-BacklogPlace = tuple[int, int, int]
-"""How far what is pending for an endpoint was walked through: a resource's, an event's and a delivery's id."""
+BacklogCursor = tuple[int, int, int]
+"""How far an endpoint's pending deliveries were walked through: the ids of a resource, an event and a delivery."""
 
 
 async def resume(
@@ -169,18 +172,10 @@ async def resume(
     endpoint_id: int,
     resumed_at: datetime,
     now: datetime,
-    after: BacklogPlace,
+    after: BacklogCursor,
     count_max: int,
-) -> BacklogPlace | None:
+) -> BacklogCursor | None:
     """Date what waited for an endpoint to now, some at a time, so that workers find it in front of them rather than behind.
-
-    Args:
-        connection: Connections, or one of them.
-        endpoint_id: Which one.
-        resumed_at: What was due before then waited.
-        now: Service time.
-        after: Where the last batch ended.
-        count_max: How many at most.
 
     Returns:
         Where to go on; ``None`` at the end.
@@ -203,6 +198,7 @@ async def count_pending(
     return await connection.fetchval(_COUNT_PENDING, endpoint_id, due_by, count_max)
 
 
+# What waits for the endpoint already would otherwise be sent twice.
 _IS_NOT_PENDING: Final[LiteralString] = """not exists (
             select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = event.resource_id
                 and delivery.event_id = event.id and delivery.status = 'pending'
@@ -219,7 +215,7 @@ _COUNT_REPLAYABLE: Final[LiteralString] = f"""
 async def count_replayable(
     connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
 ) -> int:
-    """How many events of a time a replay would tell an endpoint; counting ends at ``count_max``."""
+    """How many events a replay would deliver to an endpoint; counting ends at ``count_max``."""
     return await connection.fetchval(
         _COUNT_REPLAYABLE, endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
     )
@@ -252,12 +248,8 @@ async def replay(
     """Make new deliveries of old events that do not wait for the endpoint already, some at a time.
 
     Args:
-        connection: Connections, or one of them.
         endpoint: Who is to be told again, of the types that it asks for.
         after: The last event that was replayed: its instant and its id.
-        until: The newest instant included.
-        now: Service time.
-        count_max: How many at most.
 
     Returns:
         How many, and the last one's instant and id.

@@ -1,4 +1,4 @@
-"""Webhook endpoints at rest."""
+"""The table of webhook endpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pixconnect.store import listing as listing_store
 from pixconnect.store.table import Table
 
 REPLAY_LOCKS: Final = 0x7078_6104
-"""Class of advisory locks."""
+"""A class of advisory locks, by endpoint."""
 
 ENDPOINT: Final = Table(
     "webhook_endpoint",
@@ -48,7 +48,6 @@ _COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where hold
 
 
 async def count(connection: Connection | Pool, holder_id: int) -> int:
-    """How many endpoints a holder has."""
     return await connection.fetchval(_COUNT, holder_id)
 
 
@@ -66,7 +65,6 @@ _INSERT: Final[LiteralString] = f"""
 
 
 async def insert(connection: Connection, endpoint: Endpoint) -> None:
-    """Remember a new endpoint."""
     await connection.execute(_INSERT, *ENDPOINT.values(endpoint))
 
 
@@ -74,7 +72,6 @@ _FIND: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint w
 
 
 async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
-    """The endpoint of this holder."""
     row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
     return ENDPOINT.read_found(row)
 
@@ -122,6 +119,7 @@ async def update(connection: Connection, endpoint: Endpoint) -> None:
     await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
 
 
+# A seal begins with the id of its key.
 _LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
     where id > $2 and (
@@ -167,13 +165,14 @@ async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tu
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
 
+# Only of the resumption that was finished: the endpoint may have been resumed once more.
 _FORGET_RESUMED: Final[LiteralString] = """
     update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
 """
 
 
 async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
-    """Note that all of it is, unless the endpoint was resumed once more."""
+    """Note that everything that waited is dated anew."""
     await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
 
 
@@ -194,8 +193,8 @@ _PAGE: Final[LiteralString] = f"""
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
-    """One page of a holder's endpoints, of which there are few."""
     rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
+    # A holder may have few endpoints, so all of them are read and the page is cut out here.
     after, start, total_count = span.after, span.position, len(rows)
     if after is not None:
         rows = [row for row in rows if (row["created_at"], row["id"]) < (after.created_at, after.id)]
@@ -211,11 +210,8 @@ _UNLOCK_REPLAY: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
 
 @asynccontextmanager
 async def replaying(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
-    """While an endpoint's events are replayed over this connection, nobody else does that.
-
-    Yields:
-        Whether that is so; otherwise somebody else does it already.
-    """
+    """Keep others from replaying an endpoint's events; yields ``False`` if somebody does so already."""
+    # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other is replayed.
     lock = (REPLAY_LOCKS, endpoint_id % 2**31)
     is_alone: bool = await connection.fetchval(_TRY_LOCK_REPLAY, *lock)
     try:
@@ -225,5 +221,6 @@ async def replaying(connection: Connection, endpoint_id: int) -> AsyncGenerator[
             try:
                 await connection.execute(_UNLOCK_REPLAY, *lock)
             except BaseException:
-                connection.terminate()  # the lock ends with its session
+                # The lock ends with its session.
+                connection.terminate()
                 raise

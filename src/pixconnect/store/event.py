@@ -1,4 +1,4 @@
-"""Events at rest: what happened, in the very bytes that are sent."""
+"""The table of events: what happened, in the very bytes that are sent."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ EVENT: Final = Table(
     """,
 )
 
+# What it returns is what deliveries are made of, in the same statement: see ``store/delivery.py``.
 APPEND: Final = Part[Event](
     name="event_row",
     sql=f"""
@@ -41,6 +42,5 @@ _LIST: Final = Source(
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
-    """One page of a holder's events, and how many there are."""
     page = await listing_store.read_page(pool, _LIST, holder_id, None, span)
     return page.with_items([EVENT.read(row) for row in page.items])

@@ -26,10 +26,10 @@ _NEXT_ID: LiteralString = "select nextval('holder_id')"
 
 
 async def next_id(connection: Connection) -> int:
-    """The id of a new holder."""
     return await connection.fetchval(_NEXT_ID)
 
 
+# One statement: no holder is without a balance.
 _INSERT: LiteralString = f"""
 with made as (
     insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
@@ -49,7 +49,6 @@ _FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
 
 
 async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
-    """One holder."""
     row = await connection.fetchrow(_FIND, holder_id)
     return HOLDER.read_found(row)
 
@@ -58,7 +57,6 @@ _FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where acc
 
 
 async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
-    """The holder of an account with us."""
     row = await connection.fetchrow(_FIND_BY_ACCOUNT, branch, account_number)
     return HOLDER.read_found(row)
 
@@ -72,6 +70,7 @@ async def lock(connection: Connection, holder_id: int) -> Holder | None:
     return HOLDER.read_found(row)
 
 
+# Nothing else of a holder ever changes.
 _CHANGED = HOLDER.only(
     "id",
     "may_deposit",
@@ -89,10 +88,10 @@ where holder.id = new.id
 
 
 async def update(connection: Connection, holder: Holder) -> None:
-    """Write a holder's flags, limits and ``disabled_at``; nothing else of it ever changes."""
     await connection.execute(_UPDATE, *_CHANGED.values(holder))
 
 
+# A key that is somebody else's stays theirs; the caller compares the owner afterwards.
 _INSERT_KEY: LiteralString = """
 insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
 on conflict (key) do nothing

@@ -14,16 +14,12 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.store.clock import DatabaseClock, clock_of
 
+# As ``increment`` of the sequences in ``0001_holders_and_ledger.sql``.
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512}
-"""As ``increment`` of the sequences in ``0001_holders_and_ledger.sql``."""
 
 
 class IdBlocks:
-    """Hands out ids below 2^53, never twice, roughly in order of time.
-
-    Args:
-        pool: Where the sequences are.
-    """
+    """Hands out ids below 2^53, never twice, roughly in order of time."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -38,32 +34,33 @@ class IdBlocks:
         self._forgotten_count += 1
 
     async def charge_id(self) -> int:
-        """For a new charge."""
         return await self._take("charge_id")
 
     async def transfer_id(self) -> int:
-        """For a new transfer."""
         return await self._take("transfer_id")
 
     async def refund_id(self) -> int:
-        """For a new refund."""
         return await self._take("refund_id")
 
     async def _take(self, name: LiteralString) -> int:
         left = self._left[name]
+        # A block may be used up, or forgotten, between its arrival and our turn.
         while not left:
             await self._fill(name, left)
         return left.pop()
 
     async def _fill(self, name: LiteralString, left: list[int]) -> None:
         async with self._locks[name]:
+            # Whoever held the lock before has filled it.
             if left:
                 return
             forgotten_count = self._forgotten_count
+            # A block serves whoever asks next, so it does not wait in the queue of one holder.
             with for_everybody():
                 first = await self._pool.fetchval(f"select nextval('{name}')")
             if forgotten_count != self._forgotten_count:
-                return  # it may be from before
+                # The sequence may have been asked before the database was replaced.
+                return
             left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))
 
 

@@ -31,19 +31,17 @@ _LOOK_FOR_TABLES: Final[LiteralString] = """
 
 
 async def find_mode(connection: Connection) -> Mode | None:
-    """The mode of what is in the database before it is migrated; ``None`` where there is nothing.
-
-    Tables from before the mode was kept are of the sandbox where the sandbox's own stand beside them: live makes none. With
-    nobody in them they may become either.
-    """
+    """The mode of what is in the database before it is migrated; ``None`` where there is nothing."""
     found = await connection.fetchrow(_LOOK_FOR_TABLES)
     if found is None or not found["has_tables"]:
         return None
     kept: Mode | None = None
     if found["has_mode"]:
         kept = await connection.fetchval("select mode from installation")
+    # Tables from before the mode was kept are the sandbox's where its own stand beside them: live makes none.
     if kept is not None or found["has_sandbox"]:
         return kept or "sandbox"
+    # Tables without holders may become either.
     return "live" if await connection.fetchval("select exists (select from holder)") else None
 
 
@@ -64,7 +62,6 @@ _READ_SERVER: Final[LiteralString] = """
 
 
 async def read_server(connection: Connection) -> Server:
-    """Which one we are connected to."""
     row = await connection.fetchrow(_READ_SERVER)
     if row is None:
         raise AssertionError("pg_control_system has one row")
@@ -88,10 +85,10 @@ _NOTE_SERVER: Final[LiteralString] = (
 
 
 async def note_server(connection: Connection, server: Server) -> None:
-    """Keep which server these tables are on."""
     await connection.execute(_NOTE_SERVER, server.system_identifier, server.timeline)
 
 
+# What an answer of ours is worth depends on these.
 DURABILITY: Final = (
     "fsync",
     "full_page_writes",
@@ -102,7 +99,7 @@ DURABILITY: Final = (
 
 
 async def read_durability(connection: Connection) -> dict[str, str]:
-    """The server's settings that decide what an answer of ours is worth, as they hold in this session."""
+    """The server's settings of ``DURABILITY``, as they hold in this session."""
     return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
 
 
@@ -139,14 +136,14 @@ _COUNTED: Final = (
 def _catch_up(counted: Counted) -> LiteralString:
     largest: LiteralString = ", ".join(f"(select max(id) from {table})" for table in counted.tables)
     return f"""
-        with place as (
+        with state as (
             select seqincrement as step,
                 coalesce(pg_sequence_last_value(seqrelid), seqstart - seqincrement) as last,
                 coalesce(greatest({largest}), 0) as largest
             from pg_sequence where seqrelid = '{counted.sequence}'::regclass
         )
         select count(nextval('{counted.sequence}'))
-        from place, generate_series(1, greatest(0, (largest - last) / step))
+        from state, generate_series(1, greatest(0, (largest - last) / step))
         where largest >= last + step
     """
 
@@ -155,7 +152,7 @@ _CATCH_UP: Final = {counted.sequence: _catch_up(counted) for counted in _COUNTED
 
 
 async def catch_up_sequences(connection: Connection) -> list[str]:
-    """Move sequences that were set back above the largest id that they have given out; answers which those were."""
+    """Move sequences that were set back above the largest id in use; returns which ones."""
     return [name for name, statement in _CATCH_UP.items() if await connection.fetchval(statement)]
 
 
@@ -165,6 +162,7 @@ _SKIP: Final = {
 
 
 async def skip_blocks(connection: Connection, count: int) -> None:
-    """Leave out what others may have been given by a server that is gone, and which is nowhere in these tables."""
+    """Leave out ids that a server which is gone may have given out, although they are nowhere in these tables."""
+    # One by one: a sequence that was moved stays moved, should the next one fail.
     for statement in _SKIP.values():
         await connection.fetchval(statement, count)

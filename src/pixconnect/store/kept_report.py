@@ -1,4 +1,4 @@
-"""Reports that wait for a person, at rest."""
+"""The table of reports that wait for a person."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT_REPORT: Final = Table(
 )
 
 
-# The first word stands: a report that was kept without a refusal is not refused later, nor the other way round.
+# The first answer stands: a report that was kept without a refusal is not refused later, nor the other way round.
 _KEEP: Final[LiteralString] = """
     insert into kept_report (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code)
     values ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -64,7 +64,7 @@ _COUNT_OPEN: Final[LiteralString] = """
 
 
 async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
-    """How many wait, by reason; counting ends at ``count_max``."""
+    """How many are open, by reason; counting ends at ``count_max``."""
     return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
 
 
@@ -74,7 +74,6 @@ _LIST: Final[LiteralString] = f"""
 
 
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
-    """Those that wait, or all, the newest first."""
     return [KEPT_REPORT.read(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
 
 
@@ -82,7 +81,6 @@ _FIND: Final[LiteralString] = f"select {KEPT_REPORT.select} from kept_report whe
 
 
 async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
-    """One of them."""
     row = await connection.fetchrow(_FIND, kept_id)
     return KEPT_REPORT.read_found(row)
 
@@ -94,6 +92,6 @@ _CLOSE: Final[LiteralString] = f"""
 
 
 async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
-    """End the waiting of one; ``None`` where there is none that waits under this id."""
+    """Close an open one; ``None`` where none of this id is open."""
     row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
     return KEPT_REPORT.read_found(row)

@@ -1,4 +1,4 @@
-"""Who works on what: workers, the slots they lease, and the fence before everything they write.
+"""Workers, the slots that they lease, and the fence before everything that they write.
 
 A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. Whoever finds another
 one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
@@ -15,8 +15,8 @@ from pixconnect.foundation.pool import Connection
 
 LEASE = timedelta(seconds=15)
 """How long a worker counts after its last renewal."""
+# Advisory locks of workers.
 _LOCK_CLASS: Final = 0x7078_776B
-"""Advisory locks of workers."""
 
 _NEW_WORKER: Final[LiteralString] = "select nextval('worker_id')::integer"
 _LOCK_WORKER: Final[LiteralString] = "select pg_advisory_lock($1::integer, $2::integer)"
@@ -29,6 +29,7 @@ async def join(connection: Connection) -> int:
     Returns:
         The worker's id, which no other has had.
     """
+    # The lock comes before the row: a row whose lock nobody holds is removed by whoever sees it.
     worker_id: int = await connection.fetchval(_NEW_WORKER)
     await connection.execute(_LOCK_WORKER, _LOCK_CLASS, worker_id)
     await connection.execute(_INSERT_WORKER, worker_id, LEASE)
@@ -43,15 +44,9 @@ _RENEW: Final[LiteralString] = """
 
 
 async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
-    """Go on being a worker.
+    """Go on being a worker; ``False`` when it is too late: others may have taken the slots.
 
-    Args:
-        connection: In a transaction.
-        worker_id: Who.
-        oldest_due_at: For the health check: since when the oldest delivery waits that could be tried and was not; real time.
-
-    Returns:
-        False when it is too late: others may have taken the slots.
+    ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that could be tried and was not.
     """
     return await connection.fetchval(_RENEW, worker_id, LEASE, oldest_due_at) is not None
 
@@ -78,7 +73,6 @@ _COUNT: Final[LiteralString] = "select count(*) from worker"
 
 
 async def count_workers(connection: Connection) -> int:
-    """How many workers there are."""
     return await connection.fetchval(_COUNT)
 
 
@@ -90,6 +84,7 @@ async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
 
 
+# The new epoch fences off what the slot's last holder still writes. Slots that another worker takes now are skipped.
 _TAKE: Final[LiteralString] = """
     update slot_lease set worker_id = $1, epoch = epoch + 1 where slot in (
         select slot from slot_lease where worker_id is null order by slot limit $2 for update skip locked
@@ -99,7 +94,7 @@ _TAKE: Final[LiteralString] = """
 
 
 async def take(connection: Connection, worker_id: int, count_max: int) -> dict[int, int]:
-    """Take free slots; a record of whoever had one before is fenced off from now on."""
+    """Take free slots; returns their epochs by slot."""
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
 
 
@@ -107,7 +102,6 @@ _RELEASE: Final[LiteralString] = "update slot_lease set worker_id = null where w
 
 
 async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
-    """Give slots back."""
     await connection.execute(_RELEASE, worker_id, slots)
 
 
@@ -115,7 +109,7 @@ _LEAVE: Final[LiteralString] = "delete from worker where id = $1"
 
 
 async def leave(connection: Connection, worker_id: int) -> None:
-    """Stop being a worker: all its slots are free."""
+    """Stop being a worker; all its slots become free."""
     await connection.execute(_LEAVE, worker_id)
 
 
@@ -130,7 +124,6 @@ async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
     """Hold slots for what is written next; the first lock that a worker's transaction takes.
 
     Args:
-        connection: In a transaction.
         epochs: The epoch under which each slot's work was read.
 
     Returns:

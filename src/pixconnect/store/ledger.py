@@ -1,4 +1,4 @@
-"""Balances and ledger entries at rest. Balances are only read here: PostgreSQL moves them when entries are added."""
+"""Balances and ledger entries. Balances are only read here: PostgreSQL moves them when entries are added."""
 
 from __future__ import annotations
 
@@ -92,7 +92,6 @@ _FIND_BALANCE: Final[LiteralString] = f"""
 
 
 async def find_balance(pool: Pool, holder_id: int) -> Balance | None:
-    """The balance as it is now."""
     row = await pool.fetchrow(_FIND_BALANCE, holder_id)
     return BALANCE.read_found(row)
 
@@ -128,6 +127,7 @@ async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], n
     if not entries:
         return
     rows = [(entry.id, entry.holder_id, entry.amount_cents) for entry in entries]
+    # Only this role may add deposits, and for one statement: a batch that has no money from outside never takes it.
     await connection.execute(_TAKE_FUNDING_ROLE)
     await connection.execute(_ADD_DEPOSITS, *map(list, zip(*rows, strict=True)), now)
     await connection.execute(_TAKE_SERVICE_ROLE)

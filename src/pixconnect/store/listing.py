@@ -33,29 +33,25 @@ AFTER_ORDER: Final[LiteralString] = "order by created_at desc, id desc limit $5"
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """What is listed. ``of_status`` is empty where a text names its statuses itself, or has none.
-
-    Attributes:
-        hours: Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour.
-        page: ``$1`` whose, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit.
-        page_after: ``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit.
-        count: ``$1`` to ``$3`` as of a page.
-        hours_of_status: With ``$4`` status.
-        page_of_status: With ``$6`` status.
-        page_after_of_status: With ``$6`` status.
-        count_of_status: With ``$4`` status.
-        is_sparse: Whether the index leads to rows that are not wanted too; the hours then say how far to look.
-    """
+    """What is listed. ``of_status`` is empty where a text names its statuses itself, or has none."""
 
     hours: LiteralString
+    """Whole hours with something in them, the newest first: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
     page: LiteralString
+    """``$1`` whose, ``$2`` oldest and ``$3`` newest instant, ``$4`` offset, ``$5`` limit."""
     page_after: LiteralString
+    """``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
     count: LiteralString
     hours_of_status: LiteralString = ""
+    """With ``$4`` status."""
     page_of_status: LiteralString = ""
+    """With ``$6`` status."""
     page_after_of_status: LiteralString = ""
+    """With ``$6`` status."""
     count_of_status: LiteralString = ""
+    """With ``$4`` status."""
     is_sparse: bool = False
+    """Whether the index leads to rows that are not wanted too; the hours then say how far to look."""
 
 
 def source(kind: Kind, columns: LiteralString) -> Source:
@@ -90,15 +86,13 @@ async def read_page_in(
     """Read one page.
 
     Args:
-        connection: In a transaction that sees one snapshot.
-        source: What is listed.
         owner_id: Whose: a holder's, or of deliveries an endpoint's.
         status: In this one; ``None`` is any.
-        span: Which page of which time.
     """
     oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
     if oldest > newest:
         return Page(items=[], total_count=0)
+    # A cursor knows the total and where to go on: no hours are needed.
     if span.after is not None:
         return await _read_page_after(connection, source, owner_id, status, span, span.after)
     read_hours, page, count_rows, of_status = source.hours, source.page, source.count, ()
@@ -111,8 +105,10 @@ async def read_page_in(
     for row in hours:
         first, last = max(oldest, row["hour"]), min(newest, row["hour"] + _HOUR - timedelta(microseconds=1))
         count: int = row["count"]
+        # Only an hour that the span cuts is counted row by row.
         if last - first < _HOUR - timedelta(microseconds=1):
             count = await connection.fetchval(count_rows, owner_id, first, last, *of_status)
+        # Hours that end before the page begins are skipped by their totals, and those after its end are not read.
         if total_count <= page_start:
             newest_of_page, skipped_count = last, total_count
         if total_count < page_start + span.page_size:
@@ -154,14 +150,7 @@ def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wante
 
 
 def make_page(span: Span, rows: Sequence[asyncpg.Record], total_count: int, *, has_more: bool) -> Page[asyncpg.Record]:
-    """Say with a page where the next one begins.
-
-    Args:
-        span: What was asked for.
-        rows: Of this page, with ``created_at`` and ``id``.
-        total_count: In the whole list.
-        has_more: Whether there are rows after these.
-    """
+    """A page of rows that have ``created_at`` and ``id``, and the cursor at which the next one begins."""
     if not (rows and has_more):
         return Page(items=list(rows), total_count=total_count)
     last = rows[-1]

@@ -1,4 +1,4 @@
-"""Orders at rest: a narrow table of what is under way, so that moving it on never rewrites what was agreed."""
+"""The table of open orders: narrow, so that moving one on never rewrites its transfer or refund."""
 
 from __future__ import annotations
 
@@ -47,15 +47,8 @@ _FIND_DUE: Final[LiteralString] = f"""
 async def find_due(
     pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[OpenOrder]:
-    """Orders that a worker must look at, the longest due first.
-
-    Args:
-        pool: Connections.
-        slots: Those of the worker.
-        since: Nothing before it is looked for: what was done there has left its entries in the index.
-        until: Service time.
-        count_max: At most.
-    """
+    """Orders that a worker must look at, the longest due first."""
+    # Not from the beginning of time: what was done before ``since`` has left its entries in the index.
     return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
 
 
@@ -71,22 +64,16 @@ async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOr
     return {order.name: order for order in found}
 
 
+# From this mark on only the rail's answer ends an order: what may have been sent is never given back by us.
 _MARK: Final[LiteralString] = """
     update open_order set handed_at = $2, due_at = $3 where name = any($1) and handed_at is null returning name
 """
 
 
 async def mark_handed(connection: Connection, names: Sequence[str], now: datetime, due_at: datetime) -> set[str]:
-    """Write down that these are about to be handed to the rail. From then on only the rail's word ends them.
+    """Write down, in a fenced transaction, that these are about to be handed to the rail.
 
-    Args:
-        connection: In a fenced transaction.
-        names: Of those to be handed over.
-        now: Service time.
-        due_at: When to ask, should no answer come.
-
-    Returns:
-        The names that were marked now; any other must not be handed over.
+    The rail is asked at ``due_at``, should no answer come. Returns the names that were marked now: no other may be handed over.
     """
     return {row["name"] for row in await connection.fetch(_MARK, sorted(names), now, due_at)}
 
@@ -98,14 +85,7 @@ _UNMARK: Final[LiteralString] = """
 
 
 async def unmark(connection: Connection, names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
-    """Take back the mark of orders that certainly never left.
-
-    Args:
-        connection: In a transaction.
-        names: Of those that never left.
-        marked_at: As they were marked.
-        due_at: When to try again.
-    """
+    """Take back the mark of orders that certainly never left."""
     await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
 
 
@@ -115,7 +95,7 @@ _LEAVE: Final[LiteralString] = """
 
 
 async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
-    """There is nobody to hand these to: they are looked at again when their time is over."""
+    """Look at orders again only when their time is over: there is nobody to hand them to."""
     await pool.execute(_LEAVE, sorted(names))
 
 
@@ -128,11 +108,7 @@ _POSTPONE: Final[LiteralString] = """
 
 
 async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
-    """Look at orders again later; counts how often the rail was asked.
-
-    Args:
-        connection: In a fenced transaction.
-        due_at: When to look again, by name.
+    """Look at orders again later, in a fenced transaction; counts how often the rail was asked.
 
     Returns:
         The names that are still marked and open; of any other the rail must not be asked.

@@ -1,4 +1,4 @@
-"""How many transfers and refunds the rail still owes its word on, for who watches."""
+"""How many transfers and refunds the rail has not answered for good, for the metrics."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from pixconnect.foundation.pool import Connection, Pool
 
 
 class OrderFigures(Struct, frozen=True, kw_only=True):
-    """What is open of transfers, or of refunds, to accounts elsewhere.
-
-    Attributes:
-        due_count: A worker must look at them now.
-        unsent_count: Never handed to the rail.
-        sent_count: Handed over, and not asked about yet.
-        silent_count: Asked about at least once.
-        oldest_at: When the oldest was accepted, service time.
-    """
+    """What is open of transfers, or of refunds, to accounts elsewhere."""
 
     due_count: int
+    """A worker must look at them now."""
     unsent_count: int
     sent_count: int
+    """Handed over, and not asked about yet."""
     silent_count: int
+    """Asked about at least once."""
     oldest_at: datetime | None
 
 
@@ -42,15 +37,9 @@ _READ_ALL: Final[LiteralString] = """
 
 
 async def read_all(connection: Connection | Pool, now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
-    """Open orders by kind.
+    """Figures of open orders by ``transfer`` and ``refund``; a kind of which nothing is open is missing.
 
-    Args:
-        connection: Connections, or one of them.
-        now: Service time.
-        count_max: Rows looked at: those that are due first.
-
-    Returns:
-        By ``transfer`` and ``refund``; a kind of which nothing is open is missing.
+    At most ``count_max`` orders are looked at: those that are due first.
     """
     return {
         row["kind"]: OrderFigures(

@@ -1,4 +1,4 @@
-"""Partitions of events and deliveries: made ahead, and dropped when everything in them is old.
+"""Partitions of events and deliveries, which are made ahead and dropped when everything in them is old.
 
 PostgreSQL does it, by functions that run as the owner and judge by its own clock; they stand in the migrations. None of them
 keeps anybody waiting for more than a tenth of a second: who comes too late to a lock tries again in the next pass.
@@ -52,11 +52,12 @@ _DROP_DETACHED: Final[LiteralString] = "select drop_detached_partition()"
 async def drop_detached(connection: Connection) -> str | None:
     """Drop one that was detached, and count what was in it no more; answers its name."""
     async with connection.transaction():
-        await connection.execute("set local statement_timeout = 0")  # it reads all that it counts no more
+        # It reads every row that it takes from the totals, however long that takes.
+        await connection.execute("set local statement_timeout = 0")
         return await connection.fetchval(_DROP_DETACHED)
 
 
-# Deliveries that wait in a partition which is to go: given up, with an attempt that says why.
+# Deliveries that are pending in a partition which is to go are given up, with an attempt that says why.
 _GIVE_UP_OLD: Final[LiteralString] = """
     with old as (
         select first_id, end_id from event_partition, partition_pass

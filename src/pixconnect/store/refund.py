@@ -1,4 +1,4 @@
-"""Refunds at rest."""
+"""The table of refunds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ _FIND_BY_ID: Final[LiteralString] = f"select {REFUND.select} from refund where i
 
 
 async def find_by_id(pool: Pool, holder_id: int, refund_id: int) -> Refund | None:
-    """The refund of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, refund_id, holder_id)
     return REFUND.read_found(row)
 
@@ -60,7 +59,6 @@ _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
 
 
 async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Refund | None:
-    """The outgoing refund of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return REFUND.read_found(row)
 
@@ -100,7 +98,6 @@ _FIND_NAMED: Final[LiteralString] = f"select {REFUND.select} from refund where r
 
 
 async def find_named(pool: Connection | Pool, return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
-    """Refunds by return id, without a lock."""
     found = map(REFUND.read, await pool.fetch(_FIND_NAMED, return_ids, flow))
     return {refund.return_id: refund for refund in found}
 

@@ -16,18 +16,12 @@ _KEY_LOCK = 0x7078_6103
 
 
 class Authority(Struct, frozen=True, kw_only=True):
-    """Who signs certificates.
-
-    Attributes:
-        id: Its number; ``None`` before it is stored.
-        private_sealed: PKCS #8, sealed about ``certificate_authority``.
-        certificate: DER.
-        expires_at: Its last instant.
-        created_at: Real time.
-    """
+    """Who signs certificates."""
 
     id: int | None = None
+    """Its number; ``None`` before it is stored."""
     private_sealed: bytes
+    """PKCS #8, sealed about ``certificate_authority``."""
     certificate: bytes
     expires_at: datetime
     created_at: datetime
@@ -76,12 +70,13 @@ from access_revision left join signing_key on true order by signs_from desc, cre
 async def read_all(connection: Connection | Pool) -> Keys:
     """Every key that is not forgotten yet, the latest first."""
     rows = await connection.fetch(_LIST)
+    # The revision is there also where there are no keys.
     keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
     return Keys(revision=rows[0]["revision"], keys=keys)
 
 
 async def list_all(connection: Connection | Pool) -> list[SigningKey]:
-    """The same without their revision."""
+    """Every key without the revision."""
     return list((await read_all(connection)).keys)
 
 
@@ -89,10 +84,10 @@ _INSERT: LiteralString = f"insert into signing_key ({SIGNING_KEY.names}) values 
 
 
 async def insert(connection: Connection, key: SigningKey) -> None:
-    """Publish a new key."""
     await connection.execute(_INSERT, *SIGNING_KEY.values(key))
 
 
+# A key that signs no more is only verified with.
 _FORGET_PRIVATE: LiteralString = """
 update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
 """
@@ -109,7 +104,7 @@ update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and
 
 
 async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
-    """Let a key be worth nothing from now on, its private part forgotten."""
+    """Revoke a key, and forget its private part."""
     await connection.execute(_REVOKE, kid, revoked_at)
 
 
@@ -156,5 +151,4 @@ insert into certificate_authority ({_NEW_AUTHORITY.names}) values ({_NEW_AUTHORI
 
 
 async def insert_authority(connection: Connection, authority: Authority) -> None:
-    """Remember a new authority."""
     await connection.execute(_INSERT_AUTHORITY, *_NEW_AUTHORITY.values(authority))

@@ -1,4 +1,4 @@
-"""Statements read from ledger entries, each query on its own: nothing is held open while a client reads."""
+"""Account statements, read from ledger entries query by query: nothing is held open while a client reads."""
 
 from __future__ import annotations
 
@@ -31,14 +31,7 @@ _FIND_EXTENT: Final[LiteralString] = """
 
 
 async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
-    """Fix which entries are in a span.
-
-    Args:
-        pool: Connections.
-        holder_id: Whose.
-        initial_at: The first instant included.
-        final_at: The last instant included.
-    """
+    """Fix which entries are in a span."""
     row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
     if row is None:
         raise errors.InvariantBroken("an outer join to nothing is a row")
@@ -73,7 +66,6 @@ _READ_LINES: Final[LiteralString] = """
 
 
 async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
-    """The lines of these numbers, in their order."""
     return [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
 
 

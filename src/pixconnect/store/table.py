@@ -29,7 +29,6 @@ class Columns(Generic[Record]):
     """Some columns of a table, in the order in which statements name them.
 
     Args:
-        types: The type of each in PostgreSQL.
         key: Those by which a row is found: ``assignments`` leaves them as they are.
         write: How a column's value is made from a record, where it is not the attribute of the same name.
     """
@@ -62,18 +61,15 @@ class Columns(Generic[Record]):
         self._attributes = _attributes([name for name in types if name not in write])
 
     def values(self, record: Record) -> list[object]:
-        """One value for each column."""
         return [array[0] for array in self.arrays([record])]
 
     def arrays(self, records: Sequence[Record]) -> list[Sequence[object]]:
-        """One array for each column."""
         # All attributes of a record at once: that takes half as long as column by column.
         read = zip(*map(self._attributes, records), strict=True)
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
-    """The type that a parameter is sent as, with the cast to its column's where that is another."""
     # The driver knows no types of ours: each connection would ask the database what they are before it first sends one.
     return f"text{many}::{sql_type}{many}" if sql_type in _OUR_TYPES else f"{sql_type}{many}"
 
@@ -87,8 +83,6 @@ class Table(Columns[Record]):
     """The columns of a table that a record has.
 
     Args:
-        name: Of the table.
-        record: What a row becomes.
         columns: ``id bigint, status text``.
         key: As in ``Columns``.
         read: How an attribute is made from one or more columns, where it is not the column of the same name.
@@ -122,15 +116,12 @@ class Table(Columns[Record]):
         self.read = _constructor(record, {*types, *joined}, read or {})
 
     def read_found(self, row: asyncpg.Record | None) -> Record | None:
-        """The record of a row, if there is one."""
         return None if row is None else self.read(row)
 
     def only(self, *names: LiteralString) -> Columns[Record]:
-        """These of its columns."""
         return Columns({name: self.types[name] for name in names}, self._key, self._write)
 
     def without(self, *names: LiteralString) -> Columns[Record]:
-        """All of its columns but these."""
         left: list[LiteralString] = [name for name in self.types if name not in names]
         return self.only(*left)
 

@@ -1,4 +1,4 @@
-"""How many there are: totals of lists that stay fast at any length.
+"""Totals of lists, which stay fast at any length.
 
 Counting ten million rows takes most of a second. Instead each write group adds what it changed, by status and hour of
 creation; housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the
@@ -31,21 +31,15 @@ Kind = Literal["charge", "transfer", "refund", "spent"]
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One more, or one fewer, of a status; or cents that were sent after all, or not.
-
-    Attributes:
-        holder_id: Whose.
-        kind: Of what.
-        status: In which; of what was sent it is ``OUT``.
-        created_at: When the thing itself was created.
-        change: 1 or -1; of what was sent, cents.
-    """
+    """One more, or one fewer, of a status; or cents that were sent after all, or not."""
 
     holder_id: int
     kind: Kind
     status: str
+    """In which; of what was sent it is ``OUT``."""
     created_at: datetime
     change: int
+    """1 or -1; of what was sent, cents."""
 
 
 def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
@@ -68,7 +62,6 @@ def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralStr
     """Reads whole hours with something in them, folded or not, the newest first.
 
     Args:
-        table: The tally.
         noted: What of it and of ``<table>_change``: from ``where`` on.
         sign: Whether a status adds to the count or takes from it.
     """
@@ -106,7 +99,8 @@ def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     for change in changes:
         instants[change.holder_id, change.kind, change.status, change.created_at] += change.change
     hours: Counter[tuple[int, Kind, str, datetime]] = Counter()
-    for (holder_id, kind, status, created_at), count in instants.items():  # of a group, most are one instant
+    # First by instant, for most of a batch have the same one: cutting it down to its hour is what takes time.
+    for (holder_id, kind, status, created_at), count in instants.items():
         hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
     return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
 
@@ -150,7 +144,6 @@ _READ_SPENT: Final[LiteralString] = """
 async def read_spent(
     connection: Connection | Pool, holder_id: int, day_began_at: datetime, night_began_at: datetime | None
 ) -> Spent:
-    """What a holder has sent since the day and the night began."""
     row = await connection.fetchrow(_READ_SPENT, holder_id, day_began_at, night_began_at)
     if row is None:
         raise errors.InvariantBroken("an aggregate has one row")

@@ -1,4 +1,4 @@
-"""Transfers at rest."""
+"""The table of transfers."""
 
 from __future__ import annotations
 
@@ -80,12 +80,6 @@ async def count_settled_out(
 ) -> tuple[int, datetime | None]:
     """How many outgoing transfers of a holder that were made after an instant have settled.
 
-    Args:
-        pool: Connections.
-        holder_id: Whose.
-        after: Service time.
-        looked_at_max: Settled transfers, incoming ones too, that are looked at.
-
     Returns:
         How many, and when the last one that was looked at was made.
     """
@@ -99,7 +93,6 @@ _FIND_BY_ID: Final[LiteralString] = f"select {TRANSFER.select} from transfer whe
 
 
 async def find_by_id(pool: Pool, holder_id: int, transfer_id: int) -> Transfer | None:
-    """The transfer of this holder."""
     row = await pool.fetchrow(_FIND_BY_ID, transfer_id, holder_id)
     return TRANSFER.read_found(row)
 
@@ -110,7 +103,6 @@ _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
 
 
 async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Transfer | None:
-    """The outgoing transfer of this holder."""
     row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
     return TRANSFER.read_found(row)
 
@@ -191,7 +183,6 @@ _FIND_NAMED: Final[LiteralString] = f"""
 async def find_named(
     pool: Connection | Pool, end_to_end_ids: Sequence[str], direction: Direction
 ) -> dict[str, Transfer]:
-    """Transfers by end-to-end id, without a lock."""
     found = map(TRANSFER.read, await pool.fetch(_FIND_NAMED, end_to_end_ids, direction))
     return {transfer.end_to_end_id: transfer for transfer in found}
 

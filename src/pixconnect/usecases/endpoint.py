@@ -132,7 +132,7 @@ async def finish_resuming(context: Context) -> int:
     """
     batches_count = 0
     for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
-        place: delivery_history_store.BacklogPlace | None = _FIRST
+        place: delivery_history_store.BacklogCursor | None = _FIRST
         while place is not None:
             async with context.pool.acquire() as connection:
                 now = await service_now_to_write(context.clock, connection)

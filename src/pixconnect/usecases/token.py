@@ -171,7 +171,7 @@ class TokenVerifier:
     async def _check_standing(self, caller: Caller, issued_at_s: int) -> int:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
-                standing = await access_store.read_standing(self._pool, [caller.client_id])
+                standing = await access_store.read_client_states(self._pool, [caller.client_id])
         except DATABASE_FAILED:
             raise errors.ServiceUnavailable("the database gives no answer") from None
         if not standing.is_good(caller.client_id, issued_at_s):
@@ -215,7 +215,7 @@ class TokenVerifier:
 
     async def _drop_revoked(self) -> None:
         client_ids = {verdict.caller.client_id for verdict in self._verdicts.values()}
-        standing = await access_store.read_standing(self._pool, sorted(client_ids))
+        standing = await access_store.read_client_states(self._pool, sorted(client_ids))
         # After it, so that the keys are at least as new as the revision that we remember.
         with suppress(SealBroken):  # whether this process can sign is another question
             await self._keyring.reload(self._pool)

@@ -25,7 +25,7 @@ from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.writing.changes import Changes
-from pixconnect.writing.service_time import read_time
+from pixconnect.writing.service_time import service_now
 from support import identity, postgres
 from support.records import make_event
 from support.service import Service, open_service
@@ -166,7 +166,7 @@ class WebhookService(Service, frozen=True, kw_only=True):
         async with self.context.pool.acquire() as connection, connection.transaction():
             first_id = await connection.fetchval("select nextval('write_group_id')")
             # By the database, as a batch does: an event dated before the sandbox clock was moved would wait for a sweep.
-            now = await read_time(self.context.clock, connection)
+            now = await service_now(self.context.clock, connection)
             made = [
                 make_event(first_id + number, holder_id or self.caller.holder_id, resource_id, name, now)
                 for number, resource_id in enumerate(resource_ids)

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.holder import Holder
-from pixconnect.usecases import access, holder
+from pixconnect.usecases import holder
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
+from pixconnect.usecases.token_issuer import TokenRequest
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import a_new_holder
@@ -47,16 +48,20 @@ async def start_keyring(context: Context) -> Keyring:
     return keyring
 
 
+def published_kids(keyring: Keyring) -> list[str]:
+    return [key["kid"] for key in keyring.key_set()["keys"]]
+
+
 async def make_holder(context: Context, account_number: str = "1001", **changes: Any) -> Holder:
     """Valid by default."""
     new = a_new_holder(**({"account_number": account_number} | changes))
     return await holder.create_holder(as_operator(context), new)
 
 
-def token_request(client_id: str | None, client_secret: str | None, **changes: Any) -> access.TokenRequest:
+def token_request(client_id: str | None, client_secret: str | None, **changes: Any) -> TokenRequest:
     """Right but for what it is given."""
     fields: dict[str, Any] = {"grant_type": "client_credentials", "address": "203.0.113.9"}
-    return access.TokenRequest(client_id=client_id, client_secret=client_secret, **(fields | changes))
+    return TokenRequest(client_id=client_id, client_secret=client_secret, **(fields | changes))
 
 
 def decode(text: str) -> bytes:

@@ -42,7 +42,7 @@ from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
 from pixconnect.writing.write_queues import WriteQueues
 from support.operators import as_operator
 from support.postgres import Addresses

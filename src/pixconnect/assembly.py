@@ -55,15 +55,15 @@ from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases import delivery, health, installation, partition, unresolved
-from pixconnect.usecases.access import TokenDesk
 from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context, Policy
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.health import HealthWatch
+from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import Operator
-from pixconnect.usecases.signing_key import Keyring
 from pixconnect.usecases.token import TokenVerifier
+from pixconnect.usecases.token_issuer import TokenIssuer
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -200,7 +200,7 @@ async def serve(
         services = Services(
             context=base.context,
             verifier=verifier,
-            token_desk=TokenDesk(base.context, base.keyring),
+            token_issuer=TokenIssuer(base.context, base.keyring),
             keyring=base.keyring,
             read_health=_watch_health(base).read_health,
             shows_system=settings.health_system == "shown",

@@ -54,7 +54,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
     return Services(
         context=context,
         verifier=StubVerifier(),
-        token_desk=use_cases,
+        token_issuer=use_cases,
         keyring=SimpleNamespace(),
         read_health=no_health,
         draw_qr_png=draw,

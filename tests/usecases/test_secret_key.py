@@ -13,7 +13,7 @@ from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain import errors
 from pixconnect.domain.endpoint import endpoint_seal
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.usecases import access, secret_key
+from pixconnect.usecases import access, secret_key, token_issuer
 from pixconnect.usecases.context import Context
 from support import identity, operators
 from support.identity import SECRET_KEY, token_request
@@ -147,13 +147,13 @@ async def test_a_client_logs_in_with_its_old_secret_and_is_hashed_again(
     keyring = identity.keyring_of(before)
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 2
     with pytest.raises(errors.Unauthorized):
-        await access.login(after, keyring, token_request(issued.client.client_id, "wrong"))
+        await token_issuer.login(after, keyring, token_request(issued.client.client_id, "wrong"))
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 2
-    assert await access.login(after, keyring, request)
+    assert await token_issuer.login(after, keyring, request)
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 1
     assert [client.name for client in await secret_key.list_clients_left(as_operator(after))] == ["silent"]
     alone = structs.replace(after, secret_box=make_box(NEW_KEY))
-    assert await access.login(alone, keyring, request)
+    assert await token_issuer.login(alone, keyring, request)
 
 
 async def test_a_client_older_than_key_ids_gets_one_at_its_next_login(before: Context) -> None:
@@ -161,7 +161,7 @@ async def test_a_client_older_than_key_ids_gets_one_at_its_next_login(before: Co
     issued = await access.create_client(as_operator(before), holder_id, "shop", ["charge.read"])
     await operators.execute(before, "update client set secret_key_id = null")
     request = token_request(issued.client.client_id, issued.client_secret)
-    assert await access.login(before, identity.keyring_of(before), request)
+    assert await token_issuer.login(before, identity.keyring_of(before), request)
     assert await before.pool.fetchval("select secret_key_id from client") == before.secret_box.key_id
 
 

@@ -1,24 +1,21 @@
-"""Signing keys from their making to their end, and what is published of them."""
+"""Signing keys from their making to their end."""
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import asyncpg
 import pytest
 from cryptography import x509
-from cryptography.x509.verification import PolicyBuilder, Store
 
 from pixconnect.domain import errors
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.domain.signing import Signer
 from pixconnect.usecases import signing_key
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
 from support import identity
+from support.identity import published_kids
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import FakeClock
@@ -42,24 +39,6 @@ async def keyring(context: Context) -> Keyring:
     return await identity.start_keyring(context)
 
 
-def kids(keyring: Keyring) -> list[str]:
-    return [key["kid"] for key in keyring.key_set()["keys"]]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
-
-
-async def test_a_keyring_is_a_signer(keyring: Keyring) -> None:
-    def sign(signer: Signer) -> str:
-        return signer.sign_jws(b"x")
-
-    assert sign(keyring)
-
-
 async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
     compact = keyring.sign_jws(b"payload", {"typ": "example"})
     header, payload, signature = identity.split(compact)
@@ -68,61 +47,28 @@ async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
     assert identity.is_signed(compact.rpartition(".")[0], signature, key)
 
 
-async def test_two_processes_that_start_together_make_one_key(
-    database: Addresses, clock: FakeClock, context: Context
-) -> None:
-    async with identity.open_context(database, clock) as other:
-        keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))
-    assert kids(keyrings[0]) == kids(keyrings[1])
-    assert len(kids(keyrings[0])) == 1
-
-
 async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     old = keyring.token_key().kid
     new = (await signing_key.rotate(as_operator(context))).kid
     await keyring.reload()
-    assert kids(keyring) == [new, old]
+    assert published_kids(keyring) == [new, old]
     clock.advance(seconds=59)
     assert keyring.token_key().kid == old
     clock.advance(seconds=1)
     assert keyring.token_key().kid == new
 
 
-async def test_keys_are_read_again_in_time(
-    context: Context, keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
-    keeping = asyncio.create_task(keyring.keep_fresh())
-    new = (await signing_key.rotate(as_operator(context))).kid
-    await until(lambda: new in kids(keyring))
-    keeping.cancel()
-    clock.advance(seconds=60)
-    assert keyring.token_key().kid == new
-
-
-async def test_a_keyring_makes_the_next_key_when_it_is_time(
-    keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signing_key, "RELOAD_INTERVAL_S", 0.01)
-    clock.advance(seconds=90 * DAY_S)
-    keeping = asyncio.create_task(keyring.keep_fresh())
-    await until(lambda: len(kids(keyring)) > 1)
-    await asyncio.sleep(0.1)  # for one too many
-    keeping.cancel()
-    assert len(kids(keyring)) == 2
-
-
 async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
     context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:
-    old = kids(keyring)[0]
+    old = published_kids(keyring)[0]
     new = (await signing_key.rotate(as_operator(context))).kid
     clock.advance(seconds=60 + 30 * DAY_S)
     await signing_key.rotate_if_due(context)
     await keyring.reload()
-    assert kids(keyring) == [new, old]
+    assert published_kids(keyring) == [new, old]
     clock.advance(seconds=1)
-    assert kids(keyring) == [new]
+    assert published_kids(keyring) == [new]
     await signing_key.rotate_if_due(context)
     assert await context.pool.fetchval("select count(*) from signing_key") == 1
 
@@ -163,7 +109,7 @@ async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
         assert names.value.get_values_for_type(x509.DNSName) == ["pix.example.com"]
         await keyring.reload()
         assert there.token_key().kid != keyring.token_key().kid
-        assert kids(there) == kids(keyring)
+        assert published_kids(there) == published_kids(keyring)
         assert await signing_key.rotate_if_due(context) is None
         assert await signing_key.rotate_if_due(moved) is None
 
@@ -184,41 +130,6 @@ async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring
     keyring.check()
 
 
-async def test_a_location_is_verified_as_a_payers_institution_would(keyring: Keyring, clock: FakeClock) -> None:
-    jku = "http://127.0.0.1:8080/qr/jwks.json"
-    compact = keyring.sign_location(b'{"txid":"x"}', jku)
-    header, _, signature = identity.split(compact)
-    assert set(header) == {"alg", "kid", "jku", "typ", "x5t#S256"}
-    (jwk,) = [key for key in keyring.certified_key_set()["keys"] if key["kid"] == header["kid"]]
-    chain = [base64.b64decode(text, validate=True) for text in jwk["x5c"]]
-    leaf, authority = (x509.load_der_x509_certificate(der) for der in chain)
-    assert identity.thumbprint(chain[0]) == header["x5t#S256"] == jwk["x5t#S256"]
-    verifier = PolicyBuilder().store(Store([authority])).time(clock.real_now()).build_client_verifier()
-    subjects = verifier.verify(leaf, []).subjects
-    assert subjects is not None
-    assert [str(subject.value) for subject in subjects] == ["127.0.0.1"]
-    key: Any = leaf.public_key()
-    assert key.public_numbers() == identity.public_key(jwk).public_numbers()
-    assert identity.is_signed(compact.rpartition(".")[0], signature, key)
-
-
-async def test_a_detached_signature_is_verified_with_the_published_key(keyring: Keyring) -> None:
-    body = b'{"id": 1}'
-    head, middle, signature = keyring.sign_detached(body, {"aud": "7", "iat": 1, "jti": "evt_1"}).split(".")
-    header = json.loads(identity.decode(head))
-    (jwk,) = [key for key in keyring.key_set()["keys"] if key["kid"] == header["kid"]]
-    assert middle == ""
-    assert identity.is_signed(f"{head}.{identity.encode(body)}", identity.decode(signature), identity.public_key(jwk))
-
-
-async def test_what_is_published_has_exactly_the_promised_members(keyring: Keyring) -> None:
-    document: dict[str, Any] = keyring.public_key_document()
-    assert set(document) == {"kid", "kty", "crv", "x", "y", "alg", "use", "pem", "keys"}
-    assert document["keys"] == keyring.key_set()["keys"]
-    assert all(set(key) == {"kid", "kty", "crv", "x", "y", "alg", "use"} for key in document["keys"])
-    assert document["pem"].startswith("-----BEGIN PUBLIC KEY-----")
-
-
 async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyring: Keyring) -> None:
     connection = await asyncpg.connect(database.owner_url)
     sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
@@ -236,52 +147,18 @@ async def test_a_key_sealed_with_another_secret_key_is_said_so_and_not_replaced(
         assert await other.pool.fetchval("select count(*) from signing_key") == 1
 
 
-async def test_the_check_fails_without_a_key_and_when_keys_were_not_read_for_long(
-    context: Context, clock: FakeClock
-) -> None:
-    with pytest.raises(errors.ServiceUnavailable, match="none to sign with"):
-        await signing_key.check_signing_key(identity.keyring_of(context))
-    keyring = await identity.start_keyring(context)
-    await signing_key.check_signing_key(keyring)
-    clock.advance(seconds=121)
-    with pytest.raises(errors.ServiceUnavailable, match="not read"):
-        await signing_key.check_signing_key(keyring)
-
-
-async def test_a_gone_database_leaves_the_keys_that_were_read(context: Context, keyring: Keyring) -> None:
-    await context.pool.close()
-    with pytest.raises(errors.ServiceUnavailable):
-        await keyring.reload()
-    assert keyring.sign_jws(b"x")
-
-
 async def test_a_revoked_key_is_gone_at_once_and_its_successor_signs(context: Context, keyring: Keyring) -> None:
     revoked = keyring.token_key().kid
     new = await signing_key.revoke(as_operator(context), revoked)
     assert await signing_key.revoke(as_operator(context), revoked) == new  # done twice it changes nothing
     await keyring.reload()
-    assert kids(keyring) == [new.kid]
+    assert published_kids(keyring) == [new.kid]
     assert [key["kid"] for key in keyring.certified_key_set()["keys"]] == [new.kid]
     assert keyring.public_key_document()["kid"] == keyring.token_key().kid == new.kid
     for compact in (keyring.sign_jws(b"x"), keyring.sign_location(b"{}", "jku"), keyring.sign_detached(b"x", {})):
         assert json.loads(identity.decode(compact.split(".")[0]))["kid"] == new.kid
     assert keyring.token_verification_key(revoked) is None
     assert await context.pool.fetchval("select private_sealed is null from signing_key where kid = $1", revoked)
-
-
-async def test_every_keyring_hears_of_a_revoked_key_by_itself(
-    context: Context, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signing_key, "LOOK_INTERVAL_S", 0.01)
-    revoked = keyring.token_key().kid
-    keeping = asyncio.create_task(keyring.keep_fresh())
-    new = await signing_key.revoke(as_operator(context), revoked)
-    await until(lambda: kids(keyring) == [new.kid])
-    keeping.cancel()
-
-
-async def test_keys_are_looked_at_twice_a_second_at_least() -> None:
-    assert signing_key.LOOK_INTERVAL_S <= 0.5
 
 
 async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_is_revoked(
@@ -293,7 +170,7 @@ async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_i
     assert (await signing_key.revoke(as_operator(context), old)).kid == waiting
     await keyring.reload()
     assert keyring.token_key().kid == waiting
-    assert kids(keyring) == [waiting]
+    assert published_kids(keyring) == [waiting]
 
 
 async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
@@ -306,7 +183,7 @@ async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
     clock.advance(seconds=100)
     await keyring.reload()
     assert keyring.token_key().kid == old
-    assert kids(keyring) == [old]
+    assert published_kids(keyring) == [old]
 
 
 async def test_a_key_that_was_replaced_long_ago_does_not_come_back_when_its_successor_is_revoked(
@@ -319,22 +196,12 @@ async def test_a_key_that_was_replaced_long_ago_does_not_come_back_when_its_succ
     await keyring.reload()
     assert keyring.token_verification_key(oldest) is None
     assert keyring.token_key().kid == new
-    assert kids(keyring) == [new, oldest]  # what it signed can still be verified, for 30 days from when it was replaced
+    assert published_kids(keyring) == [
+        new,
+        oldest,
+    ]  # what it signed can still be verified, for 30 days from when it was replaced
     clock.advance(seconds=30 * DAY_S - 400 + 1)
-    assert kids(keyring) == [new]
-
-
-async def test_a_process_whose_clock_is_behind_signs_with_the_successor_too(
-    database: Addresses, context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
-    clock.advance(seconds=100)
-    revoked, late = keyring.token_key().kid, FakeClock(monotonic_s=0.0)
-    late.advance(seconds=95)
-    async with identity.open_context(database, late) as behind:
-        there = await identity.start_keyring(behind)
-        new = await signing_key.revoke(as_operator(context), revoked)
-        await there.reload()
-        assert there.token_key().kid == new.kid
+    assert published_kids(keyring) == [new]
 
 
 async def test_a_key_that_nobody_knows_cannot_be_revoked(context: Context, keyring: Keyring) -> None:
@@ -353,28 +220,6 @@ async def test_a_revoked_key_is_forgotten_when_nobody_could_ask_for_it_any_more(
     clock.advance(seconds=1)
     await signing_key.rotate_if_due(context)
     assert revoked not in [key.kid for key in await signing_key.list_keys(context)]
-
-
-async def test_an_answer_that_was_overtaken_does_not_bring_a_revoked_key_back(
-    context: Context, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    revoked = keyring.token_key().kid
-    original = signing_key.signing_key_store.read_all
-
-    async def slow(pool: Any) -> Any:
-        """The keys are read, then one of them is revoked and somebody else reads, and only then does the answer arrive."""
-        read = await original(pool)
-        monkeypatch.setattr(signing_key.signing_key_store, "read_all", original)
-        await signing_key.revoke(as_operator(context), revoked)
-        others.append(asyncio.create_task(keyring.reload()))
-        await asyncio.sleep(0.2)
-        return read
-
-    others: list[asyncio.Task[None]] = []
-    monkeypatch.setattr(signing_key.signing_key_store, "read_all", slow)
-    await keyring.reload()
-    await asyncio.gather(*others)
-    assert revoked not in kids(keyring)
 
 
 async def test_a_new_authority_certifies_the_next_key(context: Context, keyring: Keyring, clock: FakeClock) -> None:

@@ -13,9 +13,10 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, Caller, IssuedClient
 from pixconnect.foundation import jose
-from pixconnect.usecases import access, holder, signing_key, token
+from pixconnect.usecases import access, holder, signing_key, token, token_issuer
+from pixconnect.usecases import keyring as keyring_usecases
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.token import TokenVerifier
 from support import identity
 from support.identity import token_request
@@ -62,7 +63,7 @@ async def issued(process: Process) -> IssuedClient:
 
 async def make_header(process: Process, issued: IssuedClient) -> bytes:
     request = token_request(issued.client.client_id, issued.client_secret)
-    return b"Bearer " + (await access.login(process.context, process.keyring, request)).access_token.encode()
+    return b"Bearer " + (await token_issuer.login(process.context, process.keyring, request)).access_token.encode()
 
 
 def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -205,7 +206,7 @@ async def test_a_token_of_the_next_key_is_good_on_a_process_that_has_only_just_r
     clock.advance(seconds=0.05)
     await processes[0].keyring.reload()
     fresh = await make_header(processes[0], issued)
-    monkeypatch.setattr(signing_key.asyncio, "sleep", sleep)
+    monkeypatch.setattr(keyring_usecases.asyncio, "sleep", sleep)
     assert await processes[1].verifier.verify(fresh)
     assert waits == [pytest.approx(0.15)]
 

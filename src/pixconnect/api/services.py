@@ -9,10 +9,10 @@ from msgspec import Struct
 from pixconnect.api.authentication import Verifier
 from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
-from pixconnect.usecases.access import TokenDesk
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.health import Health
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
+from pixconnect.usecases.token_issuer import TokenIssuer
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
     context: Context
     verifier: Verifier
-    token_desk: TokenDesk
+    token_issuer: TokenIssuer
     keyring: Keyring
     read_health: Callable[[], Awaitable[Health]]
     """Answers within 2 s, whatever hangs."""

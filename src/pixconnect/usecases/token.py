@@ -29,7 +29,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import access as access_store
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.signing_key import Keyring
+from pixconnect.usecases.keyring import Keyring
 
 VERDICTS_MAX = 8192
 """Tokens remembered at most, about 1 KiB each; of more, those asked for longest ago are forgotten."""
@@ -46,18 +46,12 @@ _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What a token was found to be.
-
-    Attributes:
-        caller: Whose it is.
-        kid: The key that signed it.
-        issued_at_s: Real time, in seconds of Unix time.
-        expires_at_s: The same.
-    """
+    """What a token was found to be."""
 
     caller: Caller
     kid: str
     issued_at_s: int
+    """Real time, in seconds of Unix time."""
     expires_at_s: int
 
 
@@ -65,8 +59,6 @@ class TokenVerifier:
     """Verifies the ``Authorization`` header of every request in this process.
 
     Args:
-        context: Of this process.
-        keyring: The keys that tokens are signed with.
         pool: Of its own, so that whoever reads much cannot keep others from being known.
     """
 
@@ -85,9 +77,6 @@ class TokenVerifier:
 
     def recall(self, authorization: bytes) -> Caller | None:
         """The caller of a header that was verified before, without waiting.
-
-        Args:
-            authorization: The header's value.
 
         Returns:
             The caller, or ``None`` where only ``verify`` can tell.
@@ -149,7 +138,6 @@ class TokenVerifier:
                 await self._look()
 
     async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
-        """Which key signed a token, and what it says."""
         token = authorization[len(_SCHEME) :]
         if not authorization.startswith(_SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
             raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")

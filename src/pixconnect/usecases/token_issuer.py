@@ -1,0 +1,265 @@
+"""Issues access tokens to clients that show their secret.
+
+Whoever guesses is slowed down: ten failures a minute for an address, and ten for a client_id. One request is judged and
+counted in one transaction that no other request of its address overlaps, so of a hundred guesses at once still only ten pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import re
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import TypeVar
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.domain import access as access_rules
+from pixconnect.domain import errors
+from pixconnect.domain.access import AUDIENCE, FAILURES_WINDOW_S, AccessToken, Client
+from pixconnect.domain.rate import RatePolicy
+from pixconnect.foundation import jose
+from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.shares import FairSemaphore
+from pixconnect.store import access as access_store
+from pixconnect.usecases.access import hash_secret
+from pixconnect.usecases.keyring import Keyring
+from pixconnect.usecases.operator import TokenContext
+
+_log = structlog.get_logger(__name__)
+
+JUDGED_AT_ONCE_MAX = 2
+"""Token requests that use the database at once, in one process."""
+WAITING_MAX = 256
+"""Token requests under way and waiting; more are refused."""
+LIMITED_CLIENT_KNOWN_S = 1.0
+"""How long what a limited client's right secret is counts without asking again: it may have been replaced."""
+_LIMITED_REMEMBERED_MAX = 4096
+_CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FORGOTTEN_AT_ONCE_MAX = 100
+"""Old failures deleted with each new one: more than one, so that the table shrinks."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True):
+    """A token request as it came."""
+
+    client_id: str | None
+    client_secret: str | None
+    grant_type: str | None
+    address: str
+    """Whom a failure counts for, by ``client_address``."""
+
+
+class TokenIssuer:
+    """Where the token requests of one process queue up.
+
+    A flood of them must not take the database's connections from everybody else: a few are judged at once, of each address in
+    turn, and a few more wait. An address that is known to be limited is not even asked about, since a failure always counts its
+    whole minute; nor is a wrong secret of a client that is.
+    """
+
+    def __init__(self, context: TokenContext, keyring: Keyring) -> None:
+        self._context = context
+        self._keyring = keyring
+        waiting_max = max(1, WAITING_MAX - JUDGED_AT_ONCE_MAX)
+        self._semaphore = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=waiting_max, what="token requests")
+        self._limited_until_s: OrderedDict[str, float] = OrderedDict()
+        self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
+        self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
+        """When an address was last told that the client it names is limited."""
+
+    async def login(self, request: TokenRequest) -> AccessToken:
+        """Give a client a token; refusals as of the function ``login``, and ServiceUnavailable when the queue is full."""
+        client_id, client_secret = _check_shape(request)
+        self._refuse_limited(request.address)
+        self._refuse_guess(request.address, client_id, client_secret)
+        try:
+            async with self._semaphore.hold(request.address):
+                self._refuse_limited(request.address)
+                return await login(self._context, self._keyring, request)
+        except AddressLimited as refusal:
+            _remember(self._limited_until_s, request.address, self._now_s() + refusal.left_s)
+            raise
+        except ClientLimited as refusal:
+            limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
+            _remember(self._limited_clients, _subject("client", client_id), limited)
+            self._count_guess(request.address)
+            raise
+
+    def _now_s(self) -> float:
+        return self._context.clock.monotonic_s()
+
+    def _refuse_limited(self, address: str) -> None:
+        left_s = self._limited_until_s.get(address, 0.0) - self._now_s()
+        if left_s > 0:
+            raise AddressLimited(left_s, self._context.policy.token_failures_max)
+        self._limited_until_s.pop(address, None)
+
+    def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
+        """Refuse a wrong secret of a limited client without the database, which is asked about it once a second."""
+        if not self._limited_clients:
+            return
+        limited = self._limited_clients.get(_subject("client", client_id))
+        if limited is None:
+            return
+        now_s = self._now_s()
+        if now_s - limited.asked_at_s >= LIMITED_CLIENT_KNOWN_S:
+            limited.asked_at_s = now_s  # this one asks; those that come meanwhile do not
+            return
+        hashes = hash_secret(self._context.secret_box, client_id, client_secret)
+        if now_s < limited.until_s and not _is_among(limited.secret_hash, hashes):
+            self._count_guess(address)
+            failures_max = self._context.policy.token_failures_max
+            raise ClientLimited(limited.until_s - now_s, failures_max, limited.secret_hash)
+
+    def _count_guess(self, address: str) -> None:
+        """An address whose guesses are not even judged is limited by them as by those that are, in this process."""
+        now_s = self._now_s()
+        guesses_max = self._context.policy.token_failures_max
+        guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
+        guesses.append(now_s)
+        _remember(self._guesses_at_s, address, guesses)
+        if len(guesses) == guesses_max and now_s - guesses[0] < FAILURES_WINDOW_S:
+            _remember(self._limited_until_s, address, guesses[0] + FAILURES_WINDOW_S)
+
+
+class _LimitedClient:
+    """A client_id of which a wrong secret is refused without the database."""
+
+    __slots__ = ("asked_at_s", "secret_hash", "until_s")
+
+    def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
+        self.secret_hash = secret_hash
+        """Of the right secret, when it was asked about; of a client that does not exist, what no secret has."""
+        self.until_s = until_s
+        self.asked_at_s = asked_at_s
+
+
+def _remember(remembered: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    remembered[key] = value
+    remembered.move_to_end(key)
+    if len(remembered) > _LIMITED_REMEMBERED_MAX:
+        remembered.popitem(last=False)
+
+
+class AddressLimited(errors.RateLimited):
+    """This address has failed too often.
+
+    Args:
+        left_s: Seconds until the oldest failure no longer counts.
+    """
+
+    def __init__(self, left_s: float, failures_max: int) -> None:
+        retry_after_s = max(1, math.ceil(left_s))
+        super().__init__(_limited_message("this address", retry_after_s), retry_after_s, _rate(failures_max))
+        self.left_s = left_s
+
+
+class ClientLimited(errors.RateLimited):
+    """This client_id has failed too often, and this secret of it is wrong.
+
+    Args:
+        left_s: Seconds until the oldest failure no longer counts.
+    """
+
+    def __init__(self, left_s: float, failures_max: int, secret_hash: bytes) -> None:
+        retry_after_s = max(1, math.ceil(left_s))
+        super().__init__(_limited_message("this client_id", retry_after_s), retry_after_s, _rate(failures_max))
+        self.left_s = left_s
+        self.secret_hash = secret_hash
+
+
+async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) -> AccessToken:
+    """Give a client a token.
+
+    Raises:
+        BadRequest: Credentials are missing, or the grant type is another.
+        RateLimited: The address, or with a wrong secret the client_id, has failed too often in the last minute.
+        Unauthorized: Unknown client, wrong secret, or disabled: one message for all.
+        ServiceUnavailable: There is no key to sign with.
+    """
+    client_id, client_secret = _check_shape(request)
+    async with context.pool.acquire() as connection, connection.transaction():
+        verdict = await _judge(context, connection, request.address, client_id, client_secret)
+    # Raised only now: a refusal inside the transaction would take its failure back.
+    if not isinstance(verdict, Client):
+        raise verdict
+    return _issue_token(context, keyring, verdict)
+
+
+def _check_shape(request: TokenRequest) -> tuple[str, str]:
+    if not request.client_id:
+        raise errors.BadRequest("client_id: missing")
+    if not request.client_secret:
+        raise errors.BadRequest("client_secret: missing")
+    if request.grant_type != "client_credentials":
+        raise errors.BadRequest("grant_type: must be client_credentials")
+    return request.client_id, request.client_secret
+
+
+async def _judge(
+    context: TokenContext, connection: Connection, from_address: str, client_id: str, client_secret: str
+) -> Client | errors.Refusal:
+    failures_max = context.policy.token_failures_max
+    address = _subject("address", from_address)
+    await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
+    left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
+    if left_s is not None:
+        return AddressLimited(left_s, failures_max)
+    found = await access_store.find(connection, client_id) if _CLIENT_ID.fullmatch(client_id) else None
+    secret_hash = found.secret_hash if found else bytes(32)
+    hashes = hash_secret(context.secret_box, client_id, client_secret)
+    is_right = _is_among(secret_hash, hashes)
+    if found and found.may_log_in and is_right:
+        if found.secret_key_id != context.secret_box.key_id:
+            await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
+        return found.client
+    client = _subject("client", client_id)
+    await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
+    left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, failures_max)
+    if left_s is not None:
+        return ClientLimited(left_s, failures_max, secret_hash)
+    # Of a client that exists: what else was sent as a name may be a secret in the wrong field.
+    _log.warning("login refused", client_id=client_id if found else None, address=from_address)
+    await access_store.append_failures(connection, [address, client])
+    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, _FORGOTTEN_AT_ONCE_MAX)
+    return errors.Unauthorized("client_id or client_secret: unknown client or wrong secret")
+
+
+def _issue_token(context: TokenContext, keyring: Keyring, client: Client) -> AccessToken:
+    issued_at = int(access_rules.issue_at(context.clock.real_now(), client.tokens_from).timestamp())
+    lifetime_s = context.policy.token_lifetime_s
+    claims = jose.Claims(
+        iss=context.policy.auth_url,
+        aud=AUDIENCE,
+        sub=client.client_id,
+        holder_id=str(client.holder_id),
+        scope=" ".join(client.scopes),
+        iat=issued_at,
+        exp=issued_at + lifetime_s,
+        jti=str(context.entropy.uuid4()),
+    )
+    return AccessToken(access_token=jose.sign_token(keyring.token_key(), claims), expires_in_s=lifetime_s)
+
+
+def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
+    return any(hmac.compare_digest(secret_hash, one) for one in hashes)
+
+
+def _subject(kind: str, text: str) -> bytes:
+    """What failures are counted under: never the text itself, which may be a secret sent in the wrong field."""
+    return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _rate(failures_max: int) -> RatePolicy:
+    return RatePolicy(name="logins", tokens_max=failures_max, refill_per_s=failures_max / FAILURES_WINDOW_S)
+
+
+def _limited_message(who: str, retry_after_s: int) -> str:
+    return f"{who} has failed too many token requests: try again in {retry_after_s} s"

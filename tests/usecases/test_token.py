@@ -257,12 +257,12 @@ async def test_a_token_remembered_while_somebody_was_shut_out_is_asked_about_aga
 
     async def overtaken(*arguments: Any) -> Any:
         """The answer is read, then the client is shut out and everybody looks, and only then does it arrive."""
-        standing = await original(*arguments)
+        clients = await original(*arguments)
         monkeypatch.setattr(token.access_store, "read_client_states", original)
         await access.disable_client(as_operator(process.context), issued.client.client_id)
         clock.advance(seconds=1.0)
         await process.verifier.verify(await make_header(process, other))
-        return standing
+        return clients
 
     monkeypatch.setattr(token.access_store, "read_client_states", overtaken)
     await process.verifier.verify(header)
@@ -450,7 +450,7 @@ async def test_a_replaced_key_verifies_its_tokens_until_they_expire_and_no_forge
 async def test_no_more_tokens_are_remembered_than_there_is_room_for(
     process: Process, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token, "VERDICTS_MAX", 3)
+    monkeypatch.setattr(token, "CACHED_TOKENS_MAX", 3)
     headers = [forge(process, issued, jti=str(number)) for number in range(4)]
     for header in headers[:3]:
         await process.verifier.verify(header)

@@ -1,4 +1,7 @@
-"""Clients: made, given new secrets, disabled and enabled by operators. ``token_issuer.py`` gives them tokens."""
+"""What operators do with clients. ``token_issuer.py`` gives clients their tokens.
+
+Whatever makes or changes a client raises ``NotFound`` where the holder or client does not exist.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,14 @@ _NAME_LENGTH_MAX = 255
 
 
 async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
-    """Make a client of a holder.
+    """Make a client of a holder; its secret is returned here and cannot be read again.
 
     Args:
-        name: For the operator, 1 to 255 characters.
-        scopes: What it may do; none is everything in the sandbox, and refused in live mode.
-
-    Returns:
-        The client and its secret, which nobody can read again.
+        name: Shown to operators; 1 to 255 characters.
+        scopes: None at all means all of them in the sandbox, and is refused in live mode.
 
     Raises:
-        BadRequest: The name's length, or a scope that does not exist.
-        NotFound: There is no such holder.
+        BadRequest: The name has a wrong length, or a scope does not exist.
     """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
@@ -55,13 +54,10 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
 
 
 async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
-    """Replace a client's secret; the old one is refused from now on, and within a second every token issued until now.
-
-    Raises:
-        NotFound: There is no such client.
-    """
+    """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
     client_secret = context.entropy.token(_SECRET_LENGTH)
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
+    # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
     now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
@@ -79,11 +75,7 @@ async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClien
 
 
 async def disable_client(context: OperatorContext, client_id: str) -> Client:
-    """Shut a client out, its tokens included, on every process within a second; those tokens never come back.
-
-    Raises:
-        NotFound: There is no such client.
-    """
+    """Lock a client out, on every process within a second; the tokens that it has are refused for ever."""
     now = context.clock.real_now()
     tokens_from = access_rules.end_tokens_at(now)
     async with write_alone(context.pool) as connection:
@@ -95,11 +87,7 @@ async def disable_client(context: OperatorContext, client_id: str) -> Client:
 
 
 async def enable_client(context: OperatorContext, client_id: str) -> Client:
-    """Let a client in again, with new tokens only.
-
-    Raises:
-        NotFound: There is no such client.
-    """
+    """Let a client in again; it needs new tokens."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
         client = _found(await access_store.enable(connection, client_id), client_id)
@@ -108,11 +96,7 @@ async def enable_client(context: OperatorContext, client_id: str) -> Client:
 
 
 async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
-    """Refuse every token that a client was issued until now, on every process within a second; it may log in again.
-
-    Raises:
-        NotFound: There is no such client.
-    """
+    """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
@@ -124,7 +108,7 @@ async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
 
 
 async def list_clients(context: OperatorContext, holder_id: int) -> list[Client]:
-    """A holder's clients, oldest first."""
+    """The holder's clients, oldest first."""
     async with context.pool.acquire() as connection:
         return await access_store.list_of_holder(connection, holder_id)
 
@@ -145,5 +129,6 @@ def _found(client: Client | None, client_id: str) -> Client:
 
 def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Sequence[bytes]:
     """The secret's hash under the key in use, and then under the previous one where there is one."""
+    # With the client_id, so that equal secrets have different hashes.
     text = f"{client_id}:{client_secret}"
     return secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")

@@ -1,4 +1,4 @@
-"""The audit: every operator's use case tells here what it changes, in the transaction that changes it."""
+"""The audit: every operator's use case records here what it changes, in the transaction that changes it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,18 @@ async def record(
     before: State | None = None,
     after: State | None = None,
 ) -> None:
-    """Keep that the operator has done something.
+    """Record what the operator changes; ``before`` and ``after`` must not contain secrets.
 
     Args:
-        context: Of who does it.
-        connection: With the transaction open that makes the change.
-        verb: As on the command line: ``holder set``.
-        subject: What was changed: ``holder 2``.
-        before: What it was, without secrets.
-        after: What it is now, without secrets.
+        connection: Inside the transaction that makes the change.
+        verb: ``holder set``, as on the command line.
+        subject: ``holder 2``, what is changed.
     """
     await audit_store.append(connection, context.operator, verb, subject, _encode(before), _encode(after))
 
 
 async def list_newest(context: OperatorContext, count_max: int) -> list[AuditEntry]:
-    """What was done last, newest first."""
+    """The last entries, newest first."""
     async with context.pool.acquire() as connection:
         return await audit_store.list_newest(connection, count_max)
 

@@ -100,6 +100,21 @@ class HasSigner(Protocol):
     def signer(self) -> Signer: ...
 
 
+class HasReceivers(Protocol):
+    @property
+    def receivers(self) -> Receivers: ...
+
+
+class HasSecretBox(Protocol):
+    @property
+    def secret_box(self) -> SecretBox: ...
+
+
+class HasWakeWorkers(Protocol):
+    @property
+    def wake_workers(self) -> Callable[[], None]: ...
+
+
 class HasUnderWay(Protocol):
     @property
     def under_way(self) -> UnderWay: ...

@@ -1,6 +1,6 @@
-"""What a worker does with deliveries: read what is due, post it, and record what came of it, in groups.
+"""What a worker does with deliveries: post one that is due, and record the attempt, in batches.
 
-No transaction is open while a receiver is spoken to. Every record is fenced: a worker that lost its slot cannot write.
+No transaction is open while a receiver is asked. Every record is fenced: a worker that lost its slot cannot write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import lease as lease_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import (
+    HasClock,
+    HasEntropy,
+    HasPolicy,
+    HasPool,
+    HasReceivers,
+    HasSecretBox,
+    HasWakeWorkers,
+    HasWrites,
+)
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.service_time import service_now
@@ -36,25 +45,36 @@ _OUR_DEFECT = "the service could not make or record this attempt, by a defect of
 _log = structlog.get_logger(__name__)
 
 
-class Recording(Struct, frozen=True, kw_only=True):
-    """A conclusion on its way into the database.
+class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSecretBox, Protocol):
+    """What an attempt needs."""
 
-    Attributes:
-        conclusion: What came of an attempt.
-        epoch: Under which its slot was held when the delivery was read.
-    """
+
+class ServiceTimeContext(HasPool, HasClock, HasPolicy, Protocol):
+    """What reading service time needs."""
+
+
+class BacklogContext(HasPool, HasClock, Protocol):
+    """What reading the deliveries that wait needs."""
+
+
+class WalkContext(BacklogContext, HasWakeWorkers, Protocol):
+    """What waiting for the workers needs."""
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A conclusion that is to be recorded."""
 
     conclusion: Conclusion
     epoch: int
+    """The epoch of its slot when this worker read the delivery."""
 
     @property
     def holder_id(self) -> int:
-        """Whose delivery it is."""
         return self.conclusion.delivery.holder_id
 
 
-async def read_now(context: Context) -> datetime:
-    """Service time, after a look at how far the sandbox has moved it."""
+async def read_now(context: ServiceTimeContext) -> datetime:
+    """Service time, with the offset that the sandbox has now."""
     if context.policy.is_sandbox:
         async with context.pool.acquire() as connection:
             await service_now(context.clock, connection)
@@ -69,14 +89,10 @@ class Signatures(Protocol):
         ...
 
 
-async def attempt(context: Context, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Conclusion:
-    """Post a delivery once. Whatever goes wrong, with us too, is a conclusion: what was not counted would come again for ever.
-
-    Args:
-        context: Of this process.
-        delivery: Due.
-        endpoint: As it is at this moment.
-        signatures: Beside those that the endpoint's own secret makes.
+async def attempt(
+    context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures
+) -> Conclusion:
+    """Post a delivery once; whatever goes wrong, on our side too, becomes the conclusion.
 
     Raises:
         ServiceUnavailable: There is no key to sign with; nothing was sent.
@@ -85,17 +101,17 @@ async def attempt(context: Context, delivery: DueDelivery, endpoint: Endpoint, s
         return _conclude(context, delivery, await _post(context, delivery, endpoint, signatures))
     except errors.ServiceUnavailable:
         raise
-    except Exception:  # noqa: BLE001  whatever it is, the attempt is counted
+    except Exception:  # noqa: BLE001  an attempt that is not counted would be repeated for ever
         _log.exception("attempt failed by a defect", delivery_id=delivery.id)
         return conclude_defect(context, delivery)
 
 
-def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
-    """A failed attempt of which nothing is written down but that it failed."""
+def conclude_defect(context: AttemptContext, delivery: DueDelivery) -> Conclusion:
+    """The conclusion of an attempt that failed by a defect of ours; its details are in the log only."""
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
-async def _post(context: Context, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
+async def _post(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
     except SealBroken:
@@ -109,6 +125,7 @@ async def _post(context: Context, delivery: DueDelivery, endpoint: Endpoint, sig
         attempt_number=delivery.attempts_count + 1,
         real_now=real_now,
     )
+    # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
         return await context.receivers.post(endpoint.url, headers, body)
@@ -120,7 +137,7 @@ def _failed(reason: str) -> Exchange:
     return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
 
 
-def _conclude(context: Context, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
+def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
     return delivery_rules.conclude(
         delivery,
         exchange,
@@ -131,7 +148,7 @@ def _conclude(context: Context, delivery: DueDelivery, exchange: Exchange) -> Co
 
 
 def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
-    """The secrets that sign for an endpoint now, the newest first.
+    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two.
 
     Raises:
         SealBroken: They were sealed with another key.
@@ -144,35 +161,31 @@ def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> li
     return secrets
 
 
-async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
-    """Write down an attempt and what it means.
+async def record(context: HasWrites, conclusion: Conclusion, epoch: int) -> bool:
+    """Record an attempt and what follows from it; False if its slot belongs to another worker by now.
 
-    Returns:
-        Whether it is written; not if the slot belongs to another worker by now.
-
-    Raises:
-        ServiceUnavailable: The database is away; nothing was written.
-        OutcomeUnknown: It went away during the commit; recording again is safe.
+    After ``OutcomeUnknown`` it is safe to record it again.
     """
     return await context.writes.submit(RECORD, Recording(conclusion=conclusion, epoch=epoch))
 
 
 async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
-    """Fence, endpoints, deliveries, in this order of locks."""
+    # One batch may hold recordings of several epochs of a slot: only those of the latest may be written.
     epochs: dict[int, int] = {}
     for recording in recordings:
         slot = recording.conclusion.delivery.slot
         epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
+    # The order of locks is slots, endpoints, deliveries, each in ascending order.
     held = await lease_store.fence(recordings.connection, epochs)
     answers = [
         recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
         for recording in recordings
     ]
-    standing = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
-    if standing:
-        await _learn(recordings.connection, standing)
+    fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
+    if fenced:
+        await _update_endpoints(recordings.connection, fenced)
         await delivery_store.record(
-            recordings.connection, sorted(standing, key=lambda conclusion: conclusion.delivery.id)
+            recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id)
         )
     return answers
 
@@ -180,7 +193,7 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
 RECORD: Final = WriteOperation("record_group", _record)
 
 
-async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
     by_endpoint: dict[int, list[Conclusion]] = {}
     failing: set[int] = set()
     for conclusion in conclusions:
@@ -190,6 +203,7 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
             failing.add(endpoint_id)
     for before in await endpoint_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
         after = delivery_rules.judge_endpoint(before, by_endpoint[before.id])
+        # Most deliveries change nothing of their endpoint.
         if after != before:
             await endpoint_store.update(connection, after)
 
@@ -198,18 +212,12 @@ async def _learn(connection: Connection, conclusions: Sequence[Conclusion]) -> N
 
 
 async def wait_until_sent(
-    context: Context, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
+    context: WalkContext, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
-    """Wait until workers have tried every delivery that is due by an instant which the clock has reached.
+    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have.
 
     Args:
-        context: Of this process.
         until: Not after service time.
-        timeout_s: Real seconds at most.
-        except_endpoint_ids: Endpoints that are not waited for.
-
-    Returns:
-        Whether all were tried.
     """
     give_up_s = context.clock.monotonic_s() + timeout_s
     context.wake_workers()
@@ -220,13 +228,12 @@ async def wait_until_sent(
     return True
 
 
-async def read_oldest_due(context: Context) -> datetime | None:
-    """Since when the oldest delivery waits that neither its endpoint's limit nor an earlier event holds back; service time.
-
-    Workers tell what they could send and have not. Where there is no worker, whatever is due waits for one.
-    """
+async def read_oldest_due(context: BacklogContext) -> datetime | None:
+    """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
     async with context.pool.acquire() as connection:
+        # Workers note what they could send and have not yet.
         workers_count, oldest_due_at = await lease_store.read_backlog(connection)
+        # Without a worker, whatever is due waits for one.
         if workers_count == 0:
             return await delivery_store.next_due_at(connection, context.clock.now())
     return None if oldest_due_at is None else oldest_due_at + context.clock.offset

@@ -1,6 +1,6 @@
-"""Somebody to be in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
+"""The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
 
-Every step looks first at what is there, so that it may be cut short anywhere and run again.
+Every step looks first at what is there, so that the whole may be interrupted anywhere and run again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pixconnect.domain.holder import Holder, KeyType
 from pixconnect.store import holder as holder_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import access, holder, ledger
-from pixconnect.usecases.context import Context
 from pixconnect.usecases.holder import NewHolder
+from pixconnect.usecases.ledger import LedgerContext
 from pixconnect.usecases.operator import OperatorContext
 
 DEPOSIT_CENTS: Final = 100_000_000
@@ -35,19 +35,12 @@ _KEYS: Final[dict[KeyType, str | None]] = {
     "CPF": "12345678909",
     "CNPJ": "12345678000195",
     "PHONE": "+5511987654321",
-    "EVP": None,  # made by us
+    "EVP": None,  # the service makes it
 }
 
 
 class DemoCredentials(Struct, frozen=True, kw_only=True):
-    """Who a developer is in the sandbox.
-
-    Attributes:
-        client_id: Of a client with all scopes.
-        client_secret: Its secret.
-        holder_id: The holder it speaks for.
-        pix_keys: One of each type.
-    """
+    """What a developer needs to call the sandbox."""
 
     client_id: str
     client_secret: str
@@ -56,17 +49,12 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_demonstration(
-    context: Context, operator: OperatorContext, known: DemoCredentials | None
+    context: LedgerContext, operator: OperatorContext, known: DemoCredentials | None
 ) -> DemoCredentials:
     """Make what is missing of the demonstration.
 
     Args:
-        context: Of the sandbox.
-        operator: Opens the holder, and gives it keys and a client.
-        known: What an earlier start answered: a secret is told once, and only a hash is kept here.
-
-    Returns:
-        The credentials; the known ones, if they are of this database.
+        known: What an earlier start returned: a client's secret is shown once, and the database has only its hash.
     """
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
@@ -74,12 +62,14 @@ async def prepare_demonstration(
         if key_type not in keys:
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
+    # A holder with any entry has had its deposit, whatever is left of it.
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
     clients = {client.client_id for client in await access.list_clients(operator, owner.id) if not client.disabled_at}
     if known is not None and known.client_id in clients:
         client_id, client_secret = known.client_id, known.client_secret
     else:
+        # Also where the credentials were lost: nobody can read the old client's secret again.
         issued = await access.create_client(operator, owner.id, "demonstration", SCOPES)
         client_id, client_secret = issued.client.client_id, issued.client_secret
     return DemoCredentials(
@@ -94,6 +84,7 @@ async def _open_holder(context: OperatorContext) -> Holder:
     try:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:
+        # The account number is taken: by an earlier start, unless it is invalid for another reason.
         async with context.pool.acquire() as connection:
             found = await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
         if found is None:

@@ -1,13 +1,13 @@
-"""Who is who among our own holders: whose a key is, and what a holder's account looks like from outside.
+"""Our own holders as others see them: who owns a Pix key, and a holder's account as one side of a transfer.
 
-Keys are added and never taken away, and what stands here of a holder never changes: so what was found once can be kept.
+Keys are added and never removed, and the details kept here of a holder never change, so the caches need no invalidation.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.holder import Holder, Party
@@ -16,31 +16,21 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store import holder as holder_store
 
 KEPT_MAX = 20_000
-"""Of keys, and of accounts, in memory."""
+"""Entries of each cache: of keys, and of accounts."""
 
 
 class OwnAccount(Struct, frozen=True, kw_only=True):
-    """A holder's account, seen from outside.
-
-    Attributes:
-        holder_id: Whose.
-        party: As one side of a transfer, without a key.
-        city: As printed on QR codes.
-    """
+    """A holder's account as others see it."""
 
     holder_id: int
     party: Party
+    """The account as one side of a transfer, without a key."""
     city: str
+    """As printed in QR codes."""
 
 
 class HolderDirectory:
-    """Our own keys and accounts, kept in memory once found.
-
-    Args:
-        pool: Connections.
-        ispb: Ours.
-        institution_name: Ours.
-    """
+    """Our own keys and accounts, cached once found."""
 
     def __init__(self, pool: Pool, ispb: str, institution_name: str) -> None:
         self._pool = pool
@@ -52,6 +42,7 @@ class HolderDirectory:
     async def find_owner(self, key: str) -> int | None:
         """The holder of a normalised key, or ``None`` if it is none of ours."""
         owner = self._owners.get(key)
+        # Only what was found is cached: a key that is not ours today may be added in a moment.
         if owner is None:
             owner = (await holder_store.find_key_owners(self._pool, [key])).get(key)
             if owner is not None:
@@ -64,7 +55,7 @@ class HolderDirectory:
         return None if holder is None else self._open(holder)
 
     async def read_account(self, holder_id: int) -> OwnAccount:
-        """The account of a holder of ours, who must exist."""
+        """The account of a holder that must exist."""
         account = self._accounts.get(holder_id)
         if account is None:
             holder = await holder_store.find(self._pool, holder_id)
@@ -88,20 +79,10 @@ class HolderDirectory:
 
 
 def with_key(party: Party, key: PixKey | None) -> Party:
-    """A party as found by a key."""
+    """The party with the key by which it was found."""
     if key is None:
         return party
-    return Party(
-        account_number=party.account_number,
-        account_type=party.account_type,
-        bank=party.bank,
-        branch=party.branch,
-        ispb=party.ispb,
-        key=key.key,
-        key_type=key.key_type,
-        name=party.name,
-        tax_id=party.tax_id,
-    )
+    return structs.replace(party, key=key.key, key_type=key.key_type)
 
 
 Key = TypeVar("Key")
@@ -109,7 +90,7 @@ Kept = TypeVar("Kept")
 
 
 def _keep(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
-    """Keep one more, and drop the one kept longest where there are too many."""
+    # A dict keeps the order of insertion, so its first entry is the oldest.
     if len(kept) >= KEPT_MAX:
         del kept[next(iter(kept))]
     kept[key] = value

@@ -1,13 +1,14 @@
-"""Webhook endpoints, their deliveries, and the events: what their owner can do with them.
+"""What holders do with their webhook endpoints, their deliveries and their events.
 
-A URL is judged, its name looked up, with no transaction open. Secrets go in and never come out again.
+No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
+For an id that the holder does not have, each function raises ``NotFound``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import structs
 
@@ -23,28 +24,32 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone, writing
 from pixconnect.writing.service_time import service_now_to_write
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement makes or changes at most."""
 _ARRIVING_MAX: Final = 1_000
-"""So many deliveries that are due are not just being sent: nobody waits for them."""
+"""If this many deliveries are due, a moment's wait will not see them sent, and nobody waits."""
 _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 _FIRST: Final = (0, 0, 0)
 _RESUMED_MAX = 100
-"""Endpoints that one look at those that were resumed finds at most."""
+"""Resumed endpoints that one pass of housekeeping takes at most."""
 
 
-async def create_endpoint(context: Context, caller: Caller, request: EndpointRequest) -> Endpoint:
-    """Register where a holder wants to be told.
+class EndpointContext(HasPool, HasClock, HasPolicy, HasReceivers, HasSecretBox, HasWakeWorkers, Protocol):
+    """What webhook endpoints need."""
+
+
+async def create_endpoint(context: EndpointContext, caller: Caller, request: EndpointRequest) -> Endpoint:
+    """Register a webhook endpoint of a holder.
 
     Raises:
-        BadRequest: The event types or the secret.
-        LimitExceeded: The holder has as many endpoints as it can.
-        InvalidWebhookUrl: The URL.
+        BadRequest: The event types or the secret are wrong.
+        LimitExceeded: The holder has as many endpoints as it can have.
+        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
     """
     event_types = endpoint_rules.parse_event_types(request.event_types)
     endpoint_rules.check_secret(request.secret)
@@ -54,6 +59,7 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
+        # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await service_now_to_write(context.clock, connection)
         endpoint = Endpoint(
@@ -74,27 +80,24 @@ async def create_endpoint(context: Context, caller: Caller, request: EndpointReq
     return endpoint
 
 
-async def list_endpoints(context: Context, caller: Caller, span: Span) -> Page[Endpoint]:
+async def list_endpoints(context: EndpointContext, caller: Caller, span: Span) -> Page[Endpoint]:
     """The holder's endpoints, newest first."""
     return await endpoint_store.read_page(context.pool, caller.holder_id, span)
 
 
-async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
-    """One endpoint of the holder.
-
-    Raises:
-        NotFound: It has none of this id.
-    """
+async def read_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
+    """Read an endpoint of the holder."""
     return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
 
 
-async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, change: EndpointChange) -> Endpoint:
-    """Change an endpoint; from its next attempt on it counts.
+async def change_endpoint(
+    context: EndpointContext, caller: Caller, endpoint_id: int, change: EndpointChange
+) -> Endpoint:
+    """Change an endpoint, from its next attempt on.
 
     Raises:
-        BadRequest: Nothing to change, the event types or the secret.
-        NotFound: The holder has no endpoint of this id.
-        InvalidWebhookUrl: The URL.
+        BadRequest: The change is empty, or the event types or the secret are wrong.
+        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
     """
     if change == EndpointChange():
         raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
@@ -114,7 +117,7 @@ async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, ch
         after = structs.replace(after, modified_at=now)
         await endpoint_store.update(connection, after)
         if after.status == "active" and before.status != "active":
-            # What is more than a batch, or what a crash leaves over, is housekeeping's.
+            # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
             await endpoint_store.set_resumed(connection, endpoint_id, now)
             if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
                 await endpoint_store.forget_resumed(connection, endpoint_id, now)
@@ -122,14 +125,8 @@ async def change_endpoint(context: Context, caller: Caller, endpoint_id: int, ch
     return after
 
 
-async def finish_resuming(context: Context) -> int:
-    """Date anew what waits for endpoints that were resumed, batch by batch; each is a transaction of its own.
-
-    Two processes that do it at once do the same.
-
-    Returns:
-        How many batches that was.
-    """
+async def finish_resuming(context: EndpointContext) -> int:
+    """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
     batches_count = 0
     for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
         place: delivery_history_store.BacklogCursor | None = _FIRST
@@ -143,12 +140,8 @@ async def finish_resuming(context: Context) -> int:
     return batches_count
 
 
-async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
-    """Forget an endpoint. What was pending for it is given up.
-
-    Raises:
-        NotFound: The holder has no endpoint of this id.
-    """
+async def delete_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
+    """Delete an endpoint; its pending deliveries are given up."""
     async with write_alone(context.pool) as connection:
         endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
@@ -156,35 +149,23 @@ async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int) ->
 
 
 async def list_deliveries(
-    context: Context, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+    context: EndpointContext, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
 ) -> Page[Delivery]:
-    """An endpoint's deliveries with their attempts, newest first; of one status, or of all.
-
-    Raises:
-        NotFound: The holder has no endpoint of this id.
-    """
+    """An endpoint's deliveries with their attempts, newest first; of one status, or of all."""
     await read_endpoint(context, caller, endpoint_id)
     return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
 
 
-async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
-    """One delivery of the holder with its attempts.
-
-    Raises:
-        NotFound: It has none of this id.
-    """
+async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
+    """Read a delivery of the holder with its attempts."""
     delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
     if delivery is None:
         raise errors.NotFound("id: there is no such delivery")
     return delivery
 
 
-async def redeliver(context: Context, caller: Caller, delivery_id: int) -> Delivery:
-    """Start a delivery's schedule again, now; its attempts go on counting.
-
-    Raises:
-        NotFound: The holder has no delivery of this id.
-    """
+async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
+    """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
     await read_delivery(context, caller, delivery_id)
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
@@ -194,15 +175,8 @@ async def redeliver(context: Context, caller: Caller, delivery_id: int) -> Deliv
         return await read_delivery(context, caller, delivery_id)
 
 
-async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id: int, since: datetime) -> int:
-    """Start the schedules of everything again that the endpoint has not acknowledged since an instant.
-
-    Returns:
-        How many deliveries.
-
-    Raises:
-        NotFound: The holder has no endpoint of this id.
-    """
+async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, endpoint_id: int, since: datetime) -> int:
+    """Redeliver everything that the endpoint has not acknowledged since an instant, and count it."""
     await read_endpoint(context, caller, endpoint_id)
     total_count, after_id, count = 0, 0, _BATCH_MAX
     async with writing(context.pool) as write:
@@ -217,24 +191,20 @@ async def redeliver_unacknowledged(context: Context, caller: Caller, endpoint_id
     return total_count
 
 
-async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
-    """The holder's events, newest first; kept whether or not anybody was told."""
+async def list_events(context: EndpointContext, caller: Caller, span: Span) -> Page[Event]:
+    """The holder's events, newest first, whether or not any endpoint was sent them."""
     return await event_store.read_page(context.pool, caller.holder_id, span)
 
 
 async def replay_events(
-    context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
-    """Tell an endpoint every event of a time again, of the types that it asks for; while it is not active they wait.
+    """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
 
-    What waits for the endpoint already is not made to wait twice.
-
-    Returns:
-        How many events.
+    An event that waits for the endpoint already is neither sent twice nor counted.
 
     Raises:
-        NotFound: The holder has no endpoint of this id.
-        LimitExceeded: More would wait for the endpoint than may, or its last replay is still under way.
+        LimitExceeded: More deliveries would wait for the endpoint than may, or another replay to it is running.
     """
     endpoint = await read_endpoint(context, caller, endpoint_id)
     if endpoint.status == "active":
@@ -246,6 +216,7 @@ async def replay_events(
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
+        # Only one replay at a time: two that count at once would both find room.
         await _check_room(context, connection, endpoint, initial_at, final_at)
         total_count, after = 0, (initial_at, 0)
         while True:
@@ -260,8 +231,8 @@ async def replay_events(
                 return total_count
 
 
-async def _let_arrive(context: Context, endpoint_id: int) -> None:
-    """Give what is just being sent a moment to be recorded: until then it waits, and would not be sent again."""
+async def _let_arrive(context: EndpointContext, endpoint_id: int) -> None:
+    # A delivery that is just being sent still counts as waiting, so the replay would leave its event out.
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
             now = await service_now_to_write(context.clock, connection)
@@ -272,7 +243,7 @@ async def _let_arrive(context: Context, endpoint_id: int) -> None:
 
 
 async def _check_room(
-    context: Context, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
+    context: EndpointContext, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
 ) -> None:
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
@@ -284,13 +255,13 @@ async def _check_room(
         )
 
 
-def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
-    """The endpoint as its owner wants it, without the instant of the change."""
+def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
     after = before
     if change.url is not None:
         after = structs.replace(after, url=change.url)
     if change.event_types is not None:
         after = structs.replace(after, event_types=endpoint_rules.parse_event_types(change.event_types))
+    # A secret that is the same again starts no overlap of two.
     current = None if change.secret is None else _open_secret(context, before)
     if change.secret is not None and change.secret != current:
         after = structs.replace(
@@ -305,12 +276,12 @@ def _changed(context: Context, before: Endpoint, change: EndpointChange, now: da
     return after
 
 
-def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
+def _seal(context: EndpointContext, endpoint_id: int, secret: str) -> bytes:
     return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
 
 
-def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
-    """The secret as it is; ``None`` if it was sealed with a key that is gone."""
+def _open_secret(context: EndpointContext, endpoint: Endpoint) -> str | None:
+    """The current secret; ``None`` if it was sealed with a key that is gone."""
     try:
         return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()
     except SealBroken:

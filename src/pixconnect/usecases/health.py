@@ -1,7 +1,7 @@
-"""Whether the service is well, said within two seconds whatever hangs.
+"""The health of the service, told within two seconds whatever hangs.
 
-Checks run at the same time, each with its own limit; one that does not come back is left behind. Callers that ask at the
-same time share one answer, so that a public address cannot be used to wear out the database.
+Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask at the same time
+share one answer, so that nobody can wear out the database through this public address.
 """
 
 from __future__ import annotations
@@ -26,54 +26,36 @@ from pixconnect.writing.service_time import service_now_to_write
 
 CHECK_TIMEOUT_S = 1.5
 WEBHOOK_LAG_MAX_S = 60
-"""A delivery that nothing holds back and that is due for longer than this means that webhooks are not sent."""
+"""If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
 
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]
 Check = Callable[[], Awaitable[None]]
-"""Raises ``ServiceUnavailable``, with a message for the public, when what it looks at is not well."""
+"""Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
 
 _log = structlog.get_logger(__name__)
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """What one check found.
-
-    Attributes:
-        status: ``healthy``, or how bad it is for the whole.
-        duration_s: How long it took.
-        error: What is wrong, without addresses or secrets.
-    """
-
     status: HealthStatus
+    """``healthy``, or what a failure of this check makes of the whole service."""
     duration_s: float
     error: str | None = None
+    """The reason, without addresses or secrets."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """How the service is.
-
-    Attributes:
-        status: ``unhealthy`` without the database, ``degraded`` if anything else fails.
-        duration_s: How long it took to find out.
-        checked_at: Service time.
-        checks: By name.
-        uptime_s: Since this process began to watch.
-    """
-
     status: HealthStatus
+    """``unhealthy`` without the database, ``degraded`` if anything else fails."""
     duration_s: float
+    """How long the checks took."""
     checked_at: datetime
     checks: dict[str, CheckResult]
     uptime_s: float
+    """Since this process started."""
 
 
 class HealthWatch:
-    """Knows how the service is.
-
-    Args:
-        checks: By name; ``database`` is the one without which nothing works.
-        clock: Service time and stop-watch.
-    """
+    """Runs the checks, which have names; without ``database`` nothing works."""
 
     def __init__(self, checks: Mapping[str, Check], clock: Clock) -> None:
         self._checks = checks
@@ -82,14 +64,16 @@ class HealthWatch:
         self._looking: asyncio.Task[Health] | None = None
 
     async def read_health(self) -> Health:
-        """Look, or wait for the look that is under way."""
+        """Run the checks, or wait for those that are running."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="health")
+        # Shielded: a caller that goes away must not take the answer from the others.
         return await asyncio.shield(self._looking)
 
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()
         names = list(self._checks)
+        # Its connections count for the service, not for the address that happened to ask first.
         with for_everybody():
             found = await asyncio.gather(*(self._run(name) for name in names))
         checks = dict(zip(names, found, strict=True))
@@ -107,7 +91,7 @@ class HealthWatch:
     async def _run(self, name: str) -> CheckResult:
         started_s = self._clock.monotonic_s()
         task = asyncio.ensure_future(self._checks[name]())
-        # Not wait_for: that would wait for a check which does not let itself be cancelled.
+        # Not wait_for: that would wait on for a check that does not let itself be cancelled.
         await asyncio.wait([task], timeout=CHECK_TIMEOUT_S)
         duration_s = self._clock.monotonic_s() - started_s
         error = _verdict(name, task)
@@ -127,48 +111,41 @@ def _verdict(name: str, task: asyncio.Future[None]) -> str | None:
     error = task.exception()
     if error is None or isinstance(error, errors.PixConnectError):
         return error.message if error else None
+    # An error that no check foresaw may name hosts or secrets, so the public is not told its text.
     _log.warning("health check failed", check=name, error=type(error).__name__)
     return "cannot be reached"
 
 
 def _forget(task: asyncio.Future[None]) -> None:
-    """Take note of how a check ended that nobody waits for, or asyncio complains that nobody did."""
+    # Nobody waits for this check any more; asyncio logs an error that nobody has retrieved.
     if not task.cancelled():
         task.exception()
 
 
 async def check_database(pool: Pool) -> None:
-    """See whether the database answers."""
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
 
 
 async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]]) -> None:
-    """See whether the rail answers, and whether it has left anything that a person must see.
-
-    Args:
-        rail: The rail.
-        read_waiting: What waits for a person.
-
-    Raises:
-        ServiceUnavailable: It does not, or it has.
-    """
-    said: list[str] = []
+    """See whether the rail answers, and whether reports or silent orders wait for an operator."""
+    problems: list[str] = []
     try:
         waiting = await read_waiting()
     except DATABASE_FAILED:
-        waiting = RailWaiting(reports_count=0, silent_count=0)  # the database's own check says so
+        # The check of the database reports that.
+        waiting = RailWaiting(reports_count=0, silent_count=0)
     try:
         await rail.check()
     except RailUnavailable:
-        said.append("the rail cannot be reached")
+        problems.append("the rail cannot be reached")
     if waiting.reports_count:
-        said.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
+        problems.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
     if waiting.silent_count:
         silent = _count(waiting.silent_count, "order has", "orders have")
-        said.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
-    if said:
-        raise errors.ServiceUnavailable("; ".join(said))
+        problems.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
+    if problems:
+        raise errors.ServiceUnavailable("; ".join(problems))
 
 
 def _count(count: int, one: str, many: str) -> str:
@@ -176,26 +153,13 @@ def _count(count: int, one: str, many: str) -> str:
 
 
 async def check_clock(pool: Pool, clock: Clock) -> None:
-    """See whether this process's clock is the database's.
-
-    Raises:
-        ServiceUnavailable: They are too far apart: nothing is written.
-    """
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        # Raises where the two clocks are too far apart to write anything.
         await service_now_to_write(clock, connection)
 
 
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:
-    """See whether deliveries are made.
-
-    Args:
-        read_oldest_due: Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event of its
-            resource holds back; ``None`` if none is.
-        clock: Service time.
-
-    Raises:
-        ServiceUnavailable: It waits for too long.
-    """
+    """See whether due deliveries are sent, by when the oldest was due that nothing holds back."""
     due_at = await read_oldest_due()
     if due_at is not None and (lag_s := (clock.now() - due_at).total_seconds()) > WEBHOOK_LAG_MAX_S:
         raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")

@@ -1,4 +1,7 @@
-"""Holders as the operator sees them: opened, limited, blocked, shut out; and the Pix keys that lead to them."""
+"""What operators do with holders: open, limit, block and disable them, and register their Pix keys.
+
+Whatever reads or changes one holder raises ``NotFound`` where it does not exist.
+"""
 
 from __future__ import annotations
 
@@ -24,61 +27,43 @@ _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
 
 
 class NewHolder(Struct, frozen=True, kw_only=True):
-    """What a holder is opened with.
-
-    Attributes:
-        name: 1 to 255 characters.
-        tax_id: CPF or CNPJ, unmasked.
-        branch: 1 to 4 digits.
-        account_number: 1 to 20 digits or capital letters; no other holder has it.
-        city: 1 to 255 characters.
-        account_type: Of the account.
-        transfer_limit_cents: Of one outgoing transfer; ``None`` is no limit, and unset is none in the sandbox only.
-        day_limit_cents: Of outgoing transfers of one day; likewise.
-        night_limit_cents: Of outgoing transfers of one night; likewise.
-    """
-
     name: str
     tax_id: str
     branch: str
+    """1 to 4 digits."""
     account_number: str
+    """1 to 20 digits or capital letters; no other holder has it."""
     city: str = "Sao Paulo"
     account_type: AccountType = "TRANSACTIONAL"
     transfer_limit_cents: int | UnsetType | None = UNSET
+    """The most that one transfer may send; ``None`` is no limit. In live mode each limit must be set."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
 
 
 class HolderChanges(Struct, frozen=True, kw_only=True):
-    """What changes of a holder; what is left unset stays as it is.
-
-    Attributes:
-        may_deposit: False refuses incoming money.
-        may_withdraw: False refuses outgoing money.
-        may_lend: Shown in the balance.
-        transfer_limit_cents: Of one outgoing transfer; ``None`` is no limit.
-        day_limit_cents: Of outgoing transfers of one day.
-        night_limit_cents: Of outgoing transfers of one night.
-        is_disabled: True shuts out the holder and all its clients; False lets them in again.
-    """
+    """Changes of a holder; a field that is left unset stays as it is."""
 
     may_deposit: bool | UnsetType = UNSET
     may_withdraw: bool | UnsetType = UNSET
     may_lend: bool | UnsetType = UNSET
+    """Shown with the balance, and has no other effect."""
     transfer_limit_cents: int | UnsetType | None = UNSET
+    """``None`` is no limit."""
     day_limit_cents: int | UnsetType | None = UNSET
     night_limit_cents: int | UnsetType | None = UNSET
     is_disabled: bool | UnsetType = UNSET
+    """Locks out all its clients too."""
 
 
 async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
-    """Open an account with nothing in it.
+    """Open a holder with an empty account.
 
     Raises:
-        BadRequest: The name's or city's length; in live mode also a limit that is not named.
-        AmountOutOfRange: A limit below 0 or above what any Pix can have.
-        InvalidTaxId: No CPF and no CNPJ.
-        InvalidAccount: A branch or account number of another form, or one that is taken.
+        BadRequest: The name or city has a wrong length; or, in live mode, a limit is not set.
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
+        InvalidAccount: The branch or account number has a wrong form, or is taken.
     """
     for field, text in (("name", new.name), ("city", new.city)):
         if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
@@ -110,24 +95,18 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
 
 
 async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
-    """One holder.
-
-    Raises:
-        NotFound: There is no such holder.
-    """
     async with context.pool.acquire() as connection:
         return _found(await holder_store.find(connection, holder_id), holder_id)
 
 
 async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
-    """Change a holder's flags and limits, shut it out or let it in again.
+    """Change a holder's flags and limits, disable it or enable it again.
 
-    A limit or flag counts from the next request on; being disabled takes effect on every process within a second.
+    A limit or flag counts from the next request on; disabling takes effect on every process within a second.
 
     Raises:
-        NotFound: There is no such holder.
-        AmountOutOfRange: A limit below 0 or above what any Pix can have.
-        ServiceUnavailable: Somebody holds the account; nothing was done.
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        ServiceUnavailable: Another operation holds the lock of the account; nothing was done.
     """
     wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     for field, value in wanted.items():
@@ -135,14 +114,15 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
             _check_limit(field, value)
     is_disabled = wanted.pop("is_disabled", None)
     async with write_alone(context.pool) as connection:
-        # Groups judge by flags and limits that they read while they hold the balance: those under way are waited for, and
-        # whoever comes after the operator has the answer is judged by what it says.
+        # Batches decide by flags and limits that they read while they hold the balance's lock. With the same lock we wait for
+        # the batches under way, and all that come after the operator has the answer are decided by the new ones.
         try:
             await ledger_store.lock_balance(connection, holder_id)
         except asyncpg.LockNotAvailableError:
             raise errors.ServiceUnavailable("the account is locked by another operation; nothing was done") from None
         before = _found(await holder_store.lock(connection, holder_id), holder_id)
         if is_disabled is not None:
+            # Disabled twice, it keeps the instant of the first time.
             since = before.disabled_at or context.clock.real_now()
             wanted["disabled_at"] = since if is_disabled else None
         holder = msgspec.structs.replace(before, **wanted)
@@ -153,21 +133,14 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
 
 
 async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
-    """Register a Pix key that leads to a holder. Doing it twice changes nothing.
+    """Register a Pix key of a holder; doing it twice changes nothing.
 
     Args:
-        context: Of this process.
-        holder_id: Whose it becomes.
-        key_type: Its type.
-        text: The key; only an EVP may be left to us to make.
-
-    Returns:
-        The key as it is kept.
+        text: The key; ``None`` lets the service make one, which is allowed for an EVP only.
 
     Raises:
-        BadRequest: No key, and the type is not EVP.
-        InvalidPixKey: Not of this type's form, or another holder has it.
-        NotFound: There is no such holder.
+        BadRequest: The key is missing, and its type is not EVP.
+        InvalidPixKey: The key does not have its type's form, or another holder has it.
     """
     if text is None and key_type != "EVP":
         raise errors.BadRequest(f"key: missing; only an EVP is made by the service, not a {key_type}")
@@ -176,6 +149,7 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
         now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
         await holder_store.insert_key(connection, key, holder_id, now)
+        # The insert leaves a key alone that exists already: only now can we see whose it is.
         owners = await holder_store.find_key_owners(connection, [key.key])
         if owners[key.key] != holder_id:
             raise errors.InvalidPixKey("key: another holder has it")
@@ -190,7 +164,7 @@ async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
-    """A new holder's limits. Where money is real nobody is without them by oversight."""
+    # Where money is real, no holder is without limits by oversight.
     limits: dict[str, int | None] = {}
     for field in _LIMITS:
         limit: int | UnsetType | None = getattr(new, field)

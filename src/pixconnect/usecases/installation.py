@@ -1,8 +1,8 @@
-"""Whether the database is the one we mean: of our mode, the same server as before, durable, and with its sequences ahead.
+"""Checks that the database is the right one: of our mode, the same server as before, durable, its sequences ahead of all ids.
 
-Another server than before is a restored backup or a standby that took over. Both may have forgotten the last that was written:
-ids that this process still holds may be given out again, so they are thrown away, and the sequences are moved ahead. What the
-rail and the holders have been told since is for people to compare: the log says so.
+Another server than before is a restored backup or a standby that took over. Both may have lost the last writes, and would give
+out ids again that this process still holds: those are thrown away, and the sequences are moved ahead. Only people can compare
+what the rail and the holders have been told since; the log asks them to.
 """
 
 from __future__ import annotations
@@ -18,30 +18,22 @@ from pixconnect.store.installation import Mode, Server
 from pixconnect.usecases.operator import OperatorContext
 
 SKIPPED_BLOCKS: Final = 64
-"""After a change of servers; more than all processes can hold of each sequence."""
+"""Blocks of ids skipped after a change of servers: more than all processes can hold of each sequence."""
 
 _log = structlog.get_logger(__name__)
 
 
 class InstallationError(Exception):
-    """The database is not one that we may work with; the message says why, and what to do."""
+    """We may not work with this database; the message says why, and what to do."""
 
 
 async def check_mode(connection: Connection, mode: Mode) -> None:
-    """Refuse tables of the other mode; those that have none yet take ours.
-
-    Raises:
-        InstallationError: They are of the other mode.
-    """
+    """Raise ``InstallationError`` for a database of the other mode; a new one takes ours."""
     refuse_other_mode(await installation_store.take_mode(connection, mode), mode)
 
 
 def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
-    """Refuse what was made in another mode.
-
-    Raises:
-        InstallationError: It was.
-    """
+    """Raise ``InstallationError`` for a database of the other mode; ``None`` is one without tables."""
     if found is None or found == mode:
         return
     raise InstallationError(
@@ -51,18 +43,17 @@ def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
 
 
 class ServerWatch:
-    """Looks at every new connection before it is used: is it to the server that this process knows?"""
+    """Compares the server behind every new connection with the one that this process knows, before it is used."""
 
     def __init__(self) -> None:
         self._known: Server | None = None
         self._forget: Callable[[], None] = lambda: None
 
     async def begin(self, connection: Connection, forget: Callable[[], None]) -> None:
-        """Compare the server with the one that these tables were last seen on.
+        """Compare the server with the one that last held these tables.
 
         Args:
-            connection: The process's first.
-            forget: Throws away the ids that were taken before; called whenever the server is another.
+            forget: Throws away the blocks of ids that this process holds; called whenever the server is another.
         """
         self._forget = forget
         self._known = await installation_store.find_noted_server(connection)
@@ -72,13 +63,14 @@ class ServerWatch:
         await self.look(connection)
 
     async def look(self, connection: Connection) -> None:
-        """Compare a new connection's server with the one known, and let its commits be durable."""
+        """Compare a new connection's server with the one known, and make its commits durable."""
         await installation_store.demand_durable_commits(connection)
         if self._known is None:
-            return  # the process has not begun: whether these are our tables is not known yet
+            # The process has not begun: nobody has checked yet whether these are our tables.
+            return
         found, before = await installation_store.read_server(connection), self._known
         if found != before:
-            # It is known, to us and to others, only when all is done: cut short here, the next connection does it again.
+            # Noted only when all is done: if we are interrupted before, the next connection does it again.
             self._forget()
             await installation_store.skip_blocks(connection, SKIPPED_BLOCKS)
             await installation_store.note_server(connection, found)
@@ -99,11 +91,7 @@ class ServerWatch:
 
 
 async def check_durability(connection: Connection, mode: Mode) -> None:
-    """Say what the server's settings are, and refuse in live mode what may lose what was answered.
-
-    Raises:
-        InstallationError: Live, and the server does not keep what it has committed.
-    """
+    """Log the server's durability settings; in live mode raise ``InstallationError`` for those that may lose a commit."""
     found = await installation_store.read_durability(connection)
     weak = [name for name in ("fsync", "full_page_writes") if found[name] != "on"]
     if weak and mode == "live":
@@ -118,7 +106,7 @@ async def check_durability(connection: Connection, mode: Mode) -> None:
 
 
 async def describe_database(context: OperatorContext) -> Mapping[str, str | int]:
-    """What an operator must know of the database under the service."""
+    """What an operator wants to know about the database: mode, version, identity, durability."""
     async with context.pool.acquire() as connection:
         server = await installation_store.read_server(connection)
         return {

@@ -98,22 +98,13 @@ class Keyring:
             await signing_key.rotate_if_due(self)
 
     async def reload(self, pool: Pool | None = None) -> None:
-        """Read the keys, over the keyring's own pool or another.
-
-        Raises:
-            ServiceUnavailable: The database did not answer.
-            SealBroken: A key that must sign was sealed with another secret key.
-        """
+        """Read the keys; raises ``SealBroken`` if one that must sign was sealed with another secret key."""
         # One after the other: an answer that was overtaken by another must not bring a revoked key back.
         async with self._reading:
             await self._reload(pool or self.pool)
 
     async def look_for_new(self, pool: Pool | None = None) -> None:
-        """Read the keys as they are now or later, at most five times a second; concurrent callers share one read.
-
-        Raises:
-            ServiceUnavailable: The database did not answer.
-        """
+        """Read the keys as they are now or later, at most five times a second; concurrent callers share one read."""
         asked_at_s = self.clock.monotonic_s()
         async with self._reading:
             # Whoever held the lock before us may have begun to read after we asked.
@@ -162,11 +153,7 @@ class Keyring:
         return None if until is not None and self.clock.real_now() > until else self._public.get(kid)
 
     def token_key(self) -> jose.PrivateKey:
-        """The key that signs now.
-
-        Raises:
-            ServiceUnavailable: There is none.
-        """
+        """The key that signs now; raises ``ServiceUnavailable`` if there is none."""
         return self._private[self._current().kid]
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
@@ -188,11 +175,7 @@ class Keyring:
         return self.token_key().sign_detached(body, header)
 
     def public_key_document(self) -> dict[str, object]:
-        """The current key as a JWK, the same as PEM, and every key still needed to verify something.
-
-        Raises:
-            ServiceUnavailable: There is no current key.
-        """
+        """The current key as a JWK, the same as PEM, and every key still needed to verify something."""
         key = self._current()
         return {
             **jose.published_jwk(key.kid, key.public_jwk),
@@ -214,11 +197,7 @@ class Keyring:
         }
 
     def check(self) -> None:
-        """Sign something and verify it.
-
-        Raises:
-            ServiceUnavailable: There is no key, its certificate has expired, or the keys were not read for too long.
-        """
+        """Raise ``ServiceUnavailable`` unless this process can sign something that others can verify."""
         key = self._current()
         if key.expires_at <= self.clock.real_now():
             raise errors.ServiceUnavailable("signing key: its certificate has expired")

@@ -1,4 +1,4 @@
-"""What every process of the service measures: how its requests were written together."""
+"""Metrics of every process of the service: the batches in which its requests are written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def measure_writes(writes: WriteQueues) -> Sequence[Measured]:
-    """How batches were, and what waits."""
     found = writes.read_figures()
     sizes: dict[tuple[str, ...], Histogram] = {}
     for figures in found:

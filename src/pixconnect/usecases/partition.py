@@ -1,8 +1,8 @@
-"""Keeps the partitions of events and deliveries: some ahead, none that is old.
+"""Makes the partitions of events and deliveries ahead of time, and drops the old ones.
 
-The database's real time, whatever the sandbox clock says. A new partition is begun when the present one has taken a tenth of
-the retention, so that what is kept too long is not much. One goes when it was closed for as long as events are kept, and when
-nothing pending needs it: what still waits in it is given up first, and can be seen as that until the next pass.
+It goes by the database's real time, whatever the sandbox clock says. A new partition begins when the present one covers a tenth
+of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
+retention and no pending delivery needs it: those are given up first, and can be read as such until the next pass.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
-    """Make what will be needed and drop what is old.
+    """Make the partitions that will be needed and drop the old ones.
 
     Args:
         pool: Connections as ``pixconnect_service``.
-        clock: Of this process; while it is wrong nothing is given up or dropped.
-        retention: How long events and deliveries are kept; where the owner said a longer time, that counts.
+        retention: How long events and deliveries are kept, unless the owner of the database has set a longer time.
 
     Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's.
+        ServiceUnavailable: The process's own clock is too far from the database's; nothing was given up or dropped.
     """
     async with pool.acquire() as connection:
         for name in await partition_store.make(connection):
@@ -44,9 +43,11 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
             _log.warning(
                 "the clock jumped since partitions were looked after: none is dropped for an hour", jump=str(jump)
             )
+        # From here on history is lost: not by a process whose clock is wrong.
         now = await service_now_to_write(clock, connection)
         for name in await partition_store.close(connection, retention):
             _log.debug("partition closed", name=name)
+        # Detached first, which is quick: a drop takes long, because it reads all that lists no longer count.
         while (name := await partition_store.detach_old(connection, retention)) is not None:
             _log.debug("partition detached", name=name)
         while (name := await partition_store.drop_detached(connection)) is not None:
@@ -56,13 +57,10 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
 
 
 async def check_partitions(pool: Pool) -> None:
-    """See whether there is room for events and deliveries to come.
-
-    Raises:
-        ServiceUnavailable: There soon is none, and nobody makes any.
-    """
+    """A check of the service's health: are partitions made ahead of the events and deliveries to come?"""
     ahead = await partition_store.read_ahead(pool)
     fewest = min(ahead.counts.values(), default=0)
+    # One is enough while workers run, since they make the next; it is not when none has passed for a while.
     if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
         raise errors.ServiceUnavailable(
             "partitions of events or deliveries are not made ahead: look at the worker's log"

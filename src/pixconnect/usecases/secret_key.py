@@ -1,8 +1,8 @@
-"""A new secret key: everything that another sealed is sealed again, while the service runs.
+"""Rotating the secret key: every secret that another key sealed is sealed again, while the service runs.
 
-It goes in batches, each a transaction of its own, and looks at the rows alone for what is left to do: killed at any instant
-and run again, it goes on; run when all is done, it changes nothing. Secrets of clients are not ours to hash again, since we do
-not know them: a client's hash changes when it logs in next.
+It works in batches, each a transaction of its own, and finds by the rows alone what is left to do: killed at any instant and
+run again, it goes on; run when all is done, it changes nothing. We do not know the secrets of clients, so their hashes cannot
+be renewed here: a client's hash changes at its next token request.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pixconnect.usecases.operator import OperatorContext
 from pixconnect.usecases.signing_key import ABOUT_AUTHORITY, about_key
 
 BATCH_MAX = 200
-"""Webhook endpoints whose rows are held at once."""
+"""Webhook endpoints whose rows are locked at once."""
 
 
 class Resealed(Struct, frozen=True, kw_only=True):
-    """What one run has done, and what is left."""
+    """What one run has sealed again, and what is left."""
 
     webhook_endpoints_count: int
     signing_keys_count: int
     authorities_count: int
     broken: Sequence[str]
-    """What neither key opens, by what it is about; it stays as it is."""
+    """Secrets that neither key opens, by what they were sealed about; they stay as they are."""
     clients_left_count: int
-    """Clients whose secret is not known to be hashed under the key in use."""
+    """Clients whose secret is not yet hashed under the key in use, as far as we know."""
 
 
 async def reseal(context: OperatorContext) -> Resealed:
-    """Seal everything with the key in use that is not yet."""
+    """Seal with the key in use whatever another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count = await _reseal_keys(context, broken)
     endpoints_count = await _reseal_endpoints(context, broken)
@@ -54,7 +54,7 @@ async def reseal(context: OperatorContext) -> Resealed:
 
 
 async def list_clients_left(context: OperatorContext) -> list[Client]:
-    """Clients that could not log in any more without the previous key, as far as we know; by client_id."""
+    """Clients that could not get a token without the previous key, as far as we know; ordered by client_id."""
     found: list[Client] = []
     async with context.pool.acquire() as connection:
         while True:
@@ -66,9 +66,9 @@ async def list_clients_left(context: OperatorContext) -> list[Client]:
 
 
 async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int]:
-    """Signing keys and authorities, of which there are few: all in one transaction."""
     box = context.secret_box
     keys_count = authorities_count = 0
+    # These are few, so one transaction takes them all.
     async with context.pool.acquire() as connection, connection.transaction():
         await signing_key_store.lock(connection)
         for key in await signing_key_store.list_all(connection):
@@ -114,7 +114,7 @@ def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> E
 
 
 def _again(box: SecretBox, sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
-    """The same secret, sealed with the key in use; ``None`` where there is nothing to do, or nothing to be done."""
+    """The same secret, sealed with the key in use; ``None`` if it is already, or if no key opens it."""
     if sealed is None or sealed.startswith(box.seal_head):
         return None
     try:

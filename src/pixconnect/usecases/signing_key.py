@@ -2,7 +2,8 @@
 
 A new key is published a minute before it signs, so that every process knows it by then. One that cannot wait signs at once:
 the very first, the first for a new host, and the one that follows a revoked key. A process that meets its unknown name reads
-the keys again (``keyring.py``). A key is revoked and its successor made in one transaction.
+the keys again (``keyring.py``). A key is revoked and its successor made in one transaction. Whatever makes a key raises
+``SealBroken`` where the certificate authority was sealed with another secret key.
 """
 
 from __future__ import annotations
@@ -37,11 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def rotate(context: OperatorContext) -> SigningKey:
-    """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host.
-
-    Raises:
-        SealBroken: The certificate authority was sealed with another secret key.
-    """
+    """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host."""
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         key = await _make_next_key(context, connection)
@@ -56,10 +53,6 @@ async def revoke(context: OperatorContext, kid: str) -> SigningKey:
 
     Returns:
         The key that signs for its host now.
-
-    Raises:
-        NotFound: There is no such key.
-        SealBroken: The certificate authority was sealed with another secret key.
     """
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
@@ -87,11 +80,7 @@ async def revoke(context: OperatorContext, kid: str) -> SigningKey:
 
 
 async def renew_authority(context: OperatorContext) -> SigningKey:
-    """Make a new certificate authority, and a new key that it certifies: published at once, it signs a minute later.
-
-    Returns:
-        The new key.
-    """
+    """Make a new certificate authority, and a key that it certifies: published at once, it signs a minute later."""
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         await _make_authority(context, connection, context.clock.real_now())
@@ -110,9 +99,6 @@ async def rotate_if_due(context: SigningContext) -> SigningKey | None:
     """Make a new key if there is none, or if the newest or its certificate is old; delete the keys that nobody needs.
 
     Every process calls this before it serves and when its keyring sees that it is time; housekeeping calls it once an hour.
-
-    Raises:
-        SealBroken: The certificate authority was sealed with another secret key.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await signing_key_store.lock(connection)
@@ -195,6 +181,7 @@ async def _delete_unneeded(context: SigningContext, connection: Connection, keys
         if (last_signature_at := signing_rules.superseded_at(key, keys)) and last_signature_at + _PRIVATE_KEPT < now
     ]
     await signing_key_store.delete(connection, [key.kid for key in keys if key.kid not in kept])
+    # Still needed to verify, but nobody can sign with it any more, even with our secret key.
     await signing_key_store.forget_private(connection, done)
 
 

@@ -1,28 +1,31 @@
-"""Statements: fixed in one query, read in parts."""
+"""Statements: their extent is fixed in one query, their lines are read in parts."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.statement import Statement, StatementLine
 from pixconnect.store import statement as statement_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasDirectory, HasPool
 
 LINES_A_PART: Final = 100
-"""Read and written at once: so few that other requests of the process hardly wait for them."""
+"""Lines that are read and written at once: so few that other requests of the process hardly wait for them."""
 
 
-async def open_statement(context: Context, caller: Caller, initial_at: datetime, final_at: datetime) -> Statement:
-    """Fix a statement: what is in it now is what will be read.
+class StatementContext(HasPool, HasClock, HasDirectory, Protocol):
+    """What statements need."""
+
+
+async def open_statement(
+    context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime
+) -> Statement:
+    """Fix which lines a statement has; entries made later are not in it.
 
     Args:
-        context: The process's.
-        caller: Whose statement.
-        initial_at: The first instant included.
         final_at: The last instant included; before ``initial_at``, the statement is empty.
     """
     account = await context.directory.read_account(caller.holder_id)
@@ -37,9 +40,10 @@ async def open_statement(context: Context, caller: Caller, initial_at: datetime,
     )
 
 
-async def read_parts(context: Context, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
-    """The lines, oldest first, part by part; between two parts no connection is held, however slow the reader is."""
+async def read_parts(context: HasPool, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
+    """The lines, oldest first, part by part."""
     extent = statement.extent
+    # Each part takes a connection of its own from the pool: however slow the reader is, none is held between two parts.
     for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
         last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
         lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)

@@ -1,16 +1,16 @@
 """Who is calling: access tokens, verified on every request.
 
-A verified token is remembered with its caller until it expires, and that memory counts only while the last good look at
+A verified token is cached with its caller until it expires. The cache may be used only while the last good look at
 ``access_revision`` is under a second old::
 
-    known token, fresh look ────────────────────────────────────────── caller (no waiting: a look-up and two comparisons)
-    known token, old look ──── look again ── nothing was revoked ───── caller
-                                         └── something was ─ read the keys again, drop whose client, date or key is not good
-    unknown token ── signature, claims ── is its client active? ────── caller, remembered
+    cached token, fresh look ───────────────────────────────────────── caller (no waiting: a look-up and two comparisons)
+    cached token, old look ─── look again ── nothing was revoked ───── caller
+                                         └── something was ─ read the keys again, drop tokens of a bad client, date or key
+    unknown token ── signature, claims ── is its client active? ────── caller, cached
     no answer from the database ────────────────────────────────────── ServiceUnavailable
 
-So whoever is disabled, tokens that were ended and keys that were revoked are out everywhere within a second, and a database
-that is gone shuts out everybody.
+So a disabled client, an ended token and a revoked key are refused everywhere within a second, and while the database is away
+nobody is let in.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import suppress
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -28,16 +29,16 @@ from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import access as access_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasClock, HasPolicy
 from pixconnect.usecases.keyring import Keyring
 
-VERDICTS_MAX = 8192
-"""Tokens remembered at most, about 1 KiB each; of more, those asked for longest ago are forgotten."""
+CACHED_TOKENS_MAX = 8192
+"""About 1 KiB each; the least recently used are dropped."""
 TOKEN_LENGTH_MAX = 4096
 FRESH_FOR_S = 1.0
 """How long a good look at the revision counts, from when it began."""
 LOOK_INTERVAL_S = 0.3
-"""How often we look while requests come in, so that hardly any request has to."""
+"""How often a task looks while requests come in, so that hardly any request has to."""
 LOOK_TIMEOUT_S = 0.9
 """Below ``FRESH_FOR_S``: a look that many wait for must still be fresh for the last of them."""
 
@@ -45,13 +46,15 @@ _SCHEME = b"Bearer "
 _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What a token was found to be."""
+class VerifierContext(HasClock, HasPolicy, Protocol):
+    """What verifying tokens needs."""
 
+
+class VerifiedToken(Struct, frozen=True, kw_only=True):
     caller: Caller
     kid: str
     issued_at_s: int
-    """Real time, in seconds of Unix time."""
+    """Unix time, as the token says."""
     expires_at_s: int
 
 
@@ -59,16 +62,16 @@ class TokenVerifier:
     """Verifies the ``Authorization`` header of every request in this process.
 
     Args:
-        pool: Of its own, so that whoever reads much cannot keep others from being known.
+        pool: A pool of its own, so that callers who read much cannot keep others from being verified.
     """
 
-    def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
+    def __init__(self, context: VerifierContext, keyring: Keyring, pool: Pool) -> None:
         self._pool = pool
         self._issuer = context.policy.auth_url
         self._keyring = keyring
         self._real_now = context.clock.real_now
         self._monotonic_s = context.clock.monotonic_s
-        self._verdicts: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._cached: OrderedDict[bytes, VerifiedToken] = OrderedDict()
         self._revision: int | None = None
         self._fresh_until_s = float("-inf")
         self._unix_minus_monotonic_s = 0.0
@@ -76,38 +79,28 @@ class TokenVerifier:
         self._looking: asyncio.Task[bool] | None = None
 
     def recall(self, authorization: bytes) -> Caller | None:
-        """The caller of a header that was verified before, without waiting.
-
-        Returns:
-            The caller, or ``None`` where only ``verify`` can tell.
-        """
-        verdict = self._verdicts.get(authorization)
-        if verdict is None:
+        """The caller of a header that was verified before, without waiting; ``None`` where only ``verify`` can tell."""
+        token = self._cached.get(authorization)
+        if token is None:
             return None
         self._was_asked = True
         now_s = self._monotonic_s()
         # The wall clock is read at each look, at most a second ago: reading it here would cost as much as all the rest.
-        if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= verdict.expires_at_s:
+        if now_s >= self._fresh_until_s or now_s + self._unix_minus_monotonic_s >= token.expires_at_s:
             return None
-        self._verdicts.move_to_end(authorization)
-        return verdict.caller
+        self._cached.move_to_end(authorization)
+        return token.caller
 
     async def verify(self, authorization: bytes | None) -> Caller:
-        """Find out who is calling.
-
-        Args:
-            authorization: The header's value; ``None`` if there was none.
-
-        Returns:
-            The caller.
+        """Find out who is calling by the header's value, which is ``None`` where there was no header.
 
         Raises:
-            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
-            ServiceUnavailable: The database must be asked and gives no answer.
+            Unauthorized: The token is missing, malformed, not ours or expired, or was revoked, or its client is disabled.
+            ServiceUnavailable: The database must be asked and does not answer.
         """
         if authorization is None:
             raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
-        known = self._verdicts.get(authorization)
+        known = self._cached.get(authorization)
         if known is not None and self._real_now().timestamp() < known.expires_at_s:
             await self._look_if_stale()
             caller = self.recall(authorization)
@@ -115,18 +108,18 @@ class TokenVerifier:
                 return caller
         kid, claims = await self._read_claims(authorization)
         if self._real_now().timestamp() >= claims.exp:
-            self._verdicts.pop(authorization, None)
+            self._cached.pop(authorization, None)
             raise errors.Unauthorized("Authorization: token expired")
         caller = Caller(client_id=claims.sub, holder_id=int(claims.holder_id), scopes=frozenset(claims.scope.split()))
         await self._look_if_stale()
-        revision = await self._check_standing(caller, claims.iat)
+        revision = await self._check_active(caller, claims.iat)
         # The key may have been revoked while we asked.
         if self._keyring.token_verification_key(kid) is None:
             raise errors.Unauthorized(_UNKNOWN_KEY)
-        # Asked at another revision than the one we know, the answer may be older than our next look believes.
+        # If the client was asked about at another revision than the one we know, the next look might not drop this token.
         if revision == self._revision:
-            verdict = Verdict(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
-            self._remember(authorization, verdict)
+            token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
+            self._remember(authorization, token)
         return caller
 
     async def keep_fresh(self) -> None:
@@ -144,6 +137,7 @@ class TokenVerifier:
         try:
             kid = jose.read_token_kid(token)
             key = self._keyring.token_verification_key(kid)
+            # Another process may have made the key since we last read them.
             if key is None:
                 await self._keyring.look_for_new(self._pool)
                 key = self._keyring.token_verification_key(kid)
@@ -156,25 +150,25 @@ class TokenVerifier:
             raise errors.Unauthorized("Authorization: the token is of another issuer or for another audience")
         return kid, claims
 
-    async def _check_standing(self, caller: Caller, issued_at_s: int) -> int:
+    async def _check_active(self, caller: Caller, issued_at_s: int) -> int:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
-                standing = await access_store.read_client_states(self._pool, [caller.client_id])
+                clients = await access_store.read_client_states(self._pool, [caller.client_id])
         except DATABASE_FAILED:
             raise errors.ServiceUnavailable("the database gives no answer") from None
-        if not standing.is_good(caller.client_id, issued_at_s):
+        if not clients.is_good(caller.client_id, issued_at_s):
             raise errors.Unauthorized(
                 "Authorization: the token was revoked"
-                if caller.client_id in standing.tokens_from_s
+                if caller.client_id in clients.tokens_from_s
                 else "Authorization: the token's client or holder is disabled"
             )
-        return standing.revision
+        return clients.revision
 
-    def _remember(self, authorization: bytes, verdict: Verdict) -> None:
+    def _remember(self, authorization: bytes, token: VerifiedToken) -> None:
         self._was_asked = True
-        self._verdicts[authorization] = verdict
-        if len(self._verdicts) > VERDICTS_MAX:
-            self._verdicts.popitem(last=False)
+        self._cached[authorization] = token
+        if len(self._cached) > CACHED_TOKENS_MAX:
+            self._cached.popitem(last=False)
 
     async def _look_if_stale(self) -> None:
         if self._monotonic_s() < self._fresh_until_s:
@@ -183,12 +177,13 @@ class TokenVerifier:
             raise errors.ServiceUnavailable("the database gives no answer")
 
     async def _look(self) -> bool:
-        """Look at the revision; whoever comes meanwhile waits for the same look, which no gone caller can cancel."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_once())
+        # All who come meanwhile wait for the same look, and none that goes away can cancel it.
         return await asyncio.shield(self._looking)
 
     async def _look_once(self) -> bool:
+        # Before the question is sent: a revocation that comes during the look must still be seen within a second.
         began_at_s = self._monotonic_s()
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
@@ -202,14 +197,15 @@ class TokenVerifier:
         return True
 
     async def _drop_revoked(self) -> None:
-        client_ids = {verdict.caller.client_id for verdict in self._verdicts.values()}
-        standing = await access_store.read_client_states(self._pool, sorted(client_ids))
-        # After it, so that the keys are at least as new as the revision that we remember.
-        with suppress(SealBroken):  # whether this process can sign is another question
+        client_ids = {token.caller.client_id for token in self._cached.values()}
+        clients = await access_store.read_client_states(self._pool, sorted(client_ids))
+        # After the clients, so that the keys are at least as new as the revision that we note.
+        # A key that cannot be opened can still verify; whether this process can sign is another question.
+        with suppress(SealBroken):
             await self._keyring.reload(self._pool)
-        # Also those remembered while we asked: their answer may be from before the change. They are asked about again.
-        for authorization, verdict in list(self._verdicts.items()):
-            is_good = standing.is_good(verdict.caller.client_id, verdict.issued_at_s)
-            if not is_good or self._keyring.token_verification_key(verdict.kid) is None:
-                del self._verdicts[authorization]
-        self._revision = standing.revision
+        # Also the tokens cached while we asked, whose answer may be from before the change: they are verified again.
+        for authorization, token in list(self._cached.items()):
+            is_good = clients.is_good(token.caller.client_id, token.issued_at_s)
+            if not is_good or self._keyring.token_verification_key(token.kid) is None:
+                del self._cached[authorization]
+        self._revision = clients.revision

@@ -34,9 +34,9 @@ _log = structlog.get_logger(__name__)
 JUDGED_AT_ONCE_MAX = 2
 """Token requests that use the database at once, in one process."""
 WAITING_MAX = 256
-"""Token requests under way and waiting; more are refused."""
+"""Token requests that are judged or wait for it; more are refused."""
 LIMITED_CLIENT_KNOWN_S = 1.0
-"""How long what a limited client's right secret is counts without asking again: it may have been replaced."""
+"""How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
 _CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FORGOTTEN_AT_ONCE_MAX = 100
@@ -47,21 +47,18 @@ Value = TypeVar("Value")
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
-    """A token request as it came."""
-
     client_id: str | None
     client_secret: str | None
     grant_type: str | None
     address: str
-    """Whom a failure counts for, by ``client_address``."""
+    """The address that a failure counts for, found by ``client_address``."""
 
 
 class TokenIssuer:
-    """Where the token requests of one process queue up.
+    """Issues the tokens of one process, a few at a time, to each address in turn.
 
-    A flood of them must not take the database's connections from everybody else: a few are judged at once, of each address in
-    turn, and a few more wait. An address that is known to be limited is not even asked about, since a failure always counts its
-    whole minute; nor is a wrong secret of a client that is.
+    A flood of token requests must not take the database's connections from everybody else: so few are judged at once, few more
+    wait, and what is known to be limited is refused without the database.
     """
 
     def __init__(self, context: TokenContext, keyring: Keyring) -> None:
@@ -72,18 +69,20 @@ class TokenIssuer:
         self._limited_until_s: OrderedDict[str, float] = OrderedDict()
         self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
         self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
-        """When an address was last told that the client it names is limited."""
+        """When an address last sent guesses at a limited client."""
 
     async def login(self, request: TokenRequest) -> AccessToken:
-        """Give a client a token; refusals as of the function ``login``, and ServiceUnavailable when the queue is full."""
+        """Give a client a token; raises what the function ``login`` raises, and ServiceUnavailable when the queue is full."""
         client_id, client_secret = _check_shape(request)
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
         try:
             async with self._semaphore.hold(request.address):
+                # Once more: while this one waited, others of its address may have failed.
                 self._refuse_limited(request.address)
                 return await login(self._context, self._keyring, request)
         except AddressLimited as refusal:
+            # A failure always counts for its whole minute, so until then the answer cannot change.
             _remember(self._limited_until_s, request.address, self._now_s() + refusal.left_s)
             raise
         except ClientLimited as refusal:
@@ -102,7 +101,6 @@ class TokenIssuer:
         self._limited_until_s.pop(address, None)
 
     def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
-        """Refuse a wrong secret of a limited client without the database, which is asked about it once a second."""
         if not self._limited_clients:
             return
         limited = self._limited_clients.get(_subject("client", client_id))
@@ -110,7 +108,8 @@ class TokenIssuer:
             return
         now_s = self._now_s()
         if now_s - limited.asked_at_s >= LIMITED_CLIENT_KNOWN_S:
-            limited.asked_at_s = now_s  # this one asks; those that come meanwhile do not
+            # This request asks the database; those that come within the next second do not.
+            limited.asked_at_s = now_s
             return
         hashes = hash_secret(self._context.secret_box, client_id, client_secret)
         if now_s < limited.until_s and not _is_among(limited.secret_hash, hashes):
@@ -119,7 +118,7 @@ class TokenIssuer:
             raise ClientLimited(limited.until_s - now_s, failures_max, limited.secret_hash)
 
     def _count_guess(self, address: str) -> None:
-        """An address whose guesses are not even judged is limited by them as by those that are, in this process."""
+        # Guesses that the database is not asked about limit their address too, as far as this process knows.
         now_s = self._now_s()
         guesses_max = self._context.policy.token_failures_max
         guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
@@ -130,13 +129,13 @@ class TokenIssuer:
 
 
 class _LimitedClient:
-    """A client_id of which a wrong secret is refused without the database."""
+    """A client_id whose wrong secrets are refused without the database."""
 
     __slots__ = ("asked_at_s", "secret_hash", "until_s")
 
     def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
         self.secret_hash = secret_hash
-        """Of the right secret, when it was asked about; of a client that does not exist, what no secret has."""
+        """The hash of the right secret when we last asked; for a client that does not exist, one that no secret has."""
         self.until_s = until_s
         self.asked_at_s = asked_at_s
 
@@ -149,11 +148,7 @@ def _remember(remembered: OrderedDict[Key, Value], key: Key, value: Value) -> No
 
 
 class AddressLimited(errors.RateLimited):
-    """This address has failed too often.
-
-    Args:
-        left_s: Seconds until the oldest failure no longer counts.
-    """
+    """This address has failed too often; after ``left_s`` its oldest failure no longer counts."""
 
     def __init__(self, left_s: float, failures_max: int) -> None:
         retry_after_s = max(1, math.ceil(left_s))
@@ -162,11 +157,7 @@ class AddressLimited(errors.RateLimited):
 
 
 class ClientLimited(errors.RateLimited):
-    """This client_id has failed too often, and this secret of it is wrong.
-
-    Args:
-        left_s: Seconds until the oldest failure no longer counts.
-    """
+    """This client_id has failed too often, and this secret is wrong; after ``left_s`` its oldest failure no longer counts."""
 
     def __init__(self, left_s: float, failures_max: int, secret_hash: bytes) -> None:
         retry_after_s = max(1, math.ceil(left_s))
@@ -179,15 +170,15 @@ async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) 
     """Give a client a token.
 
     Raises:
-        BadRequest: Credentials are missing, or the grant type is another.
-        RateLimited: The address, or with a wrong secret the client_id, has failed too often in the last minute.
-        Unauthorized: Unknown client, wrong secret, or disabled: one message for all.
+        BadRequest: Credentials are missing, or the grant type is a wrong one.
+        RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
+        Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all.
         ServiceUnavailable: There is no key to sign with.
     """
     client_id, client_secret = _check_shape(request)
     async with context.pool.acquire() as connection, connection.transaction():
         verdict = await _judge(context, connection, request.address, client_id, client_secret)
-    # Raised only now: a refusal inside the transaction would take its failure back.
+    # Raised only now: inside the transaction it would roll back the failure that was counted.
     if not isinstance(verdict, Client):
         raise verdict
     return _issue_token(context, keyring, verdict)
@@ -212,20 +203,24 @@ async def _judge(
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:
         return AddressLimited(left_s, failures_max)
+    # The database cannot store every text, and a client_id of another form is none of ours.
     found = await access_store.find(connection, client_id) if _CLIENT_ID.fullmatch(client_id) else None
+    # An unknown client costs as much time as a known one, and no secret has this hash.
     secret_hash = found.secret_hash if found else bytes(32)
     hashes = hash_secret(context.secret_box, client_id, client_secret)
     is_right = _is_among(secret_hash, hashes)
     if found and found.may_log_in and is_right:
+        # Only here do we see the secret, so this is where its hash moves to a new secret key.
         if found.secret_key_id != context.secret_box.key_id:
             await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
         return found.client
+    # The right secret comes in however often others have guessed: nobody can lock a client out.
     client = _subject("client", client_id)
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:
         return ClientLimited(left_s, failures_max, secret_hash)
-    # Of a client that exists: what else was sent as a name may be a secret in the wrong field.
+    # A client_id that does not exist is not logged: it may be a secret in the wrong field.
     _log.warning("login refused", client_id=client_id if found else None, address=from_address)
     await access_store.append_failures(connection, [address, client])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, _FORGOTTEN_AT_ONCE_MAX)
@@ -253,7 +248,7 @@ def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
 
 
 def _subject(kind: str, text: str) -> bytes:
-    """What failures are counted under: never the text itself, which may be a secret sent in the wrong field."""
+    # A hash, never the text itself: that may be a secret sent in the wrong field.
     return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -27,15 +27,12 @@ _NAME_LENGTH_MAX = 255
 async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
     """Make a client of a holder; its secret is returned here and cannot be read again.
 
-    Args:
-        name: Shown to operators; 1 to 255 characters.
-        scopes: None at all means all of them in the sandbox, and is refused in live mode.
-
     Raises:
         BadRequest: The name has a wrong length, or a scope does not exist.
     """
     if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
+    # Where money is real, nobody gets all scopes by oversight: none named is refused there.
     client = Client(
         client_id=context.entropy.token(_CLIENT_ID_LENGTH),
         holder_id=holder_id,

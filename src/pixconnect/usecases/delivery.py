@@ -148,11 +148,7 @@ def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: Exchange
 
 
 def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
-    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two.
-
-    Raises:
-        SealBroken: They were sealed with another key.
-    """
+    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two."""
     about = endpoint_rules.endpoint_seal(endpoint.id)
     secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
     previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
@@ -214,11 +210,7 @@ async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclu
 async def wait_until_sent(
     context: WalkContext, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
-    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have.
-
-    Args:
-        until: Not after service time.
-    """
+    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have."""
     give_up_s = context.clock.monotonic_s() + timeout_s
     context.wake_workers()
     while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:

@@ -135,11 +135,8 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
 async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
     """Register a Pix key of a holder; doing it twice changes nothing.
 
-    Args:
-        text: The key; ``None`` lets the service make one, which is allowed for an EVP only.
-
     Raises:
-        BadRequest: The key is missing, and its type is not EVP.
+        BadRequest: The key is missing, and its type is not EVP, which the service makes itself.
         InvalidPixKey: The key does not have its type's form, or another holder has it.
     """
     if text is None and key_type != "EVP":

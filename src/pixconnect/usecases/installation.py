@@ -50,11 +50,8 @@ class ServerWatch:
         self._forget: Callable[[], None] = lambda: None
 
     async def begin(self, connection: Connection, forget: Callable[[], None]) -> None:
-        """Compare the server with the one that last held these tables.
-
-        Args:
-            forget: Throws away the blocks of ids that this process holds; called whenever the server is another.
-        """
+        """Compare the server with the one that last held these tables."""
+        # Throws away the blocks of ids that this process holds.
         self._forget = forget
         self._known = await installation_store.find_noted_server(connection)
         if self._known is None:

@@ -42,11 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Keyring:
-    """The ``Signer`` of everything in this process; verifiers ask it for public keys.
-
-    Args:
-        pool: Connections as ``pixconnect_service``.
-    """
+    """The ``Signer`` of everything in this process; verifiers ask it for public keys."""
 
     def __init__(self, *, pool: Pool, clock: Clock, policy: Policy, secret_box: SecretBox) -> None:
         self.pool = pool

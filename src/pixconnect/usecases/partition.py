@@ -26,15 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
-    """Make the partitions that will be needed and drop the old ones.
-
-    Args:
-        pool: Connections as ``pixconnect_service``.
-        retention: How long events and deliveries are kept, unless the owner of the database has set a longer time.
-
-    Raises:
-        ServiceUnavailable: The process's own clock is too far from the database's; nothing was given up or dropped.
-    """
+    """Make the partitions that will be needed and drop the old ones, as the role ``pixconnect_service``."""
     async with pool.acquire() as connection:
         for name in await partition_store.make(connection):
             _log.debug("partition made", name=name)
@@ -43,8 +35,9 @@ async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> Non
             _log.warning(
                 "the clock jumped since partitions were looked after: none is dropped for an hour", jump=str(jump)
             )
-        # From here on history is lost: not by a process whose clock is wrong.
+        # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
         now = await service_now_to_write(clock, connection)
+        # If the owner of the database has set a longer retention, that one counts.
         for name in await partition_store.close(connection, retention):
             _log.debug("partition closed", name=name)
         # Detached first, which is quick: a drop takes long, because it reads all that lists no longer count.

@@ -23,11 +23,7 @@ class StatementContext(HasPool, HasClock, HasDirectory, Protocol):
 async def open_statement(
     context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime
 ) -> Statement:
-    """Fix which lines a statement has; entries made later are not in it.
-
-    Args:
-        final_at: The last instant included; before ``initial_at``, the statement is empty.
-    """
+    """Fix which lines a statement has, both instants included; entries made later are not in it."""
     account = await context.directory.read_account(caller.holder_id)
     extent = await statement_store.find_extent(context.pool, caller.holder_id, initial_at, final_at)
     return Statement(

@@ -59,13 +59,10 @@ class VerifiedToken(Struct, frozen=True, kw_only=True):
 
 
 class TokenVerifier:
-    """Verifies the ``Authorization`` header of every request in this process.
-
-    Args:
-        pool: A pool of its own, so that callers who read much cannot keep others from being verified.
-    """
+    """Verifies the ``Authorization`` header of every request in this process."""
 
     def __init__(self, context: VerifierContext, keyring: Keyring, pool: Pool) -> None:
+        # Not the pool that requests use: callers who read much cannot keep others from being verified.
         self._pool = pool
         self._issuer = context.policy.auth_url
         self._keyring = keyring

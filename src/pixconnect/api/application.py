@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from pixconnect.api import browser, decoding, envelope
 from pixconnect.api.authentication import authenticate
-from pixconnect.api.envelope import Headers
-from pixconnect.api.operation import NOBODY, AnyOperation, Document, Listing, Nothing, Request
+from pixconnect.api.envelope import Headers, Listing
+from pixconnect.api.operation import NOBODY, AnyOperation, Document, Nothing, Request
 from pixconnect.api.operations import list_operations
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace

@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from pixconnect.api import paging
 from pixconnect.api.decoding import read_instant
 from pixconnect.api.duration import format_duration
-from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Id, Instant, ListQuery
 from pixconnect.domain import delivery as delivery_rules

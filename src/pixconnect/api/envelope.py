@@ -16,17 +16,18 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.api.operation import Listing
 from pixconnect.api.wire import Instant
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock, format_instant
 from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.rate import RatePolicy
+
+ItemT = TypeVar("ItemT")
 
 VERSION: Final = "1.0"
 
@@ -73,6 +74,22 @@ _IDS_OF_ONE_READ: Final = 256
 # Makes any hex digit one whose first two bits are 10.
 _VARIANTS: Final = str.maketrans("0123456789abcdef", "89ab" * 4)
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
+    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``."""
+
+    items: Iterable[ItemT] | msgspec.Raw
+    """In their wire form: made one by one while they are written, and ``Raw`` afterwards."""
+    page: int
+    """The page that was asked for, from 1."""
+    page_size: int
+    total_count: int
+    """Items in the whole list."""
+    has_next: bool | None = None
+    """Known of a page by cursor; of one by number, ``total_count`` says it."""
+    next_after: str = ""
+    """The cursor to the next page; empty if there is none."""
 
 
 class Meta(Struct, frozen=True, kw_only=True):

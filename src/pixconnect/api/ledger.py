@@ -7,7 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from pixconnect.api import paging
-from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, Cents, Id, Instant, ListQuery
 from pixconnect.domain.clock import format_instant

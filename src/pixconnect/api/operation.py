@@ -6,24 +6,21 @@ whose handler expects another parameter, query, body or answer than the row decl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
-import msgspec
 from msgspec import Struct
 
 from pixconnect.api import browser
+from pixconnect.api.envelope import Listing
+from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller, Scope
-
-if TYPE_CHECKING:  # a real circle: its rate limits write into the envelope, which knows what is declared here
-    from pixconnect.api.services import Services
 
 ParameterT = TypeVar("ParameterT")
 QueryT = TypeVar("QueryT")
 BodyT = TypeVar("BodyT")
 AnswerT = TypeVar("AnswerT")
-ItemT = TypeVar("ItemT")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 NeededScope = Scope | Literal["any"]
@@ -36,22 +33,6 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Anything(Struct, frozen=True):
     """The query of a public address: whatever is in it is ignored."""
-
-
-class Listing(Struct, Generic[ItemT], frozen=True, kw_only=True):
-    """The answer of a list operation: becomes ``data``, ``pagination`` and, where there is a next page, ``Link``."""
-
-    items: Iterable[ItemT] | msgspec.Raw
-    """In their wire form: made one by one while they are written, and ``Raw`` afterwards."""
-    page: int
-    """The page that was asked for, from 1."""
-    page_size: int
-    total_count: int
-    """Items in the whole list."""
-    has_next: bool | None = None
-    """Known of a page by cursor; of one by number, ``total_count`` says it."""
-    next_after: str = ""
-    """The cursor to the next page; empty if there is none."""
 
 
 class Document(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,8 @@ from pixconnect.api import (
     statement,
     transfer,
 )
-from pixconnect.api.operation import AnyOperation, Anything, Document, Listing, Nothing, Section
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
 from pixconnect.api.operation import Operation as Row
 from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.wire import ListQuery

@@ -20,7 +20,8 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 from msgspec import Struct
 
-from pixconnect.api.operation import Listing, Nothing, ParameterT, Request
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Nothing, ParameterT, Request
 from pixconnect.api.wire import ListQuery
 from pixconnect.domain import errors
 from pixconnect.domain.listing import Cursor, Page, Span

@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.api.decoding import read_instant
-from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents

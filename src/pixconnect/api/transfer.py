@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.api import paging
-from pixconnect.api.operation import Listing, Nothing, Request
+from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import transfer as transfers

@@ -11,7 +11,7 @@ from pixconnect.api import paging
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, ExternalId, Id, ListQuery
+from pixconnect.api.wire import Amount, BoundedAmount, ExternalId, Id, ListQuery
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.usecases import charge as charge_usecases
@@ -27,7 +27,12 @@ class ChargePayer(charges.Payer, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class CreateChargeRequest(
-    charges.ChargeRequest, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"amount_cents": "amount"}
+    BoundedAmount,
+    charges.ChargeRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"amount_cents": "amount"},
 ):
     """A charge to be made."""
 

@@ -10,7 +10,7 @@ from pixconnect.api import paging
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, ExternalId, Id, Instant, ListQuery
+from pixconnect.api.wire import Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import transfer as transfers
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import AccountType, KeyType, Party
@@ -42,6 +42,7 @@ class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class InitiatePixWithKeyRequest(
+    BoundedAmount,
     transfers.KeyTransferRequest,
     frozen=True,
     kw_only=True,
@@ -61,6 +62,7 @@ class InitiatePixWithKeyRequest(
 
 
 class InitiatePixWithAccountDetailsRequest(
+    BoundedAmount,
     transfers.AccountTransferRequest,
     frozen=True,
     kw_only=True,
@@ -78,6 +80,7 @@ class InitiatePixWithAccountDetailsRequest(
 
 
 class InitiatePixWithQRCodeRequest(
+    BoundedAmount,
     transfers.QrCodeTransferRequest,
     frozen=True,
     kw_only=True,

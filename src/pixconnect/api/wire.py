@@ -1,9 +1,9 @@
 """Types that several resources share on the wire: amounts, instants, names, and the queries of lists."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from pixconnect.api.decoding import HUGE
 from pixconnect.domain.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
@@ -67,6 +67,19 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The oldest `create_timestamp` included. RFC 3339 with an offset."""
     final_date: Annotated[datetime, Meta(tz=True)] | None = None
     """The newest `create_timestamp` included. RFC 3339 with an offset."""
+
+
+class BoundedAmount:
+    """A request that is handed on as it is, with an amount that is cut where ``clamp_cents`` cuts it."""
+
+    __slots__ = ()
+    amount_cents: int
+
+    def __post_init__(self) -> None:
+        bounded = clamp_cents(self.amount_cents)
+        if bounded != self.amount_cents:
+            # Frozen, but nobody has seen it yet.
+            structs.force_setattr(cast("Struct", self), "amount_cents", bounded)
 
 
 def clamp_cents(amount: int) -> int:

@@ -22,7 +22,7 @@ def list_entries(
     """Print what operators did, newest first: who, when, which verb, on what, and what it was before and after.
 
     Args:
-        limit: So many at most.
+        limit: The most rows to print.
     """
     found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
     operating.show_list("entries", [_shown(entry) for entry in found], as_json=json)

@@ -12,14 +12,14 @@ app = App(name="client", help="The OAuth clients of holders.")
 
 @app.command
 def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
-    """Make a client; prints its client_id and its client_secret, which is shown this once only.
+    """Make a client; prints its client_id and its client_secret, which is shown only once.
 
     In live mode its scopes must be named.
 
     Args:
         holder_id: Whose account it works on.
-        name: For you to tell it from others.
-        scope: What it may do, once for each scope; all scopes without, in the sandbox.
+        name: A name by which you know the client.
+        scope: What the client may do; repeat the option for each scope. In the sandbox the default is all scopes.
     """
     issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)

@@ -32,7 +32,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Open an account with nothing in it; prints the holder_id that the other verbs ask for.
+    """Open an empty account; prints the holder_id that the other verbs need.
 
     In live mode each of the three limits must be named, or `--no-limits`; in the sandbox one that is not named is none.
 

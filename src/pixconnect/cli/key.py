@@ -16,7 +16,7 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
     """Register a Pix key that leads to a holder; prints the key as it is kept.
 
     Args:
-        holder_id: Whose it becomes.
+        holder_id: The holder that the key leads to.
         key_type: Its type.
         key: The key; an EVP is made if you leave it out.
     """

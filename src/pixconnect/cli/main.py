@@ -13,7 +13,7 @@ _VERBS = (
     ("run", "run:run", "Run everything on this machine until interrupted."),
     ("serve", "processes:serve", "Serve the API, in one process."),
     ("work", "processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
-    ("sandbox", "processes:sandbox", "Be the simulated rail, in one process."),
+    ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "The OAuth clients of holders."),
@@ -43,7 +43,7 @@ def launch(
 
     Args:
         words: The verb and what it is told.
-        operator: Who uses an operator's verb, as the audit names them; PIXCONNECT_OPERATOR, or else the system's user and host.
+        operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
     """
     settings.operator.set(operator)
     app(words)

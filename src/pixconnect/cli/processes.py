@@ -36,7 +36,7 @@ def work() -> None:
 
 
 def sandbox() -> None:
-    """Be the simulated rail, on 127.0.0.1 and PIXCONNECT_SANDBOX_PORT."""
+    """Run the simulated rail, on 127.0.0.1 and PIXCONNECT_SANDBOX_PORT."""
     if read_settings().mode != "sandbox":
         raise failures.CommandError("there is no sandbox in live mode: unset PIXCONNECT_MODE")
     sandbox_under(Lifeline())

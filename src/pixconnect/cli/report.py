@@ -24,7 +24,7 @@ def list_(
     """Print the reports that wait for an operator, the newest first.
 
     Args:
-        with_closed: Those too that are closed.
+        with_closed: Also print closed reports.
     """
     found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
     operating.show_list("reports", [_shown(kept) for kept in found], as_json=json)
@@ -43,7 +43,7 @@ def show(report_id: ReportId, *, json: Json = False) -> None:
 
 @app.command
 def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
-    """Say that a report was seen to. It moves no money, and is remembered with your name.
+    """Close a report that was dealt with. This moves no money; your name and reason are recorded.
 
     Args:
         report_id: Its id, as `list` prints it.

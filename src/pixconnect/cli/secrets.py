@@ -14,9 +14,9 @@ app = App(name="secrets", help="Secrets at rest, when the secret key is replaced
 
 @app.command
 def reseal(*, json: Json = False) -> None:
-    """Seal everything again with PIXCONNECT_SECRET_KEY that another key sealed; prints how much that was, and what is left.
+    """Encrypt with PIXCONNECT_SECRET_KEY all that another key encrypted; prints how much was done and how much is left.
 
-    The service goes on meanwhile. Interrupted, run it again: it goes on where it was.
+    The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
     done = operating.run(secret_key_usecases.reseal)
     operating.show(

@@ -18,7 +18,7 @@ def rotate(*, json: Json = False) -> None:
 
 @app.command
 def revoke(kid: str, *, json: Json = False) -> None:
-    """Let a key be worth nothing, everywhere within a second; prints the key that signs now.
+    """Revoke a key, on every process within a second; prints the key that signs now.
 
     Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.
 

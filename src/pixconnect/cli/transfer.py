@@ -24,13 +24,13 @@ def unresolved(
     return_identification: str | None = None,
     json: Json = False,
 ) -> None:
-    """Print outgoing transfers and refunds that the rail was given and has not answered for, the longest silent first.
+    """Print outgoing transfers and refunds that were sent to the rail and have no final answer, the longest silent first.
 
     The service goes on asking about each of them, for as long as it takes. There is no verb to settle or fail one by hand: that
     is how money is paid twice.
 
     Args:
-        silent_for_s: Handed over at least so many seconds ago.
+        silent_for_s: Only those sent to the rail at least this many seconds ago.
         holder_id: Of this holder only.
         end_to_end_id: This transfer only.
         return_identification: This refund only.

@@ -111,7 +111,7 @@ class PayloadTooLarge(Refusal):
 
 
 class RateLimited(Refusal):
-    """Too many of what costs others: failed token requests, look-ups, or more requests than the operator allows."""
+    """A rate limit was reached: failed token requests, key look-ups, or requests in a minute."""
 
     code = "RATE_LIMITED"
 
@@ -144,13 +144,13 @@ class LimitExceeded(RuleBroken):
 
 
 class InvalidPixKey(RuleBroken):
-    """The key has no form of its type, or wrong check digits."""
+    """The key does not have the form of its type, or its check digits are wrong."""
 
     code = "INVALID_PIX_KEY"
 
 
 class PixKeyNotOwned(RuleBroken):
-    """A charge for a key that is not the holder's."""
+    """The charge is for a key that is not the holder's."""
 
     code = "PIX_KEY_NOT_OWNED"
 
@@ -162,19 +162,19 @@ class PixKeyNotFound(RuleBroken):
 
 
 class InvalidTaxId(RuleBroken):
-    """No CPF of 11 digits and no CNPJ of 14 characters with right check digits, unmasked."""
+    """Not a CPF of 11 digits or a CNPJ of 14 characters, without a mask and with right check digits."""
 
     code = "INVALID_TAX_ID"
 
 
 class InvalidAccount(RuleBroken):
-    """A branch, account or ISPB that no institution could have."""
+    """The branch, account or ISPB does not have a valid form."""
 
     code = "INVALID_ACCOUNT"
 
 
 class InvalidQrCode(RuleBroken):
-    """Not a Pix code that can be paid, or its location serves nothing that can be trusted."""
+    """The code is not a Pix code that can be paid, or its location does not serve a valid signed payload."""
 
     code = "INVALID_QR_CODE"
 
@@ -210,7 +210,7 @@ class HolderBlocked(RuleBroken):
 
 
 class OriginalNotRefundable(RuleBroken):
-    """Not a received and settled Pix of this holder."""
+    """The original is not a Pix that this holder received and that has settled."""
 
     code = "ORIGINAL_NOT_REFUNDABLE"
 
@@ -234,13 +234,13 @@ class InsufficientFunds(RuleBroken):
 
 
 class InvalidWebhookUrl(RuleBroken):
-    """Not https, not resolvable, or an address that webhooks may not reach."""
+    """The URL is not https, cannot be resolved, or leads to an address that webhooks may not reach."""
 
     code = "INVALID_WEBHOOK_URL"
 
 
 class ServiceUnavailable(Refusal):
-    """Something that must be asked first cannot be reached, or the queue is full. Nothing was done."""
+    """A system that is needed cannot be reached, or the queue is full. Nothing was done."""
 
     code = "SERVICE_UNAVAILABLE"
 

@@ -139,7 +139,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How long a charge can be paid."""
 
     handover_timeout_s: Seconds = 60
-    """A transfer or refund that was never handed to the rail by then is given up and its money given back."""
+    """A transfer or refund that was never handed to the rail by then is given up, and its money is available again."""
 
     group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
@@ -158,7 +158,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     event_retention_days: Annotated[int, Meta(ge=4)] = 90
     """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
-    was set when `pixconnect migrate` ran last is the least, whatever a worker is told."""
+    was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller."""
 
     metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
     """The port on 127.0.0.1 where a process serves its metrics; 0 is none. Under ``run`` the worker's; API processes have the
@@ -176,7 +176,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     (of many a few, and their number), or none."""
 
     health_system: Literal["shown", "hidden"] = "shown"
-    """``hidden`` leaves the fields of the health check's ``system`` empty: it is told to anybody who asks."""
+    """``hidden`` leaves the fields of the health check's ``system`` empty: anybody may read the health check."""
 
     @property
     def home_path(self) -> Path:

@@ -28,7 +28,7 @@ def write_page() -> str:
         "A secret may stand in a file instead, such as an orchestrator mounts, that the variable with `_FILE` after its name",
         "names: `PIXCONNECT_SECRET_KEY_FILE=/run/secrets/key`. Both at once is an error. These are secrets:",
         ", ".join(f"`PIXCONNECT_{name.upper()}`" for name in config.SECRETS) + ".",
-        "A file or a home that others can read is complained of in one line at the start.",
+        "The service warns at its start, in one line, of a file or a home that others can read.",
         "",
         "The operator's verbs (`pixconnect holder create` and its like) take the database and the secret key of a running",
         "`pixconnect run` from its home: beside one, `PIXCONNECT_HOME` is all that they need. What `run` itself was given as a",

@@ -72,7 +72,7 @@ _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_rail_reports_total", "counter", ("report",),
         "What the rail reported: credit or return (money for us), settled or rejected (orders of ours); repeated ones too."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
-        "Our word on reports, after they were recorded: accepted, or refused."),
+        "Acknowledgements of reports, after these were recorded: accepted, or refused."),
     ("pixconnect_slots_held", "gauge", (),
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
 )

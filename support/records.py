@@ -14,8 +14,8 @@ from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.statement import Counterparty, Extent, Statement, StatementLine
 from pixconnect.domain.transfer import Transfer
-from pixconnect.usecases.context import Policy
 from pixconnect.usecases.holder import NewHolder
+from pixconnect.usecases.policy import Policy
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"

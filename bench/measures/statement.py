@@ -32,8 +32,9 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.logging import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.usecases.context import Context, Policy
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import HolderDirectory
+from pixconnect.usecases.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 HOLDER_ID = 1

@@ -56,12 +56,13 @@ from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases import delivery, health, installation, partition, unresolved
 from pixconnect.usecases.clock import follow_clock
-from pixconnect.usecases.context import Context, Policy
+from pixconnect.usecases.context import Context
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.policy import Policy
 from pixconnect.usecases.token import TokenVerifier
 from pixconnect.usecases.token_issuer import TokenIssuer
 from pixconnect.worker import run as worker_run
@@ -100,8 +101,6 @@ def make_policy(settings: Settings) -> Policy:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that every process of the service has."""
-
     context: Context
     keyring: Keyring
     """The context's signer, with the keys that others verify by."""

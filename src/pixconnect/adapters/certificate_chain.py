@@ -54,8 +54,6 @@ def trust_bundle(pem: bytes) -> Trusted:
 
 
 def trust_sandbox(control: SandboxControl) -> Trusted:
-    """Trust the authority of the sandbox's merchants."""
-
     async def read() -> Sequence[x509.Certificate]:
         # Asked each time: a sandbox that was started anew has another authority.
         try:

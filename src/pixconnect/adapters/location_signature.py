@@ -36,8 +36,6 @@ Jwk = Mapping[str, object]
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """A payload's protected header."""
-
     alg: str
     kid: str
     jku: str

@@ -30,8 +30,6 @@ _ADDRESSES_TRIED_MAX: Final = 3
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What one exchange may take."""
-
     connect_s: float = 5.0
     """For the look-up, the connection and TLS together."""
     exchange_s: float = 15.0

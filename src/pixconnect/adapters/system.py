@@ -32,7 +32,6 @@ class SystemClock:
 
     @property
     def revision(self) -> int:
-        """Counts the changes of the offset."""
         return self._revision
 
     @property

@@ -20,7 +20,7 @@ class TokenForm(Struct, frozen=True, kw_only=True):
 
     client_id: str
     """Given to you at onboarding."""
-    client_secret: Annotated[str, Meta(extra_json_schema={"format": "password"})]
+    client_secret: Annotated[str, Meta(extra_json_schema=dict(format="password"))]
     """Given to you at onboarding."""
     grant_type: Literal["client_credentials"]
     """`client_credentials`."""

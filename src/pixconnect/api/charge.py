@@ -11,7 +11,7 @@ from pixconnect.api import paging
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, BoundedAmount, ExternalId, Id, ListQuery
+from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, ListQuery
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.usecases import charge as charge_usecases
@@ -32,7 +32,7 @@ class CreateChargeRequest(
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
-    rename={"amount_cents": "amount"},
+    rename=AMOUNT_ON_THE_WIRE,
 ):
     """A charge to be made."""
 

@@ -8,7 +8,7 @@ from pixconnect.api.docs_page import render_docs
 from pixconnect.api.openapi import describe_interface
 from pixconnect.api.operations import list_sections
 from pixconnect.api.services import Descriptions
-from pixconnect.usecases.context import Policy
+from pixconnect.usecases.policy import Policy
 
 
 def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:

@@ -111,7 +111,7 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     name: EventName
     """Its type."""
     # Raw: it is answered as it was stored and posted, octet for octet.
-    payload: Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+    payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
     """Depends on the event's family: see the page on webhooks."""
     create_timestamp: Instant
     """When it happened."""

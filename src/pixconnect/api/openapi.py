@@ -48,7 +48,7 @@ _EXAMPLES: Final[dict[str, object]] = {
 }
 """The value of a field of this name in examples, unless the field has an example of its own."""
 
-_EXAMPLES_BY_TYPE: Final = {"string": "text", "integer": 1, "number": 0.5, "boolean": True}
+_EXAMPLES_BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
 
 _FAILURES: Final = {
     "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),

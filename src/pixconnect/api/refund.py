@@ -43,7 +43,7 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its name on the whole network."""
     original_end_to_end_id: str
     """The Pix that is returned."""
-    correlation_id: Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
+    correlation_id: Annotated[str, Meta(extra_json_schema=dict(format="uuid"))]
     """Joins everything of one payment."""
     amount: Amount
     """The amount returned."""

@@ -33,7 +33,7 @@ MEDIA_TYPES: Final = {
     "camt053": "application/xml",
 }
 
-FILENAMES: Final = {"csv": "statement.csv", "ofx": "statement.ofx", "camt053": "statement.xml"}
+FILENAMES: Final = dict(csv="statement.csv", ofx="statement.ofx", camt053="statement.xml")
 """Formats for other programs are saved by a browser, never shown."""
 
 

@@ -21,7 +21,7 @@ _NAMESPACE: Final = "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"
 _DECLARATION: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 # Max140Text.
 _NAME_MAX: Final = 140
-_ACCOUNT_TYPES: Final = {"CHECKING": "CACC", "SAVINGS": "SVGS", "SALARY": "SLRY", "TRANSACTIONAL": "TRAN"}
+_ACCOUNT_TYPES: Final = dict(CHECKING="CACC", SAVINGS="SVGS", SALARY="SLRY", TRANSACTIONAL="TRAN")
 
 
 async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:

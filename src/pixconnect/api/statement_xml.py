@@ -48,8 +48,6 @@ class Document(Protocol):
 
 
 class _Library(Protocol):
-    """The part of lxml that we use."""
-
     def Element(self, tag: str, /) -> Node: ...  # noqa: N802  lxml's name
     def SubElement(self, parent: Node, tag: str, /) -> Node: ...  # noqa: N802
     def xmlfile(self, output: Output, /, *, encoding: str) -> AbstractContextManager[Document]: ...

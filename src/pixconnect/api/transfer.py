@@ -10,7 +10,7 @@ from pixconnect.api import paging
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import transfer as transfers
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import AccountType, KeyType, Party
@@ -47,7 +47,7 @@ class InitiatePixWithKeyRequest(
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
-    rename={"amount_cents": "amount"},
+    rename=AMOUNT_ON_THE_WIRE,
 ):
     """A transfer to a Pix key."""
 
@@ -67,7 +67,7 @@ class InitiatePixWithAccountDetailsRequest(
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
-    rename={"amount_cents": "amount"},
+    rename=AMOUNT_ON_THE_WIRE,
 ):
     """A transfer to an account."""
 
@@ -85,7 +85,7 @@ class InitiatePixWithQRCodeRequest(
     frozen=True,
     kw_only=True,
     forbid_unknown_fields=True,
-    rename={"amount_cents": "amount", "br_code": "emv"},
+    rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv"),
 ):
     """A transfer to whoever a QR code names."""
 

@@ -69,6 +69,10 @@ class ListQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The newest `create_timestamp` included. RFC 3339 with an offset."""
 
 
+AMOUNT_ON_THE_WIRE: Final = dict(amount_cents="amount")
+"""How an amount is called in requests."""
+
+
 class BoundedAmount:
     """A request that is handed on as it is, with an amount that is cut where ``clamp_cents`` cuts it."""
 

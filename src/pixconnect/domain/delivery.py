@@ -65,8 +65,6 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One event on its way to one endpoint."""
-
     id: int
     holder_id: int
     endpoint_id: int
@@ -79,8 +77,6 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class DueDelivery(Struct, frozen=True, kw_only=True):
-    """What an attempt needs to know."""
-
     id: int
     holder_id: int
     endpoint_id: int
@@ -110,8 +106,6 @@ class DueRead(Struct, frozen=True, kw_only=True):
 
 
 class Conclusion(Struct, frozen=True, kw_only=True):
-    """What an attempt means for its delivery."""
-
     delivery: DueDelivery
     """As it was before."""
     attempt: Attempt

@@ -29,8 +29,6 @@ _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail
 
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
-    """An order as a worker moves it on."""
-
     name: str
     """The ``end_to_end_id`` of a transfer, the ``return_id`` of a refund."""
     holder_id: int

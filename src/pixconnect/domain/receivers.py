@@ -11,8 +11,6 @@ from msgspec import Struct
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """What a POST brought."""
-
     status_code: int | None
     """``None`` where no answer came."""
     retry_after: str | None

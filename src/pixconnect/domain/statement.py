@@ -14,8 +14,6 @@ from pixconnect.domain.holder import Party
 
 
 class Extent(Struct, frozen=True, kw_only=True):
-    """Which entries a statement holds."""
-
     first_number: int
     """Of the first line; without lines, the number that the next entry would have."""
     last_number: int
@@ -31,8 +29,6 @@ class Extent(Struct, frozen=True, kw_only=True):
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """A statement without its lines."""
-
     holder_id: int
     account: Party
     initial_at: datetime
@@ -55,8 +51,6 @@ class Counterparty(Struct, frozen=True, kw_only=True):
 
 
 class StatementLine(Struct, frozen=True, kw_only=True):
-    """One change of current funds."""
-
     id: int
     created_at: datetime
     end_to_end_id: str | None

@@ -16,8 +16,6 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """A metric with all its labels."""
-
     name: str
     """With its unit; a counter's ends in ``_total``."""
     kind: Literal["counter", "gauge", "histogram"]

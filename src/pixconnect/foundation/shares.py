@@ -61,7 +61,6 @@ class FairQueue(Generic[Item]):
         return party in self._lines
 
     def is_shared(self, party: Hashable) -> bool:
-        """Whether another party waits."""
         return len(self._lines) > (party in self._lines)
 
     def find_dominant(self, length_min: int) -> Hashable | None:

@@ -20,8 +20,6 @@ _log = structlog.get_logger(__name__)
 
 
 class Channel(Protocol):
-    """What an exchange needs of its connection."""
-
     connections: Connections
     flow: FlowControl
     loop: asyncio.AbstractEventLoop

@@ -48,7 +48,6 @@ def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target."""
     # Clients send the absolute form to a proxy.
     if not target.startswith(b"/"):
         parsed = httptools.parse_url(target)

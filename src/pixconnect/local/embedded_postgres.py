@@ -241,7 +241,7 @@ class EmbeddedPostgres:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={"LC_ALL": "C", "PATH": "/usr/bin:/bin", "TZ": "UTC"},
+                env=dict(LC_ALL="C", PATH="/usr/bin:/bin", TZ="UTC"),
                 # Ctrl-C reaches only the supervisor, which stops PostgreSQL last.
                 start_new_session=True,
             )
@@ -317,7 +317,6 @@ class EmbeddedPostgres:
 
 
 def _processes_in(data_folder: Path) -> list[int]:
-    """PostgreSQL's processes whose working folder is the data folder."""
     if not data_folder.exists():
         return []
     # Without ``/proc`` we know only the server, by its pid file. Its backends end once they are idle; until then the start is

@@ -39,8 +39,6 @@ _HOME_MARK = "home"
 
 
 class Placement(Struct, frozen=True, kw_only=True):
-    """Where the server's files are and how to log in."""
-
     folder: str
     """Absolute, or relative to the home so that a home can be moved."""
     owner_password: str

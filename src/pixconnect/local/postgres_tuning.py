@@ -13,8 +13,6 @@ GIB = 1024 * MIB
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """What the server may use."""
-
     memory_bytes: int
     """The machine's memory, or the container's limit."""
     disk_free_bytes: int

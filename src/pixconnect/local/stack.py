@@ -112,7 +112,6 @@ class Stack:
         return prepared
 
     def watch(self, supervisor: Supervisor) -> None:
-        """Have the supervisor keep everything running."""
         base: list[Part] = []
         if self.postgres is not None:
             supervisor.watch(self.postgres)

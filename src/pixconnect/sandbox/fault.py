@@ -16,8 +16,6 @@ _TRIES_REMEMBERED_MAX = 10_000
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """The parts of a message that rules look at."""
-
     operation: Operation
     id: str
     key: str | None = None

@@ -100,8 +100,6 @@ class NewOrder(Struct, frozen=True):
 
 
 class KnownOrder(NamedTuple):
-    """An order or refund order that the network has stored."""
-
     id: str
     kind: Literal["order", "refund"]
     key: str | None

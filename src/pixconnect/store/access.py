@@ -18,8 +18,6 @@ CLIENT_LOCKS = 0x7078_6102
 
 
 class StoredClient(Struct, frozen=True, kw_only=True):
-    """A client and what its secret is compared with."""
-
     client: Client
     secret_hash: bytes
     secret_key_id: bytes | None

@@ -11,8 +11,6 @@ from pixconnect.foundation.pool import Connection
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One thing that an operator did."""
-
     id: int
     at: datetime
     """By the database's clock."""

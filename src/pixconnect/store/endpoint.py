@@ -115,7 +115,6 @@ _UPDATE: Final[LiteralString] = f"""
 
 
 async def update(connection: Connection, endpoint: Endpoint) -> None:
-    """Remember what has changed of an endpoint that is locked."""
     await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
 
 

@@ -91,8 +91,6 @@ async def give_up_old(connection: Connection, retention: timedelta, now: datetim
 
 
 class Ahead(Struct, frozen=True, kw_only=True):
-    """How much room there is for what is to come."""
-
     counts: dict[str, int]
     """Partitions that were made and not begun yet, of events and of deliveries."""
     passed_for: timedelta
@@ -107,7 +105,6 @@ _READ_AHEAD: Final[LiteralString] = """
 
 
 async def read_ahead(connection: Connection | Pool) -> Ahead:
-    """Look how many partitions there are ahead."""
     rows: Sequence[dict[str, object]] = await connection.fetch(_READ_AHEAD)  # type: ignore[assignment]
     return Ahead(
         counts={str(row["parent"]): int(str(row["ahead_count"])) for row in rows},

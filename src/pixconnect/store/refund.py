@@ -67,7 +67,6 @@ _FIND_BY_RETURN_ID: Final[LiteralString] = f"select {REFUND.select} from refund 
 
 
 async def find_by_return_id(pool: Pool, holder_id: int, return_id: str) -> Refund | None:
-    """This holder's own side of the refund."""
     row = await pool.fetchrow(_FIND_BY_RETURN_ID, return_id, holder_id)
     return REFUND.read_found(row)
 

@@ -16,8 +16,6 @@ _KEY_LOCK = 0x7078_6103
 
 
 class Authority(Struct, frozen=True, kw_only=True):
-    """Who signs certificates."""
-
     id: int | None = None
     """Its number; ``None`` before it is stored."""
     private_sealed: bytes
@@ -76,7 +74,6 @@ async def read_all(connection: Connection | Pool) -> Keys:
 
 
 async def list_all(connection: Connection | Pool) -> list[SigningKey]:
-    """Every key without the revision."""
     return list((await read_all(connection)).keys)
 
 

@@ -31,7 +31,6 @@ _FIND_EXTENT: Final[LiteralString] = """
 
 
 async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
-    """Fix which entries are in a span."""
     row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
     if row is None:
         raise errors.InvariantBroken("an outer join to nothing is a row")

@@ -113,7 +113,6 @@ _FIND_BY_END_TO_END_ID: Final[LiteralString] = (
 
 
 async def find_by_end_to_end_id(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer | None:
-    """This holder's own side of the transfer."""
     row = await pool.fetchrow(_FIND_BY_END_TO_END_ID, end_to_end_id, holder_id)
     return TRANSFER.read_found(row)
 

@@ -27,7 +27,6 @@ async def record(
     """Record what the operator changes; ``before`` and ``after`` must not contain secrets.
 
     Args:
-        connection: Inside the transaction that makes the change.
         verb: ``holder set``, as on the command line.
         subject: ``holder 2``, what is changed.
     """

@@ -141,12 +141,7 @@ class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str
 
 
-_PAYLOAD_STATUS: dict[ChargeStatus, str] = {
-    "PENDING": "ATIVA",
-    "APPROVED": "CONCLUIDA",
-    "RETURNED": "CONCLUIDA",
-    "EXPIRED": "REMOVIDA_PELO_PSP",
-}
+_PAYLOAD_STATUS: Final = dict(PENDING="ATIVA", APPROVED="CONCLUIDA", RETURNED="CONCLUIDA", EXPIRED="REMOVIDA_PELO_PSP")
 
 
 async def read_location(context: ChargeContext, txid: str) -> str:

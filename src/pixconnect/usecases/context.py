@@ -1,4 +1,4 @@
-"""What every use case is given: the database, the ports, and the rules that an operator may set."""
+"""What every use case is given: the database, the ports, and the operator's rules."""
 
 from __future__ import annotations
 
@@ -20,32 +20,9 @@ from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.failed_reports import FailedReports
 from pixconnect.usecases.lookup_budget import LookupBudgets
+from pixconnect.usecases.policy import Policy
 from pixconnect.usecases.under_way import UnderWay
 from pixconnect.writing.write_queues import WriteQueues
-
-
-class Policy(Struct, frozen=True, kw_only=True):
-    """The rules that an operator may set; ``config.py`` says what each means."""
-
-    ispb: str
-    institution_name: str
-    location_prefix: str
-    """Where QR code payloads are served: host and path up to the txid, without a scheme."""
-    location_key_set_url: str
-    auth_url: str
-    charge_lifetime_s: int
-    handover_timeout_s: int
-    is_sandbox: bool
-    has_rail: bool = True
-    """Without one, no order is ever marked as handed over."""
-    token_lifetime_s: int = 300
-    token_failures_max: int = 10
-    signing_key_rotation_days: int = 90
-    signing_key_published_days: int = 30
-    webhook_pending_max: int = 100_000
-    lookup_tokens_max: int = 1000
-    lookup_refill_count: int = 20
-
 
 # One port each: a use case adds up those that it needs, and ``Context`` has them all.
 

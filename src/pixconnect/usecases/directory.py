@@ -20,8 +20,6 @@ KEPT_MAX = 20_000
 
 
 class OwnAccount(Struct, frozen=True, kw_only=True):
-    """A holder's account as others see it."""
-
     holder_id: int
     party: Party
     """The account as one side of a transfer, without a key."""
@@ -55,7 +53,6 @@ class HolderDirectory:
         return None if holder is None else self._open(holder)
 
     async def read_account(self, holder_id: int) -> OwnAccount:
-        """The account of a holder that must exist."""
         account = self._accounts.get(holder_id)
         if account is None:
             holder = await holder_store.find(self._pool, holder_id)
@@ -79,7 +76,6 @@ class HolderDirectory:
 
 
 def with_key(party: Party, key: PixKey | None) -> Party:
-    """The party with the key by which it was found."""
     if key is None:
         return party
     return structs.replace(party, key=key.key, key_type=key.key_type)

@@ -86,7 +86,6 @@ async def list_endpoints(context: EndpointContext, caller: Caller, span: Span) -
 
 
 async def read_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
-    """Read an endpoint of the holder."""
     return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
 
 
@@ -157,7 +156,6 @@ async def list_deliveries(
 
 
 async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
-    """Read a delivery of the holder with its attempts."""
     delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
     if delivery is None:
         raise errors.NotFound("id: there is no such delivery")

@@ -131,11 +131,7 @@ async def _send(
     ordered: Mapping[str, Transfer | Refund],
     payers: Mapping[int, Party],
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
-    """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out.
-
-    Args:
-        ordered: Their transfers and refunds, read in the fenced transaction that has just ended.
-    """
+    """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
     under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING"}
     # Before the sending: the report of its end may arrive before the answer does.
     context.under_way.remember(under_way.values())

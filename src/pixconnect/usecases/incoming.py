@@ -126,7 +126,6 @@ RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
 def first_answer(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
-    """The answer that the report got the first time."""
     refusal_code = recorded.outcome_code if recorded.status == "ERROR" else None
     return Acknowledgement(report_id=report_id, refusal_code=refusal_code)
 

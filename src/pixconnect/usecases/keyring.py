@@ -26,7 +26,7 @@ from pixconnect.foundation.shares import for_everybody
 from pixconnect.store import access as access_store
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.usecases import signing_key
-from pixconnect.usecases.context import Policy
+from pixconnect.usecases.policy import Policy
 
 LOOK_INTERVAL_S = 0.5
 """How often a process looks whether ``access_revision`` has moved."""

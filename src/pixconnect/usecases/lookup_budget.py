@@ -10,18 +10,26 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
 from pixconnect.domain.rate import RatePolicy, TokenBucket
+from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.policy import Policy
 
-if TYPE_CHECKING:  # which holds one of these
-    from pixconnect.usecases.context import HasClock, HasPolicy, HasPool
 
-    class LookupContext(HasPool, HasClock, HasPolicy, Protocol):
-        """What a budget needs."""
+class LookupContext(Protocol):
+    """What a budget needs; ``context`` cannot say it, because it holds the budgets."""
+
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def policy(self) -> Policy: ...
 
 
 MISSED_COST: Final = 20

@@ -15,7 +15,8 @@ from pixconnect.domain.clock import Clock
 from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.secret_box import SecretBox
 from pixconnect.foundation.pool import Pool
-from pixconnect.usecases.context import HasClock, HasEntropy, HasPolicy, HasPool, HasSecretBox, Policy
+from pixconnect.usecases.context import HasClock, HasEntropy, HasPolicy, HasPool, HasSecretBox
+from pixconnect.usecases.policy import Policy
 
 
 class SigningContext(HasPool, HasClock, HasPolicy, HasSecretBox, Protocol):

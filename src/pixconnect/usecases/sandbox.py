@@ -170,7 +170,6 @@ async def _do(doing: Awaitable[Done], refused: Callable[[str], errors.PixConnect
 
 
 async def _look(looking: Awaitable[Done]) -> Done:
-    """Read something from the sandbox."""
     try:
         return await looking
     except SandboxUnavailable:

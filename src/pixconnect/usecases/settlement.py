@@ -46,8 +46,6 @@ _UNKNOWN_ORDER = Misfit(
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """What became of one order."""
-
     ordered: Transfer | Refund
     """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending

@@ -24,9 +24,9 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.store.signing_key import Authority
 from pixconnect.usecases import audit
-from pixconnect.usecases.context import Policy
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.usecases.operator import OperatorContext, SigningContext
+from pixconnect.usecases.policy import Policy
 
 _PRIVATE_KEPT = timedelta(minutes=10)
 """How long a private part outlives its last signature: a slow process may still need it."""

@@ -72,8 +72,6 @@ class DeliveryFigures:
 
 
 class DeliveryWorker:
-    """The part of a worker that delivers webhooks."""
-
     def __init__(self, context: Context, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog) -> None:
         self._context = context
         self._attempt_log = attempt_log
@@ -100,7 +98,6 @@ class DeliveryWorker:
         self._attempt_log.flush()
 
     def stop(self) -> None:
-        """Start nothing more."""
         self._is_stopping = True
         self._has_news.set()
         self._has_work.set()

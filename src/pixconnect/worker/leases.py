@@ -49,8 +49,6 @@ class LeaseLost(Exception):  # noqa: N818  it is what happens to a worker that w
 
 
 class Share(Struct, frozen=True, kw_only=True):
-    """The slots of one worker among several."""
-
     epochs: dict[int, int]
     """Slots, each with the epoch of its lease."""
     workers_count: int
@@ -82,8 +80,6 @@ class Member(Protocol):
 
 
 class SlotLeases:
-    """The leases of one worker."""
-
     def __init__(self, connect: Connect, clock: Clock) -> None:
         self._connect = connect
         self._clock = clock

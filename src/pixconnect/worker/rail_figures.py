@@ -39,8 +39,6 @@ def name_message(kind: type[SubmitAnswer | QueryAnswer | Report]) -> str:
 
 
 class CountingRail:
-    """A rail that counts what goes through it."""
-
     def __init__(self, rail: Rail, figures: RailFigures) -> None:
         self._rail = rail
         self._figures = figures

@@ -53,7 +53,6 @@ class Changes:
         self._tally(charge.holder_id, "charge", charge, None)
 
     def move_charge(self, before: Charge, after: Charge) -> None:
-        """A charge that reached another status."""
         self._moved_charges[after.id, after.holder_id] = after
         self._tally(after.holder_id, "charge", after, before.status)
 

@@ -19,8 +19,6 @@ from pixconnect.writing.operation import Answer, Request, WriteOperation
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
-    """What metrics report of one operation."""
-
     name: str
     commits_by_size: Mapping[int, int]
     """How many batches of each size were committed."""

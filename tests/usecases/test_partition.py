@@ -11,7 +11,7 @@ from pixconnect.domain.listing import Span
 from pixconnect.foundation import pool
 from pixconnect.store import partition as partition_store
 from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import housekeeping
+from pixconnect.usecases import tally
 from pixconnect.usecases.partition import check_partitions, keep_partitions
 from support import postgres
 from support.webhooks import WebhookService, open_receiver, open_webhook_service, running_worker
@@ -218,7 +218,7 @@ async def test_what_is_dropped_is_counted_no_more(service: WebhookService) -> No
     await service.announce([1, 2, 3])
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id = 1")
     await keep(service, days_later=10)
-    await housekeeping.fold_tallies(service.context)
+    await tally.fold_tallies(service.context)
     await service.announce([4])
     await keep(service, days_later=91)
     totals = {

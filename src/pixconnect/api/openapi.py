@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect as types
 
 from pixconnect.api import envelope
-from pixconnect.api.field_descriptions import describe_fields
+from pixconnect.api.docstrings import describe_fields
 from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
 from pixconnect.api.violation import alternatives
 from pixconnect.domain import errors

@@ -30,7 +30,7 @@ from pixconnect.usecases.context import Context
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
-from pixconnect.worker.event_signatures import EventSignatures
+from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import SlotLeases
 
 _READ_EVERY_S = 0.25

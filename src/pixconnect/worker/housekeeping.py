@@ -15,9 +15,9 @@ from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import housekeeping as housekeeping_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
+from pixconnect.usecases import tally as tally_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import SigningContext
 
@@ -36,7 +36,7 @@ async def run_housekeeping(context: Context, signing: SigningContext, retention_
 
     async def fold() -> None:
         # A full batch means that there are more.
-        while await housekeeping_usecases.fold_tallies(context) >= housekeeping_usecases.NOTES_MAX:
+        while await tally_usecases.fold_tallies(context) >= tally_usecases.NOTES_MAX:
             pass
 
     async def resume() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.foundation import jose
-from pixconnect.worker import event_signatures
-from pixconnect.worker.event_signatures import EventSignatures
+from pixconnect.worker import jws_cache
+from pixconnect.worker.jws_cache import EventSignatures
 from support import identity
 from support.records import make_delivery
 from support.service import STARTED_AT
@@ -81,7 +81,7 @@ def test_a_signature_goes_with_its_key() -> None:
 
 
 def test_no_more_signatures_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_signatures, "_KEPT_MAX", 3)
+    monkeypatch.setattr(jws_cache, "_KEPT_MAX", 3)
     signer = CountingSigner()
     signatures = EventSignatures(signer)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.charge import ChargeListQuery
-from pixconnect.api.field_descriptions import describe_fields
+from pixconnect.api.docstrings import describe_fields
 from pixconnect.api.wire import ListQuery
 
 

@@ -175,6 +175,16 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
     second.cancel()
 
 
+async def test_the_rest_after_a_request_of_minutes_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests_s: list[float] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
+    long_turns, now_s = LongTurns(), loop.time()
+    async with long_turns.hold("hot"):
+        monkeypatch.setattr(loop, "time", lambda: now_s + 300)
+    assert rests_s == [turns.LONG_REST_MAX_S]
+
+
 async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:
     long_turns = LongTurns()
     for _ in range(20):

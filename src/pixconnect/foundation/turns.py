@@ -36,6 +36,8 @@ LET_IN_MAX: Final = 16
 REST_MAX_S: Final = 0.02
 # How many times as long as a long request its party rests after it.
 REST_TIMES: Final = 3
+# However long that one took, such as a replay of minutes or a page behind a slow database: the next one is answered in time.
+LONG_REST_MAX_S: Final = 5.0
 
 _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
@@ -149,7 +151,8 @@ class LongTurns:
         try:
             yield
         finally:
-            loop.call_later(REST_TIMES * (loop.time() - began_at_s), self._semaphore.release, party)
+            rest_s = min(REST_TIMES * (loop.time() - began_at_s), LONG_REST_MAX_S)
+            loop.call_later(rest_s, self._semaphore.release, party)
 
 
 def _keep(_: _Waiter) -> None:

@@ -1,5 +1,6 @@
 """Who was refused leaves a line, and who was not leaves one where that is wanted; neither holds a secret."""
 
+import asyncio
 import io
 import json
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pixconnect.api import application
 from pixconnect.api.application import make_application
+from pixconnect.api.refusal_pace import AT_ONCE_COUNT
 from pixconnect.api.services import Services
 from pixconnect.domain.access import parse_networks
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
@@ -75,3 +78,26 @@ async def test_a_flood_of_refused_requests_leaves_a_few_lines_and_their_count(se
         )  # fmt: skip
     assert logged.stream.getvalue() == ""  # until the second is over
     assert len(logged.lines()) == AccessLog.REFUSED_SHOWN_MAX
+
+
+async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = Logged(services, "refused")
+    waits = asyncio.Event()
+
+    async def wait(_: float) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    for _ in range(AT_ONCE_COUNT):
+        await logged.api.get(CHARGES, token=None)
+    lines_count = len(logged.lines())
+    monkeypatch.setattr(application.asyncio, "sleep", wait)
+    gone = asyncio.create_task(logged.api.get(CHARGES, token=None))
+    async with asyncio.timeout(10):
+        await waits.wait()
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert gone.cancelled()
+    assert len(logged.lines()) == lines_count + 1

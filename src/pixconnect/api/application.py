@@ -132,13 +132,16 @@ class Application:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
-        if status in PACED:
-            await self._slow_down(scope, headers, progress)
-        if scope["method"] == "HEAD" and not isinstance(content, bytes):
-            content = _no_parts()  # nobody hears them, so they are not made
-        await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
-        if self._access_log.wants(status):
-            self._note_access(scope, headers, status, started_s, progress)
+        try:
+            if status in PACED:
+                await self._slow_down(scope, headers, progress)
+            if scope["method"] == "HEAD" and not isinstance(content, bytes):
+                content = _no_parts()  # nobody hears them, so they are not made
+            await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
+        finally:
+            # Whoever guesses could otherwise hang up before a refusal is told, and leave no line.
+            if self._access_log.wants(status):
+                self._note_access(scope, headers, status, started_s, progress)
 
     async def _slow_down(self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress) -> None:
         """Let a refusal wait if there are many of this party."""

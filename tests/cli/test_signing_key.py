@@ -36,6 +36,11 @@ def test_a_key_is_revoked_by_its_name_and_the_list_says_so(pixconnect: CommandLi
     assert "there is no signing key x" in pixconnect.refusal("signing-key", "revoke", "x")
 
 
+def test_a_key_whose_name_begins_with_a_hyphen_is_no_option(pixconnect: CommandLine) -> None:
+    for words in (("-yY",), ("--kid", "-yY"), ("--json", "-yY")):
+        assert "there is no signing key -yY" in pixconnect.refusal("signing-key", "revoke", *words)
+
+
 def test_the_authority_is_renewed(pixconnect: CommandLine) -> None:
     first = pixconnect.json("signing-key", "rotate")["kid"]
     made = pixconnect.json("signing-key", "renew-authority")

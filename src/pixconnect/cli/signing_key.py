@@ -1,6 +1,8 @@
 """``pixconnect signing-key``: the keys that sign tokens, QR codes and webhooks."""
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from pixconnect.cli import operating
 from pixconnect.cli.operating import Json
@@ -16,8 +18,12 @@ def rotate(*, json: Json = False) -> None:
     operating.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
 
 
+# One key in 64 has a name that begins with a hyphen.
+Kid = Annotated[str, Parameter(allow_leading_hyphen=True)]
+
+
 @app.command
-def revoke(kid: str, *, json: Json = False) -> None:
+def revoke(kid: Kid, *, json: Json = False) -> None:
     """Revoke a key, on every process within a second; prints the key that signs now.
 
     Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.

@@ -22,6 +22,7 @@ from pixconnect.domain.clock import Clock, Reading
 from pixconnect.domain.holder import Party
 from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.rail import (
+    Abilities,
     Acknowledgement,
     CreditReport,
     DirectoryEntry,
@@ -121,7 +122,8 @@ class CountedEntropy:
 class FakeRail:
     """A network that answers what a test has laid out, and remembers what it was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, abilities: Abilities | None = None) -> None:
+        self.abilities = abilities or Abilities()
         self.entries: dict[str, DirectoryEntry] = {}
         self.orders: list[Order] = []
         self.refund_orders: list[RefundOrder] = []
@@ -258,7 +260,8 @@ async def open_service(
         secret_key: Makes it sign with a keyring of its own, not yet started; by default nothing is signed.
         policy: What differs from the policy of the tests.
     """
-    clock, rail, locations = clock or FakeClock(), FakeRail(), FakeLocations()
+    clock, rules = clock or FakeClock(), a_policy(**policy)
+    rail, locations = FakeRail(rules.abilities), FakeLocations()
     wakers: list[Callable[[], None]] = []
 
     def wake_workers() -> None:
@@ -269,7 +272,7 @@ async def open_service(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
     )
     writes = WriteQueues(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=wake_workers)
-    rules, box = a_policy(**policy), AesSecretBox(secret_key or bytes(32), SystemEntropy())
+    box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
     signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
     context = Context(
         pool=pool,

@@ -143,6 +143,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
+        policy = msgspec.structs.replace(policy, abilities=rail.abilities)
         tls = ssl.create_default_context()
         forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
         lookups = NameLookups(DnsLookup())

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from pixconnect.domain.rail import (
+    Abilities,
     Acknowledgement,
     NotTaken,
     Order,
@@ -98,3 +99,8 @@ async def test_a_rail_that_gives_no_answer_is_counted_and_heard_of() -> None:
         await rail.check()
     assert figures.questions == {"unavailable": 2}
     assert figures.acknowledgements == {}
+
+
+def test_what_the_rail_can_do_is_passed_on() -> None:
+    abilities = Abilities(resolves_keys=False)
+    assert CountingRail(FakeRail(abilities), RailFigures()).abilities is abilities

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pixconnect.domain.rail import (
+    Abilities,
     Acknowledgement,
     DirectoryEntry,
     NotTaken,
@@ -25,6 +26,9 @@ _REASON = "live mode has no rail adapter yet"
 
 
 class NoRail:
+    # Nothing is refused for what only the adapter to come may be unable to do.
+    abilities = Abilities()
+
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         raise RailUnavailable(_REASON)
 

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.rail import (
+    Abilities,
     Acknowledgement,
     AlreadyKnown,
     DirectoryEntry,
@@ -177,6 +178,8 @@ class SandboxConnection:
 
 class SandboxRail:
     """The rail (``domain.rail.Rail``) that is the sandbox."""
+
+    abilities = Abilities()
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection

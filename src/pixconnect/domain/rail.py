@@ -21,6 +21,23 @@ class RailUnavailable(Exception):  # noqa: N818  it is not our error
     """The rail could not be asked, and nothing was sent that could take effect."""
 
 
+class Abilities(Struct, frozen=True, kw_only=True):
+    """What a rail can do. Assembly puts them into ``Policy.abilities``, where use cases read them."""
+
+    refuses_credits: bool = True
+    """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
+    refunds_partly: bool = True
+    """A payment can be returned in parts."""
+    resolves_keys: bool = True
+    """Its directory says which account a key leads to."""
+    issues_codes: bool = True
+    """Others can pay what our QR codes ask for."""
+    answers_by_our_id: bool = True
+    """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
+    keeps_our_id: bool = True
+    """That id is also the order's name on the network; otherwise the network's is told later."""
+
+
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
     """The account that a key leads to, as the directory knows it."""
 
@@ -161,6 +178,11 @@ class Rail(Protocol):
 
     Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
     """
+
+    @property
+    def abilities(self) -> Abilities:
+        """Never change while a process runs."""
+        ...
 
     # Real directories count look-ups by payer, hence the tax id.
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:

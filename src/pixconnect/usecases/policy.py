@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pixconnect.domain.rail import Abilities
+
 
 class Policy(Struct, frozen=True, kw_only=True):
     """The rules that an operator may set; ``config.py`` says what each means."""
@@ -19,6 +21,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     is_sandbox: bool
     has_rail: bool = True
     """Without one, no order is ever marked as handed over."""
+    abilities: Abilities = Abilities()
+    """The rail's."""
     token_lifetime_s: int = 300
     token_failures_max: int = 10
     signing_key_rotation_days: int = 90

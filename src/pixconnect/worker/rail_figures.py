@@ -42,6 +42,7 @@ class CountingRail:
     def __init__(self, rail: Rail, figures: RailFigures) -> None:
         self._rail = rail
         self._figures = figures
+        self.abilities = rail.abilities
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import string
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -27,10 +27,12 @@ from pixconnect.domain.rail import (
     CreditReport,
     DirectoryEntry,
     Order,
+    Position,
     QueryAnswer,
     RailUnavailable,
     RefundOrder,
     Report,
+    SettledItem,
     SubmitAnswer,
     Taken,
     Unknown,
@@ -131,6 +133,7 @@ class FakeRail:
         self.acknowledged: list[Acknowledgement] = []
         self.answers: dict[str, deque[SubmitAnswer]] = {}
         self.outcomes: dict[str, QueryAnswer] = {}
+        self.settled: list[SettledItem] = []
         self.is_reachable = True
         self.oldest_waits_since: datetime | None = None
 
@@ -162,6 +165,14 @@ class FakeRail:
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         self._check()
         self.acknowledged += acknowledgements
+
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+        self._check()
+        yield [item for item in self.settled if since <= item.settled_at < until]
+
+    async def position(self) -> Position:
+        self._check()
+        return Position(amount_cents=0, as_of=STARTED_AT)
 
     async def check(self) -> None:
         self._check()

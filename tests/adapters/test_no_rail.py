@@ -4,6 +4,7 @@ import pytest
 
 from pixconnect.adapters.no_rail import NoRail
 from pixconnect.domain.rail import NotTaken, Rail, RailUnavailable
+from support.service import STARTED_AT
 
 
 async def test_what_is_submitted_certainly_never_left() -> None:
@@ -15,7 +16,10 @@ async def test_what_is_submitted_certainly_never_left() -> None:
 
 async def test_whatever_asks_is_told_that_nobody_is_there() -> None:
     rail: Rail = NoRail()
-    for question in (rail.lookup_key("a", "b", "c"), rail.query(["a"]), rail.acknowledge([]), rail.check()):
+    questions = (rail.lookup_key("a", "b", "c"), rail.query(["a"]), rail.acknowledge([]), rail.position(), rail.check())
+    for question in questions:
         with pytest.raises(RailUnavailable):
             await question
+    with pytest.raises(RailUnavailable):
+        await anext(rail.statement(STARTED_AT, STARTED_AT))
     assert await rail.reports(0) == []

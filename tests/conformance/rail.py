@@ -36,6 +36,7 @@ from pixconnect.domain.rail import (
     Report,
     ReturnReport,
     Settled,
+    SettledItem,
     SettledReport,
     Taken,
     Unknown,
@@ -334,6 +335,8 @@ class RailConformance:
                 under.rail.query([order.end_to_end_id]),
                 under.rail.reports(0.1),
                 under.rail.acknowledge([Acknowledgement(report_id=order.end_to_end_id)]),
+                under.rail.position(),
+                read_statement(under, order.ordered_at, order.ordered_at + timedelta(hours=1)),
                 under.rail.check(),
             ):
                 with pytest.raises(RailUnavailable):
@@ -531,6 +534,83 @@ class RailConformance:
         await under.rail.submit([order])
         assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
 
+    # -- what has settled
+
+    async def test_two_positions_differ_by_the_statement_between_them(self, under: RailUnderTest) -> None:
+        before = await under.rail.position()
+        sent, received, refund, returned = await settle_one_of_each(under)
+        after = await under.rail.position()
+        between = await read_statement(under, before.as_of, after.as_of)
+        moved = {item.id: (item.kind, item.amount_cents) for item in between}
+        assert moved.get(sent.end_to_end_id) == ("order", 500)
+        assert moved.get(received) == ("credit", 1000)
+        assert moved.get(refund.return_id) == ("refund", 400)
+        assert moved.get(returned) == ("return", 200)
+        # Also where others settle in the same test environment.
+        assert after.amount_cents - before.amount_cents == sum(signed_cents(item) for item in between)
+
+    async def test_a_statement_is_in_the_order_of_time_and_has_each_item_once(self, under: RailUnderTest) -> None:
+        before = await under.rail.position()
+        orders = [under.make_order() for _ in range(5)]
+        # One after the other, so that they settle at different instants.
+        for order in orders:
+            await under.rail.submit([order])
+        answers = [await final_answer(under, order.end_to_end_id) for order in orders]
+        after = await under.rail.position()
+        items = await read_statement(under, before.as_of, after.as_of)
+        assert [item.settled_at for item in items] == sorted(item.settled_at for item in items)
+        assert len({item.id for item in items}) == len(items)
+        told = {item.id: item.settled_at for item in items}
+        for order, answer in zip(orders, answers, strict=True):
+            assert answer == Settled(settled_at=told[order.end_to_end_id])
+
+    async def test_a_statement_begins_with_its_first_instant_and_ends_before_its_last(
+        self, under: RailUnderTest
+    ) -> None:
+        before = await under.rail.position()
+        order = under.make_order()
+        await under.rail.submit([order])
+        answer = await final_answer(under, order.end_to_end_id)
+        assert isinstance(answer, Settled)
+        await under.rail.position()
+        at = answer.settled_at
+        until = await read_statement(under, before.as_of, at)
+        assert order.end_to_end_id not in {item.id for item in until}
+        since = await read_statement(under, at, at + timedelta(microseconds=1))
+        assert order.end_to_end_id in {item.id for item in since}
+
+    async def test_what_did_not_settle_is_in_no_statement(self, under: RailUnderTest) -> None:
+        before = await under.rail.position()
+        rejected, txid = under.make_order("rejected"), make_txid()
+        await under.rail.submit([rejected])
+        await final_answer(under, rejected.end_to_end_id)
+        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        waiting = await under.rail.position()
+        await under.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
+        assert await paying == "BE17"
+        after = await under.rail.position()
+        for until in (waiting.as_of, after.as_of):
+            items = await read_statement(under, before.as_of, until)
+            assert not {rejected.end_to_end_id, report.end_to_end_id} & {item.id for item in items}
+
+    async def test_the_statement_of_a_span_that_is_over_stays_as_it_is(self, under: RailUnderTest) -> None:
+        before = await under.rail.position()
+        txid, order = make_txid(), under.make_order()
+        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        await under.rail.submit([order])
+        await final_answer(under, order.end_to_end_id)
+        middle = await under.rail.position()
+        first = await read_statement(under, before.as_of, middle.as_of)
+        # It was reported in the span, and settles after it.
+        await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+        assert await paying is None
+        assert await read_statement(under, before.as_of, middle.as_of) == first
+        after = await under.rail.position()
+        later = await read_statement(under, middle.as_of, after.as_of)
+        assert report.end_to_end_id in {item.id for item in later}
+
 
 # -- what the tests are made of ----------------------------------------------------------------------------
 
@@ -599,6 +679,29 @@ async def receive(under: RailUnderTest, amount_cents: int) -> str:
     await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
     assert await paying is None
     return report.end_to_end_id
+
+
+async def settle_one_of_each(under: RailUnderTest) -> tuple[Order, str, RefundOrder, str]:
+    """An order of 500, a payment of 1000, a refund of 400 of it, and a return of 200 of the order, by its id."""
+    sent, received = under.make_order(amount_cents=500), await receive(under, 1000)
+    await under.rail.submit([sent])
+    refund = under.make_refund_order(received, 400)
+    await under.rail.submit_refunds([refund])
+    for order_id in (sent.end_to_end_id, refund.return_id):
+        assert isinstance(await final_answer(under, order_id), Settled)
+    returning = asyncio.ensure_future(under.give_back(sent.end_to_end_id, 200))
+    report = await next_report(under, ReturnReport, lambda one: one.original_end_to_end_id == sent.end_to_end_id)
+    await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+    assert await returning is None
+    return sent, received, refund, report.return_id
+
+
+async def read_statement(under: RailUnderTest, since: datetime, until: datetime) -> list[SettledItem]:
+    return [item async for batch in under.rail.statement(since, until) for item in batch]
+
+
+def signed_cents(item: SettledItem) -> int:
+    return item.amount_cents if item.kind in {"credit", "return"} else -item.amount_cents
 
 
 def make_txid() -> str:

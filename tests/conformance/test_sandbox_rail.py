@@ -18,11 +18,13 @@ from pixconnect.domain.rail import (
     NeverTaken,
     NotTaken,
     Order,
+    Position,
     QueryAnswer,
     Rail,
     RefundOrder,
     Rejected,
     Report,
+    SettledItem,
     SettledReport,
     SubmitAnswer,
     Taken,
@@ -198,6 +200,55 @@ class DatesReportsItself(Liar):
         return [structs.replace(one, settled_at=now) if isinstance(one, SettledReport) else one for one in reports]
 
 
+class LeavesOutReturns(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        async for batch in self._rail.statement(since, until):
+            yield [item for item in batch if item.kind != "return"]
+
+
+class TellsPagesTwice(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        async for batch in self._rail.statement(since, until):
+            yield batch
+            yield batch
+
+
+class TellsTheLatestFirst(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        async for batch in self._rail.statement(since, until):
+            yield batch[::-1]
+
+
+class IncludesTheEnd(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        async for batch in self._rail.statement(since, until + timedelta(microseconds=1)):
+            yield batch
+
+
+class BeginsAfterTheBeginning(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        async for batch in self._rail.statement(since + timedelta(microseconds=1), until):
+            yield batch
+
+
+class DatesStatementsByTheDay(Liar):
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        today = since.replace(hour=0, minute=0, second=0, microsecond=0)
+        async for batch in self._rail.statement(today, today + timedelta(days=2)):
+            yield batch
+
+
+class NeverMovesItsPosition(Liar):
+    async def position(self) -> Position:
+        return structs.replace(await self._rail.position(), amount_cents=0)
+
+
+class SumsUpYesterday(Liar):
+    async def position(self) -> Position:
+        position = await self._rail.position()
+        return structs.replace(position, as_of=position.as_of - timedelta(days=1))
+
+
 Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
 
 
@@ -222,6 +273,20 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
         (TellsLateOrdersAsTaken, RailConformance.test_an_order_that_comes_too_late_is_never_taken),
         (AcknowledgesWhatItReads, RailConformance.test_a_report_comes_again_until_it_is_acknowledged),
         (ForgetsRefusals, RailConformance.test_a_payment_that_we_refuse_does_not_settle),
+        (LeavesOutReturns, RailConformance.test_two_positions_differ_by_the_statement_between_them),
+        (NeverMovesItsPosition, RailConformance.test_two_positions_differ_by_the_statement_between_them),
+        (SumsUpYesterday, RailConformance.test_two_positions_differ_by_the_statement_between_them),
+        (TellsPagesTwice, RailConformance.test_a_statement_is_in_the_order_of_time_and_has_each_item_once),
+        (TellsTheLatestFirst, RailConformance.test_a_statement_is_in_the_order_of_time_and_has_each_item_once),
+        (
+            IncludesTheEnd,
+            RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last,
+        ),
+        (
+            BeginsAfterTheBeginning,
+            RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last,
+        ),
+        (DatesStatementsByTheDay, RailConformance.test_the_statement_of_a_span_that_is_over_stays_as_it_is),
         (DatesReportsItself, RailConformance.test_an_order_settles_and_everybody_says_the_same),
     ],
 )

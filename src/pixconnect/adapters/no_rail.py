@@ -6,7 +6,7 @@ marked this one says truthfully that it cannot know.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 
 from pixconnect.domain.rail import (
@@ -15,10 +15,12 @@ from pixconnect.domain.rail import (
     DirectoryEntry,
     NotTaken,
     Order,
+    Position,
     QueryAnswer,
     RailUnavailable,
     RefundOrder,
     Report,
+    SettledItem,
     SubmitAnswer,
 )
 
@@ -49,6 +51,13 @@ class NoRail:
         return None
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        raise RailUnavailable(_REASON)
+
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+        raise RailUnavailable(_REASON)
+        yield []  # makes it an iterator, as the port has it
+
+    async def position(self) -> Position:
         raise RailUnavailable(_REASON)
 
     async def check(self) -> None:

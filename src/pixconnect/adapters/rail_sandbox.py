@@ -11,7 +11,7 @@ Each outcome means the same as for any rail:
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -26,11 +26,13 @@ from pixconnect.domain.rail import (
     DirectoryEntry,
     NotTaken,
     Order,
+    Position,
     QueryAnswer,
     RailUnavailable,
     RefundOrder,
     Rejected,
     Report,
+    SettledItem,
     SubmitAnswer,
     Unknown,
 )
@@ -73,6 +75,8 @@ _submit_answers = msgspec.json.Decoder(list[SubmitAnswer | None])
 _query_answers = msgspec.json.Decoder(list[QueryAnswer])
 _reports = msgspec.json.Decoder(list[Report])
 _instant = msgspec.json.Decoder(datetime | None)
+_settled = msgspec.json.Decoder(list[SettledItem])
+_position = msgspec.json.Decoder(Position)
 _entry = msgspec.json.Decoder(DirectoryEntry)
 _entries = msgspec.json.Decoder(list[DirectoryEntry])
 _arrival = msgspec.json.Decoder(Arrival)
@@ -211,6 +215,21 @@ class SandboxRail:
         for group in _groups(acknowledgements):
             status, body = await self._ask("/rail/acknowledgements", group)
             _check(status, body, RailUnavailable)
+
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+        after_id = ""
+        while True:
+            status, body = await self._ask("/rail/statement", {"since": since, "until": until, "after_id": after_id})
+            items = _read(_settled, status, body, RailUnavailable)
+            if not items:
+                return
+            yield items
+            # The next page begins behind the last item: it was the latest.
+            since, after_id = items[-1].settled_at, items[-1].id
+
+    async def position(self) -> Position:
+        status, body = await self._ask("/rail/position", method="GET")
+        return _read(_position, status, body, RailUnavailable)
 
     async def check(self) -> None:
         status, body = await self._ask("/rail/check", method="GET")

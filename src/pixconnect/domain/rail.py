@@ -6,7 +6,7 @@ order or the answer to a query is final; a duplicate, a late answer, a rejection
 ask.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -173,6 +173,24 @@ class Acknowledgement(Struct, frozen=True, kw_only=True):
     """The scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return."""
 
 
+class SettledItem(Struct, frozen=True, kw_only=True):
+    """One line of the rail's statement."""
+
+    id: str
+    """As it is asked about or was reported: an ``end_to_end_id`` or a ``return_id``."""
+    kind: Literal["order", "refund", "credit", "return"]
+    """Orders and refunds went out, credits and returns came in."""
+    amount_cents: int
+    settled_at: datetime
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """What the rail holds for us: all that came in and settled, less all that went out and settled."""
+
+    amount_cents: int
+    as_of: datetime
+
+
 class Rail(Protocol):
     """The network as we see it. The adapter bounds every call in time and size.
 
@@ -213,6 +231,17 @@ class Rail(Protocol):
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Acknowledge reports; doing it twice changes nothing, and those that were missed come again."""
+        ...
+
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        """Read what settled from ``since`` on and before ``until``, by ``settled_at``, in batches.
+
+        Each item comes once. A span that is over is complete, and its items never change.
+        """
+        ...
+
+    async def position(self) -> Position:
+        """Sum up all that has settled by ``as_of``: two positions differ by the statement between them."""
         ...
 
     async def check(self) -> None: ...

@@ -7,7 +7,7 @@ means that nothing was done, and 500 that nobody knows: the service decides abou
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -26,7 +26,7 @@ from pixconnect.domain.sandbox_control import (
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.sandbox import http_messages, outside
+from pixconnect.sandbox import http_messages, outside, statement
 from pixconnect.sandbox.http_messages import Answer
 from pixconnect.sandbox.outside import Outside
 
@@ -48,6 +48,13 @@ class ReportQuestion(Struct, frozen=True, kw_only=True):
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 
 
+class StatementQuestion(Struct, frozen=True, kw_only=True):
+    since: datetime
+    until: datetime
+    after_id: str = ""
+    """Of what settled at ``since`` only ids that come after this one."""
+
+
 class ReturnRequest(Struct, frozen=True, kw_only=True):
     end_to_end_id: str
     reason: str
@@ -66,6 +73,7 @@ _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
 _report_question = msgspec.json.Decoder(ReportQuestion).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
+_statement_question = msgspec.json.Decoder(StatementQuestion).decode
 Asked = TypeVar("Asked")
 Handler = Callable[[Outside, bytes], Awaitable[Answer]]
 
@@ -166,9 +174,27 @@ async def _acknowledge(world: Outside, body: bytes) -> Answer:
     return Answer()
 
 
-async def _check(world: Outside, _body: bytes) -> Answer:
+async def _read_statement(world: Outside, body: bytes) -> Answer:
+    _check_reachable(world)
+    question = _statement_question(body)
+    async with world.network.settled() as (connection, now):
+        items = await statement.read_page(connection, now, question.since, question.after_id, question.until)
+    return Answer(200, _encode(items))
+
+
+async def _read_position(world: Outside, _body: bytes) -> Answer:
+    _check_reachable(world)
+    async with world.network.settled() as (connection, now):
+        return Answer(200, _encode(await statement.read_position(connection, now)))
+
+
+def _check_reachable(world: Outside) -> None:
     if world.faults.hides_everything:
         raise SandboxUnavailable("a fault rule says that the network cannot be reached")
+
+
+async def _check(world: Outside, _body: bytes) -> Answer:
+    _check_reachable(world)
     await world.pool.execute("select 1")
     return Answer()
 
@@ -204,6 +230,8 @@ _ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
     ("POST", "/rail/query"): _query,
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _reading(lambda world: world.network.outbox.waiting_since()),
+    ("POST", "/rail/statement"): _read_statement,
+    ("GET", "/rail/position"): _read_position,
     ("GET", "/rail/check"): _check,
     ("POST", "/control/payments"): _doing(OutsideTransfer, outside.pay),
     ("POST", "/control/returns"): _doing(

@@ -22,7 +22,6 @@ class BatchWriter(Generic[Item]):
         if self._writing is None:
             self._writing = asyncio.create_task(self._run())
         # Shielded: others are in the same batch, so nobody who goes away may stop it.
-        # Shielded: others are in the same batch, so nobody who goes away may stop it.
         await asyncio.shield(written)
 
     async def _run(self) -> None:

@@ -11,13 +11,14 @@ schedule and the outbox are a copy of the open reports, in the memory of the onl
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import asyncpg
 import msgspec
+from asyncpg.pool import PoolConnectionProxy
 
 from pixconnect.domain import identifiers
 from pixconnect.domain.clock import Clock
@@ -127,7 +128,6 @@ class Network:
         if not outside:
             return {}
         # Written before it is answered, and under the primary key of orders: one that is being taken now is found instead.
-        # Written before it is answered, and under the primary key of orders: one that is being taken now is found instead.
         await tables.close_ids(self._pool, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
@@ -146,7 +146,7 @@ class Network:
             if orders:
                 await tables.close_orders(self._pool, orders)
             if arrivals:
-                await tables.close_arrivals(self._pool, list(arrivals), list(arrivals.values()))
+                await tables.close_arrivals(self._pool, list(arrivals), list(arrivals.values()), self._clock.now())
             self.outbox.close((*orders, *arrivals))
         for report_id, code in arrivals.items():
             waiting = self._waiting.pop(report_id, None)
@@ -177,12 +177,23 @@ class Network:
         finally:
             self._waiting.pop(report_id, None)
 
+    @asynccontextmanager
+    async def settled(self) -> AsyncGenerator[tuple[PoolConnectionProxy, datetime]]:
+        """Give a snapshot with all that had settled before an instant, and the instant: nothing is dated earlier later."""
+        async with AsyncExitStack() as stack:
+            # Alone only until the snapshot is taken: whoever dates something shares the lock until it is written.
+            async with self._lock.exclusive():
+                connection = await stack.enter_async_context(self._pool.acquire())
+                await stack.enter_async_context(connection.transaction(isolation="repeatable_read", readonly=True))
+                await connection.execute("select 1")
+                now = self._clock.now()
+            yield connection, now
+
     async def set_offset(self, offset: timedelta) -> Due:
         """Move the clock, and queue what falls due."""
         async with self._lock.exclusive():
             before = self._clock.now()
             after = self._clock.real_now() + offset
-            # Moving back changes deadlines in the tables, so the schedule is read again.
             # Moving back changes deadlines in the tables, so the schedule is read again.
             must_load = self._is_stale or after < before
             self._is_stale = True  # until the write is known to have been made

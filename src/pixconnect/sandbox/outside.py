@@ -195,7 +195,6 @@ async def _arrive(
     delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
     due_at = report.reported_at + timedelta(milliseconds=delay_ms)
     # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
-    # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
     code = how.code if how.arrives else "AB03"
     arrival = NewArrival(
         number=number,

@@ -60,7 +60,8 @@ where id = any($1::text[]) and is_open
 """
 
 CLOSE_ARRIVALS = """
-update arrival a set is_open = false, is_due = true, code = r.code
+update arrival a set is_open = false, is_due = true, code = r.code,
+    settled_at = case when r.code is null then $3::timestamptz end
 from unnest($1::text[], $2::text[]) as r (id, code), (select set_config('synchronous_commit', 'off', true)) as hurry
 where a.id = r.id and a.is_open
 """
@@ -192,9 +193,9 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
     await executor.execute(CLOSE_ORDERS, ids)
 
 
-async def close_arrivals(executor: Executor, ids: Sequence[str], codes: Sequence[str | None]) -> None:
-    """Record the service's acknowledgements; a code refuses."""
-    await executor.execute(CLOSE_ARRIVALS, ids, codes)
+async def close_arrivals(executor: Executor, ids: Sequence[str], codes: Sequence[str | None], now: datetime) -> None:
+    """Record the service's acknowledgements: what has no code settles now."""
+    await executor.execute(CLOSE_ARRIVALS, ids, codes, now)
 
 
 async def open_orders(executor: Executor) -> list[tuple[str, datetime, str | None, bool]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,11 +11,13 @@ from pixconnect.domain.rail import (
     Acknowledgement,
     DirectoryEntry,
     Order,
+    Position,
     QueryAnswer,
     Rail,
     RailUnavailable,
     RefundOrder,
     Report,
+    SettledItem,
     SubmitAnswer,
 )
 
@@ -83,6 +85,12 @@ class CountingRail:
         await self._rail.acknowledge(acknowledgements)
         for acknowledgement in acknowledgements:
             self._figures.acknowledgements["accepted" if acknowledgement.refusal_code is None else "refused"] += 1
+
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        return self._rail.statement(since, until)
+
+    async def position(self) -> Position:
+        return await self._rail.position()
 
     async def check(self) -> None:
         await self._rail.check()

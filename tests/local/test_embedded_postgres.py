@@ -49,6 +49,11 @@ async def test_a_commit_is_on_the_disk_unless_a_test_asks_otherwise(home_folder:
             assert await ask(postgres.login_url, f"show {setting}") == "on"
 
 
+async def test_no_commit_waits_until_a_large_file_of_the_log_is_made(home_folder: Path) -> None:
+    async with running(home_folder) as postgres:
+        assert await ask(postgres.login_url, "show wal_segment_size") == "2MB"
+
+
 async def test_the_login_owns_nothing_and_may_take_the_service_role(home_folder: Path) -> None:
     async with running(home_folder) as postgres:
         assert await ask(postgres.owner_url, "select usesuper from pg_user where usename = current_user")

@@ -42,7 +42,7 @@ def _describe(row: AnyOperation) -> Iterator[str]:
     if row.answer is Document:
         yield f"- Answers {' or '.join(f'`{media_type}`' for media_type in row.media_types)}."
     else:
-        answer = row.item or row.answer
+        answer = row.record
         yield f"- Answers {'a list of ' if row.item else ''}{answer.__name__}: {_fields_of(answer)}"
 
 

@@ -14,7 +14,7 @@ from pixconnect.domain.access import AccessToken, IssuedClient
 from pixconnect.usecases import access, holder, token_issuer
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.keyring import Keyring
-from pixconnect.usecases.token_issuer import AddressLimited, ClientLimited, TokenIssuer, TokenRequest
+from pixconnect.usecases.token_issuer import AddressLimited, ClientLimited, ScopeNotGranted, TokenIssuer, TokenRequest
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator
@@ -55,6 +55,24 @@ async def age_failures(database: Addresses, seconds: int) -> None:
     connection = await asyncpg.connect(database.owner_url)
     await connection.execute(f"update pixconnect.token_failure set failed_at = failed_at - interval '{seconds} s'")
     await connection.close()
+
+
+async def test_a_token_has_the_scopes_that_were_asked_for_and_no_others(
+    context: Context, keyring: Keyring, issued: IssuedClient
+) -> None:
+    credentials = issued.client.client_id, issued.client_secret
+    for wanted, given in (
+        (None, ("charge.read", "charge.write")),
+        (["charge.write", "charge.read", "charge.write"], ("charge.read", "charge.write")),
+        (["charge.read"], ("charge.read",)),
+    ):
+        token = await token_issuer.login(context, keyring, token_request(*credentials, scopes=wanted))
+        assert token.scopes == given
+        _, payload, _ = identity.split(token.access_token)
+        assert json.loads(payload)["scope"] == " ".join(given)
+    for refused in (["charge.read", "refund.write"], ["charge.delete"]):
+        with pytest.raises(ScopeNotGranted, match=f"scope: this client does not have {refused[-1]}"):
+            await token_issuer.login(context, keyring, token_request(*credentials, scopes=refused))
 
 
 async def test_right_credentials_give_a_token_that_others_can_verify(

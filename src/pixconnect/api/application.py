@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from typing import Any, Final, cast
 
+import msgspec
 import structlog
 from msgspec import Struct
 
 from pixconnect.api import browser, decoding, envelope
 from pixconnect.api.authentication import authenticate
 from pixconnect.api.envelope import Headers, Listing
-from pixconnect.api.operation import NOBODY, AnyOperation, Document, Nothing, Request
+from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Nothing, Request
 from pixconnect.api.operations import list_operations
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace
@@ -115,6 +116,8 @@ class Application:
             status = 200
             if type(answer) is Document:
                 content, own_headers = answer.content, _document_headers(answer)
+            elif type(answer) is Bare:
+                content, own_headers = msgspec.json.encode(cast("Bare[object]", answer).record), _JSON_HEADERS
             else:
                 content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
                 if type(answer) is Listing and answer.next_after:
@@ -124,9 +127,10 @@ class Application:
                     own_headers = [*_JSON_HEADERS, link]
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
             refusal = _refusal(error, progress)
-            status = envelope.STATUSES[refusal.code]
-            content = envelope.write_error(refusal, progress.request_id, self._now())
-            own_headers = [*_JSON_HEADERS, *envelope.error_headers(refusal)]
+            # Where nothing is routed to there is no operation, and the refusal is ours.
+            form = ENVELOPED if progress.operation is None else progress.operation.refusals
+            refused = form.write(refusal, progress.request_id, self._now())
+            status, content, own_headers = refused.status, refused.content, [*_JSON_HEADERS, *refused.headers]
         # An error of rates has its own headers, of the rate that was exceeded.
         if self._rates is not None and status != envelope.STATUSES["RATE_LIMITED"]:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]

@@ -28,6 +28,15 @@ Record = TypeVar("Record")
 BODY_MAX: Final = 64 * 1024
 """In bytes."""
 
+BodyForm = Literal["json", "form", "form or json"]
+_JSON: Final = b"application/json"
+_FORM: Final = b"application/x-www-form-urlencoded"
+MEDIA_TYPES: Final[Mapping[BodyForm, tuple[bytes, ...]]] = {
+    "json": (_JSON,),
+    "form": (_FORM,),
+    "form or json": (_FORM, _JSON),
+}
+
 HUGE: Final = 2**63 - 1
 """Longer integers, negative ones too, are cut to this: it is far outside of every range."""
 
@@ -43,10 +52,9 @@ _INSTANT: Final = re.compile(
 class BodyDecoder(Generic[Record]):
     """Reads the bodies of one operation."""
 
-    def __init__(self, record: type[Record], form: Literal["json", "form"]) -> None:
+    def __init__(self, record: type[Record], form: BodyForm) -> None:
         self._record = record
-        self._is_json = form == "json"
-        self._media_type = b"application/json" if self._is_json else b"application/x-www-form-urlencoded"
+        self._media_types = MEDIA_TYPES[form]
         self._read_fast = msgspec.json.Decoder(record).decode
 
     def decode(self, body: bytes, headers: Mapping[bytes, bytes]) -> Record:
@@ -56,11 +64,12 @@ class BodyDecoder(Generic[Record]):
             BadRequest: It is not a ``Record``; the message names the field.
         """
         # Most callers send exactly this type: anything else is looked at more closely.
-        if headers.get(b"content-type") != self._media_type:
-            self._check_content_type(headers.get(b"content-type"))
+        media_type = headers.get(b"content-type")
+        if media_type not in self._media_types:
+            media_type = self._find_media_type(media_type)
         if b"content-encoding" in headers and headers[b"content-encoding"].strip().lower() not in (b"", b"identity"):
             raise errors.BadRequest("Content-Encoding: must be identity")
-        if not self._is_json:
+        if media_type == _FORM:
             return _convert(_read_form(body), self._record)
         if b"\\u" not in body or not _SUSPICIOUS.search(body):
             try:
@@ -69,10 +78,12 @@ class BodyDecoder(Generic[Record]):
                 pass  # it may still be right by the contract; if not, the slow way finds a message
         return _convert(_read_json(body), self._record)
 
-    def _check_content_type(self, given: bytes | None) -> None:
+    def _find_media_type(self, given: bytes | None) -> bytes:
         # Parameters such as charset are allowed and ignored: JSON is UTF-8 whatever they say.
-        if given is None or given.partition(b";")[0].strip().lower() != self._media_type:
-            raise errors.BadRequest(f"Content-Type: must be {self._media_type.decode()}")
+        media_type = (given or b"").partition(b";")[0].strip().lower()
+        if media_type not in self._media_types:
+            raise errors.BadRequest(f"Content-Type: must be {b' or '.join(self._media_types).decode()}")
+        return media_type
 
 
 class QueryDecoder(Generic[Record]):

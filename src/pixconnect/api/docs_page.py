@@ -85,7 +85,7 @@ def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> 
         ]
     # A list is described by one of its items.
     if row.answer is not Document:
-        answer = schemas[(row.item or row.answer).__name__]
+        answer = schemas[row.record.__name__]
         example = openapi.make_example(openapi.answer_schema(row), schemas)
         parts += [_render_fields("Answer", _fields(answer)), _render_example("Example", example)]
     return "".join([*parts, "</article>"])

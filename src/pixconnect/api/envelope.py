@@ -185,9 +185,18 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
     return SUCCESS_HEAD + _encode(answer) + write_success_tail(request_id, now)
 
 
-def write_error(error: errors.PixConnectError, request_id: str, now: datetime) -> bytes:
+class Refused(Struct, frozen=True, kw_only=True):
+    """A refusal as it is sent."""
+
+    status: int
+    content: bytes
+    headers: Headers
+
+
+def refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
     info = ErrorInfo(code=error.code, message=error.message)
-    return b'{"success":false,"error":%b,"meta":%b}' % (_encode(info), _meta(request_id, now))
+    content = b'{"success":false,"error":%b,"meta":%b}' % (_encode(info), _meta(request_id, now))
+    return Refused(status=STATUSES[error.code], content=content, headers=error_headers(error))
 
 
 def error_headers(error: errors.PixConnectError) -> Headers:

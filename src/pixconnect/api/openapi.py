@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect as types
 
-from pixconnect.api import envelope
+from pixconnect.api import decoding, envelope
 from pixconnect.api.docstrings import describe_fields
 from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
 from pixconnect.api.violation import alternatives
@@ -73,7 +73,7 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
         for row in section.operations:
             item = _describe_operation(row, section.title, schemas)
             # Only tokens and public keys are served by the identity service, and only where it has an address of its own.
-            if row.path.startswith(("/v1/iam/", "/.well-known/")) and auth_url != base_url:
+            if row.path.startswith(("/v1/iam/", "/oauth/", "/.well-known/")) and auth_url != base_url:
                 item["servers"] = [{"url": auth_url}]
             paths.setdefault(row.path, {})[row.method.lower()] = item
     return {
@@ -188,9 +188,11 @@ def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> 
 
 
 def answer_schema(row: AnyOperation) -> Schema:
-    """The whole envelope of an operation's success."""
+    """The whole answer of an operation's success, in the envelope unless it is bare."""
+    if row.is_bare:
+        return _ref(row.record)
     item = row.item
-    data = _typed("array", items=_ref(item)) if item else _ref(row.answer)
+    data = _typed("array", items=_ref(item)) if item else _ref(row.record)
     properties: Schema = {"success": _typed("boolean", const=True), "data": data, "meta": _ref(envelope.Meta)}
     if item:
         properties["pagination"] = _ref(envelope.Pagination)
@@ -200,7 +202,8 @@ def answer_schema(row: AnyOperation) -> Schema:
 def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
     records: set[type] = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination}
     for row in operations:
-        records.update(kind for kind in (row.body, row.item or row.answer) if kind not in (Nothing, Document))
+        kinds = (row.body, row.record, row.refusals.record)
+        records.update(kind for kind in kinds if kind not in (None, Nothing, Document))
     _, components = msgspec.json.schema_components(list(records), ref_template="#/components/schemas/{name}")
     schemas = {name: _polish(schema) for name, schema in components.items()}
     for record in {record for kind in types.multi_type_info(records) for record in _find_records(kind)}:
@@ -240,9 +243,9 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
     found["security"] = [] if row.scope is None else [{"BearerAuth": [] if row.scope == "any" else [row.scope]}]
     found["parameters"] = [*_describe_parameter(row), *describe_query(row), {"$ref": REQUEST_ID}]
     if row.body is not Nothing:
-        media_type = "application/json" if row.body_form == "json" else "application/x-www-form-urlencoded"
         schema = _ref(row.body)
-        content = {media_type: {"schema": schema, "example": make_example(schema, schemas)}}
+        described = {"schema": schema, "example": make_example(schema, schemas)}
+        content = {media_type.decode(): described for media_type in decoding.MEDIA_TYPES[row.body_form]}
         found["requestBody"] = {"required": True, "content": content}
     found["responses"] = {"200": _describe_success(row, schemas), **_failures_of(row)}
     return found
@@ -273,20 +276,25 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
 
 def _failures_of(row: AnyOperation) -> Schema:
     """The statuses of an operation's failures: the health check has none, what only serves a document hardly any."""
-    if row.id == "health_check" or (row.answer is Document and not row.parameter.name):
+    is_only_read = (row.answer is Document or row.is_bare) and row.body is Nothing
+    if row.id == "health_check" or (is_only_read and not row.parameter.name):
         return {}
     if row.answer is Document:
         statuses = ["404", "503"]
     else:
         # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.
-        statuses = ["400", "422", "500", "503"]
-        statuses += ["401"] if row.scope or row.body_form == "form" else []
+        statuses = ["400", "500", "503"]
+        statuses += ["422"] if row.refusals.record is None else []
+        statuses += ["401"] if row.scope or row.body_form != "json" else []
         statuses += ["403"] if row.scope not in (None, "any") else []
         statuses += ["404"] if row.parameter.name else []
         statuses += ["413"] if row.body is not Nothing else []
-        statuses += ["429"] if row.body_form == "form" else []
+        statuses += ["429"] if row.body_form != "json" else []
         # Only a write can have been done without our knowing it.
         statuses += ["504"] if row.method != "GET" and row.scope else []
+    if row.refusals.record is not None:
+        content = {"application/json": {"schema": _ref(row.refusals.record)}}
+        return {status: _described(_FAILURES[status][0], content=content) for status in sorted(statuses)}
     return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
 
 

@@ -7,12 +7,14 @@ whose handler expects another parameter, query, body or answer than the row decl
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 
-from pixconnect.api import browser
-from pixconnect.api.envelope import Listing
+from pixconnect.api import browser, envelope
+from pixconnect.api.decoding import BodyForm
+from pixconnect.api.envelope import Listing, Refused
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller, Scope
@@ -35,8 +37,26 @@ class Anything(Struct, frozen=True):
     """The query of a public address: whatever is in it is ignored."""
 
 
+class Bare(Struct, Generic[AnswerT], frozen=True):
+    """An answer in JSON without the envelope, where another standard says what it looks like."""
+
+    record: AnswerT
+
+
+class RefusalForm(Struct, frozen=True, kw_only=True):
+    """How an operation writes refusals."""
+
+    write: Callable[[errors.PixConnectError, str, datetime], Refused]
+    """Gets the error, the request's id and the time."""
+    record: type | None
+    """The body of a refusal; ``None`` is ours, in the envelope."""
+
+
+ENVELOPED = RefusalForm(write=envelope.refuse, record=None)
+
+
 class Document(Struct, frozen=True, kw_only=True):
-    """An answer that is not in the envelope."""
+    """An answer that is not JSON of ours, as it is sent."""
 
     content: bytes | AsyncIterator[bytes]
     """The body; in parts, it is sent in chunks without a length."""
@@ -92,14 +112,15 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     query: type[QueryT]
     body: type[BodyT]
     answer: type[AnswerT]
-    """The record of ``data``, a ``Listing`` of it, or ``Document``."""
+    """The record of ``data``, a ``Listing`` or ``Bare`` of it, or ``Document``."""
     handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
     """Its docstring is the operation's summary and description."""
     summary: str = ""
     """Needed where two paths have one handler, and where there is none yet."""
-    body_form: Literal["json", "form"] = "json"
+    body_form: BodyForm = "json"
     media_types: tuple[str, ...] = ()
     """All those of a ``Document``; of another answer, those besides JSON."""
+    refusals: RefusalForm = ENVELOPED
 
     @property
     def is_built(self) -> bool:
@@ -110,6 +131,15 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     def item(self) -> type | None:
         """The record of the items, where the operation answers a list."""
         return get_args(self.answer)[0] if get_origin(self.answer) is Listing else None
+
+    @property
+    def is_bare(self) -> bool:
+        return get_origin(self.answer) is Bare
+
+    @property
+    def record(self) -> type:
+        """The record that it answers, within a list too; ``Document`` where there is none."""
+        return get_args(self.answer)[0] if get_origin(self.answer) in (Listing, Bare) else self.answer
 
 
 AnyOperation = Operation[Any, Any, Any, Any]

@@ -15,13 +15,14 @@ from pixconnect.api import (
     health,
     ledger,
     location,
+    oauth,
     refund,
     sandbox,
     statement,
     transfer,
 )
 from pixconnect.api.envelope import Listing
-from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
+from pixconnect.api.operation import AnyOperation, Anything, Bare, Document, Nothing, Section
 from pixconnect.api.operation import Operation as Row
 from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.wire import ListQuery
@@ -146,6 +147,11 @@ IDENTITY: Final = Section(
     operations=(
         Row("request_token", "POST", "/v1/iam/users/login", None,
             NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form"),
+        Row("request_oauth_token", "POST", oauth.TOKEN_PATH, None,
+            NONE, Anything, oauth.Grant, Bare[oauth.OAuthToken], oauth.request_oauth_token,
+            body_form="form or json", refusals=oauth.REFUSALS),
+        Row("get_server_metadata", "GET", oauth.METADATA_PATH, None,
+            NONE, Anything, Nothing, Bare[oauth.ServerMetadata], oauth.get_server_metadata),
         Row("get_public_key", "GET", "/v1/iam/public-key", None,
             NONE, Anything, Nothing, access.CurrentKey, access.get_public_key),
         Row("get_key_set", "GET", "/.well-known/jwks.json", None,

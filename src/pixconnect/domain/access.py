@@ -66,6 +66,8 @@ class IssuedClient(Struct, frozen=True, kw_only=True):
 class AccessToken(Struct, frozen=True, kw_only=True):
     access_token: str
     expires_in_s: int
+    scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
 
 
 def end_tokens_at(now: datetime) -> datetime:

@@ -52,6 +52,12 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     grant_type: str | None
     address: str
     """The address that a failure counts for, found by ``client_address``."""
+    scopes: Sequence[str] | None = None
+    """Those that the token is to have; all of the client's if ``None``."""
+
+
+class ScopeNotGranted(errors.BadRequest):
+    """A scope was asked for that the client does not have."""
 
 
 class TokenIssuer:
@@ -170,7 +176,7 @@ async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) 
     """Give a client a token.
 
     Raises:
-        BadRequest: Credentials are missing, or the grant type is a wrong one.
+        BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks a scope.
         RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
         Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all.
         ServiceUnavailable: There is no key to sign with.
@@ -181,7 +187,7 @@ async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) 
     # Raised only now: inside the transaction it would roll back the failure that was counted.
     if not isinstance(verdict, Client):
         raise verdict
-    return _issue_token(context, keyring, verdict)
+    return _issue_token(context, keyring, verdict, request.scopes)
 
 
 def _check_shape(request: TokenRequest) -> tuple[str, str]:
@@ -227,7 +233,11 @@ async def _judge(
     return errors.Unauthorized("client_id or client_secret: unknown client or wrong secret")
 
 
-def _issue_token(context: TokenContext, keyring: Keyring, client: Client) -> AccessToken:
+def _issue_token(context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None) -> AccessToken:
+    lacking = sorted(set(wanted or ()) - set(client.scopes))
+    if lacking:
+        raise ScopeNotGranted(f"scope: this client does not have {lacking[0]}")
+    scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     issued_at = int(access_rules.issue_at(context.clock.real_now(), client.tokens_from).timestamp())
     lifetime_s = context.policy.token_lifetime_s
     claims = jose.Claims(
@@ -235,12 +245,13 @@ def _issue_token(context: TokenContext, keyring: Keyring, client: Client) -> Acc
         aud=AUDIENCE,
         sub=client.client_id,
         holder_id=str(client.holder_id),
-        scope=" ".join(client.scopes),
+        scope=" ".join(scopes),
         iat=issued_at,
         exp=issued_at + lifetime_s,
         jti=str(context.entropy.uuid4()),
     )
-    return AccessToken(access_token=jose.sign_token(keyring.token_key(), claims), expires_in_s=lifetime_s)
+    token = jose.sign_token(keyring.token_key(), claims)
+    return AccessToken(access_token=token, expires_in_s=lifetime_s, scopes=scopes)
 
 
 def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:

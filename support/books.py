@@ -75,6 +75,14 @@ RULES: Final = {
                 and transfer.amount_cents = charge.amount_cents
         )
     """,
+    "a charge is held by exactly the payment that was accepted for it": """
+        select charge.id, transfer.id from charge
+        full join (
+            select * from transfer where direction = 'IN' and status = 'PROCESSING' and charge_id is not null
+        ) as transfer on transfer.id = charge.held_by and transfer.holder_id = charge.holder_id and charge_id = charge.id
+        where (charge.held_by is not null or transfer.id is not null)
+            and (charge.id is null or transfer.id is null or charge.status <> 'PENDING')
+    """,
     "both sides of a book transfer agree": """
         select end_to_end_id from transfer where is_book
         group by end_to_end_id

@@ -48,7 +48,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "orders": "pixconnect.sandbox.tables:insert_orders",  # after it: they are kept, and not answered
         "arrivals": "pixconnect.sandbox.tables:insert_arrivals",
         "word on orders": "pixconnect.sandbox.tables:close_orders",
-        "word on arrivals": "pixconnect.sandbox.tables:close_arrivals",
+        "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
         "move of the clock": "pixconnect.sandbox.tables:move_clock",
     },
 }

@@ -42,13 +42,17 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def running(database_url: str, *, seed: int = 1, latency_ms: int = 20) -> AsyncIterator[Sandbox]:
+async def running(
+    database_url: str, *, seed: int = 1, latency_ms: int = 20, two_steps_ms: int = 0
+) -> AsyncIterator[Sandbox]:
     """The sandbox in this process, over real HTTP."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        settings = SandboxSettings(database_url=database_url, secrets=[SECRET], seed=seed, latency_ms=latency_ms)
+        settings = SandboxSettings(
+            database_url=database_url, secrets=[SECRET], seed=seed, latency_ms=latency_ms, two_steps_ms=two_steps_ms
+        )
         async with open_application(settings, SystemClock(), address) as application:
             server = Server(application, grace_s=1)
             serving = asyncio.create_task(server.serve([listener]))

@@ -12,6 +12,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import asyncpg
+import msgspec
 from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox
@@ -24,6 +25,8 @@ from pixconnect.domain.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.rail import (
     Abilities,
     Acknowledgement,
+    CreditAccepted,
+    CreditCancelled,
     CreditReport,
     DirectoryEntry,
     Order,
@@ -373,3 +376,15 @@ def credit_report(
         initiation_type="KEY" if txid is None else "QRCODE",
         reported_at=service.clock.now(),
     )
+
+
+def accepted(report: CreditReport) -> CreditAccepted:
+    """The first of two steps of the same payment."""
+    fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/accepted"}
+    return CreditAccepted(**fields)
+
+
+def cancelled(report: CreditReport, code: str = "AB03") -> CreditCancelled:
+    """The other end of the same payment, which was accepted before."""
+    fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/cancelled"}
+    return CreditCancelled(**fields, code=code)

@@ -241,6 +241,19 @@ class WholeInstallation:
                 self.advance_clock(account, ADVANCED_WHILE_WAITING_S)
             time.sleep(0.02)
 
+    def wait_until_accepted(self, account: Account) -> None:
+        """Until the rail's other side knows that we have recorded the first of two steps of a payment."""
+        query = f"""
+            select exists (
+                select from transfer join sandbox.arrival on arrival.id = end_to_end_id
+                where holder_id = {account.holder_id} and status = 'PROCESSING' and arrival.is_open and next_report is null
+            )
+        """
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while not self._read(lambda connection: connection.fetchval(query)):
+            assert time.monotonic() < deadline_s, f"no payment is accepted: {self.see([account])}"
+            time.sleep(0.02)
+
     def kill(self, part: str) -> None:
         """Kill one process of a part, or ``database``, as kill -9 does; it is started again."""
         with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is dead already

@@ -94,6 +94,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     sandbox_latency_ms: Annotated[int, Meta(ge=0, le=60_000)] = 50
     """How long the sandbox takes to settle unless a rule says otherwise."""
 
+    sandbox_two_steps_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
+    """How long the sandbox takes from accepting a payment to one of our holders to settling it; with 0 it does both at once."""
+
     token_lifetime_s: Seconds = 300
     """How long an access token is good for."""
 

@@ -4,7 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.domain.charge import ChargeStatus, expire_charge, find_reject_code, pay_charge, return_charge
+from pixconnect.domain.charge import (
+    ChargeStatus,
+    expire_charge,
+    find_reject_code,
+    free_charge,
+    hold_charge,
+    may_expire,
+    pay_charge,
+    return_charge,
+)
 from support.records import NOW, a_charge
 
 LATER = NOW + timedelta(hours=1)
@@ -36,6 +45,20 @@ def test_a_transition_is_a_new_record_dated_now() -> None:
     assert (charge.status, paid.status, paid.modified_at) == ("PENDING", "APPROVED", LATER)
     assert return_charge(paid, LATER).status == "RETURNED"
     assert expire_charge(charge, LATER).status == "EXPIRED"
+
+
+def test_a_held_charge_is_nobody_elses_and_waits_for_its_payment() -> None:
+    charge = a_charge()
+    held = hold_charge(charge, 5)
+    assert (held.status, held.held_by, held.modified_at) == ("PENDING", 5, charge.modified_at)
+    assert find_reject_code(held, 1000, NOW) == "BE17"
+    assert may_expire(charge, charge.expires_at)
+    assert not may_expire(held, charge.expires_at)
+    assert pay_charge(held, LATER).held_by is None
+    assert free_charge(held) == charge
+    for forbidden in (lambda: hold_charge(held, 6), lambda: expire_charge(held, LATER), lambda: free_charge(charge)):
+        with pytest.raises(AssertionError):
+            forbidden()
 
 
 def test_no_state_is_left_by_a_way_that_is_not_drawn() -> None:

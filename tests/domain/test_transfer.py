@@ -6,6 +6,7 @@ import pytest
 
 from pixconnect.domain.transfer import (
     begin_return,
+    cancel_incoming,
     cancel_transfer,
     fail_transfer,
     keep_part,
@@ -26,6 +27,14 @@ def test_failing_says_why() -> None:
     failed = fail_transfer(a_transfer(), "AC03", "no such account", LATER)
     assert (failed.status, failed.outcome_code, failed.outcome_reason) == ("ERROR", "AC03", "no such account")
     assert failed.settled_at is None
+
+
+def test_what_the_rail_cancels_has_a_code_that_no_refusal_of_ours_has() -> None:
+    cancelled = cancel_incoming(a_transfer(direction="IN"), "AB03", LATER)
+    assert (cancelled.status, cancelled.outcome_code) == ("ERROR", "CREDIT_CANCELLED")
+    assert cancelled.outcome_reason == (
+        "The network cancelled it before it settled (AB03): The payment did not settle in time."
+    )
 
 
 def test_only_what_was_never_handed_over_is_cancelled() -> None:

@@ -94,6 +94,37 @@ def be_paid_by_charge(story: Story, point: str) -> None:
     story.be_paid(emv=emv)
 
 
+def be_paid_in_two_steps(story: Story, point: str) -> None:
+    """Somebody dies between the payer's order and our word on it."""
+    emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
+    _let_payments(story, "two_steps:20")
+    story.service.points.arm(point)
+    story.be_paid(emv=emv)
+
+
+def hear_that_it_settled(story: Story, point: str) -> None:
+    _hear_the_end(story, point, "two_steps:20000", "APPROVED")
+
+
+def hear_that_it_was_cancelled(story: Story, point: str) -> None:
+    _hear_the_end(story, point, "cancel:AB03:20000", "PENDING")
+
+
+def _hear_the_end(story: Story, point: str, effect: str, ending: str) -> None:
+    """Somebody dies when the second step of a payment is reported, whose first was recorded and acknowledged."""
+    emv = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key).data["emvqrcps"]
+    _let_payments(story, effect)
+    story.be_paid(emv=emv)
+    story.service.wait_until_accepted(story.account)
+    story.service.points.arm(point)
+    story.service.advance_clock(story.account, 20)
+
+
+def _let_payments(story: Story, effect: str) -> None:
+    rule = {"match": {"operation": "payment"}, "effect": effect, "times": 1}
+    story.service.insist(story.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
+
+
 def be_given_back(story: Story, point: str) -> None:
     answer = story.ask(
         "transfer", "/v1/connect/transfer/key", "RETURNED", key="settle@sandbox.pix.example", key_type="EMAIL"
@@ -153,6 +184,18 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
         "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
     },
+    be_paid_in_two_steps: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
+        "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
+    },
+    hear_that_it_settled: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
+        "sandbox": ("before word on arrivals", "after word on arrivals"),
+    },
+    hear_that_it_was_cancelled: {
+        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement"),
+        "sandbox": ("before word on arrivals",),
+    },
     be_given_back: {
         "work": (*_GROUP_WRITE, "after COMMIT of receive_returns", "before acknowledgement"),
         "sandbox": ("after arrivals", "before word on arrivals"),
@@ -199,6 +242,24 @@ def test_a_payment_dies_with_the_sandbox_before_it_is_kept(service: WholeInstall
     story.settle()
     (paid,) = [thing for thing in service.see([story.account]).things if thing.direction == "IN"]
     assert paid.status == "CONFIRMED"
+
+
+def test_a_charge_is_held_past_its_time_while_its_payment_is_under_way(service: WholeInstallation) -> None:
+    for effect, ending in ((f"two_steps:{2 * A_DAY_S}000", "APPROVED"), (f"cancel:AB03:{2 * A_DAY_S}000", "EXPIRED")):
+        story = Story(service)
+        answer = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key)
+        _let_payments(story, effect)
+        story.be_paid(emv=answer.data["emvqrcps"])
+        service.wait_until_accepted(story.account)
+        service.advance_clock(story.account, A_DAY_S + 60)
+        path = f"/v1/connect/charge/{answer.data['id']}"
+        assert service.insist(story.account, "GET", path).data["status"] == "PENDING"
+        refused = service.insist(story.account, "POST", "/sandbox/v1/payments", {"emv": answer.data["emvqrcps"]})
+        assert (refused.data["status"], refused.data["code"]) == ("ERROR", "BE17")
+        service.advance_clock(story.account, A_DAY_S)
+        assert service.insist(story.account, "GET", path).data["status"] == ending
+        story.settle()
+        service.check_heard([story.account])
 
 
 def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeInstallation) -> None:

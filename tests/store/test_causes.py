@@ -20,7 +20,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import Service, credit_report, open_holder
+from support.service import Service, accepted, credit_report, make_charge, open_holder
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -281,6 +281,50 @@ async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
     assert await attacker.fetchval("select status from charge") == "APPROVED"
     for status in ("PENDING", "EXPIRED"):
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+
+
+async def test_an_accepted_payment_is_no_money_and_ends_once(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    report = credit_report(service)
+    await incoming.receive_credit(service.context, accepted(report))
+    transfer_id = await attacker.fetchval("select id from transfer")
+    paid = entry("settlement", "available", 1000, transfer_id=transfer_id)
+    settle = "update transfer set status = 'CONFIRMED', settled_at = now()"
+    await refuse(attacker, paid)
+    await refuse(attacker, settle)
+    await refuse(attacker, f"with x as ({entry('settlement', 'available', 999, transfer_id=transfer_id)}) {settle}")
+    await refuse(attacker, "update transfer set status = 'CANCELLED'")
+    await incoming.receive_credit(service.context, report)
+    await refuse(attacker, "update transfer set status = 'PROCESSING', settled_at = null")
+    await refuse(attacker, "update transfer set status = 'ERROR', settled_at = null")
+
+
+async def test_a_held_charge_and_the_payment_that_holds_it_agree(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    charge, other = await make_charge(service, caller), await make_charge(service, caller)
+    report = credit_report(service, txid=charge.txid)
+    await incoming.receive_credit(service.context, accepted(report))
+    transfer_id = await attacker.fetchval("select id from transfer")
+    hold, free = f"update charge set held_by = {transfer_id}", "update charge set held_by = null"
+    cancel = f"update transfer set status = 'ERROR' where id = {transfer_id}"
+    await refuse(attacker, f"{free} where id = {charge.id}")  # it is still under way
+    await refuse(attacker, cancel)  # and would be over with the charge still held
+    await refuse(attacker, f"{hold} where id = {other.id}")
+    await refuse(attacker, f"update charge set held_by = 404 where id = {other.id}")
+    for status in ("EXPIRED", "APPROVED"):
+        await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+        await refuse(attacker, f"update charge set status = '{status}', held_by = null where id = {charge.id}")
+    await attacker.execute(f"with x as ({free} where id = {charge.id}) {cancel}")
+    await refuse(attacker, f"{hold} where id = {charge.id}")  # what is over holds nothing
+    # Nor is a payment accepted for a charge without holding it.
+    new = f"""insert into transfer (id, holder_id, direction, initiation_type, end_to_end_id, correlation_id, charge_id,
+        amount_cents, status, counterparty, slot, created_at, modified_at)
+        select 777, holder_id, direction, initiation_type, {OTHER_NAME}, correlation_id, {other.id}, amount_cents, 'PROCESSING',
+        counterparty, slot, now(), now() from transfer"""
+    await refuse(attacker, new)
+    await attacker.execute(f"with x as (update charge set held_by = 777 where id = {other.id}) {new}")
 
 
 async def test_later_states_are_added_and_not_recoded(

@@ -120,20 +120,22 @@ async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: in
 
 
 @pytest.mark.parametrize(
-    ("reports_count", "silent_count", "error"),
+    ("reports_count", "silent_count", "accepted_count", "error"),
     [
-        (0, 0, None),
-        (1, 0, "1 report waits for an operator"),
-        (2, 0, "2 reports wait for an operator"),
-        (0, 1, "1 order has been silent for over 60 s"),
-        (2, 10, "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
+        (0, 0, 0, None),
+        (1, 0, 0, "1 report waits for an operator"),
+        (2, 0, 0, "2 reports wait for an operator"),
+        (0, 1, 0, "1 order has been silent for over 60 s"),
+        (2, 10, 0, "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
+        (0, 0, 1, "1 payment was accepted over 60 s ago and not settled"),
+        (0, 1, 2, "1 order has been silent for over 60 s; 2 payments were accepted over 60 s ago and not settled"),
     ],
 )
 async def test_what_a_person_must_see_of_the_rail_degrades_it(
-    reports_count: int, silent_count: int, error: str | None
+    reports_count: int, silent_count: int, accepted_count: int, error: str | None
 ) -> None:
     async def read_waiting() -> RailWaiting:
-        return RailWaiting(reports_count=reports_count, silent_count=silent_count)
+        return RailWaiting(reports_count=reports_count, silent_count=silent_count, accepted_count=accepted_count)
 
     check = partial(check_rail, FakeRail(), read_waiting)
     found = await HealthWatch({"database": fine, "rail": check}, SystemClock()).read_health()

@@ -14,7 +14,7 @@ from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.unresolved import RailWaiting, list_unresolved, read_waiting
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import Service, credit_report, no_fence
+from support.service import Service, accepted, credit_report, no_fence
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -50,6 +50,17 @@ async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Se
     assert isinstance(ordered, Refund)
     assert ordered.return_id == refund.return_id
     assert await read_waiting(service.context) == RailWaiting(reports_count=0, silent_count=2)
+
+
+async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: Service, caller: Caller) -> None:
+    report = credit_report(service)
+    await receive_credit(service.context, accepted(report))
+    service.clock.advance(seconds=59)
+    assert (await read_waiting(service.context)).accepted_count == 0
+    service.clock.advance(seconds=1)
+    assert (await read_waiting(service.context)).accepted_count == 1
+    await receive_credit(service.context, report)
+    assert (await read_waiting(service.context)).accepted_count == 0
 
 
 async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(

@@ -5,7 +5,8 @@
     PENDING ──pay──► APPROVED ──return (whole amount)──► RETURNED
        └────expire──► EXPIRED
 
-A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment.
+A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. Where a
+payment is accepted first and settles later, it holds the charge in between: nobody else pays it, and it does not expire.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class Charge(Struct, frozen=True, kw_only=True):
     modified_at: datetime
     expires_at: datetime
     """It cannot be paid from this instant on."""
+    held_by: int | None = None
+    """The transfer that was accepted for it and has not ended yet."""
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
@@ -106,20 +109,36 @@ def open_charge(new: NewCharge, now: datetime) -> Charge:
 def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
     """The scheme's reason to refuse a payment that carries the charge's txid; ``None`` if it pays the charge."""
     # The instant of the report counts, not ours: a payment in time stays in time, however late it is recorded.
-    if charge.status != "PENDING" or reported_at >= charge.expires_at:
+    if charge.status != "PENDING" or charge.held_by is not None or reported_at >= charge.expires_at:
         return reject_code.QR_CODE_REFUSED
     if amount_cents != charge.amount_cents:
         return reject_code.OTHER_AMOUNT
     return None
 
 
+def hold_charge(charge: Charge, transfer_id: int) -> Charge:
+    """Keep it for a payment that was accepted; callers see no change."""
+    errors.ensure(charge.status == "PENDING" and charge.held_by is None, charge.status)
+    return msgspec.structs.replace(charge, held_by=transfer_id)
+
+
+def free_charge(charge: Charge) -> Charge:
+    """Let others pay it again: the payment that held it was cancelled."""
+    errors.ensure(charge.held_by is not None, charge.status)
+    return msgspec.structs.replace(charge, held_by=None)
+
+
 def pay_charge(charge: Charge, now: datetime) -> Charge:
     errors.ensure(charge.status == "PENDING", charge.status)
-    return msgspec.structs.replace(charge, status="APPROVED", modified_at=now)
+    return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
+
+
+def may_expire(charge: Charge, now: datetime) -> bool:
+    return charge.status == "PENDING" and charge.held_by is None and charge.expires_at <= now
 
 
 def expire_charge(charge: Charge, now: datetime) -> Charge:
-    errors.ensure(charge.status == "PENDING", charge.status)
+    errors.ensure(charge.status == "PENDING" and charge.held_by is None, charge.status)
     return msgspec.structs.replace(charge, status="EXPIRED", modified_at=now)
 
 

@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from pixconnect.domain import money
 from pixconnect.domain.rail import (
+    CreditAccepted,
+    CreditCancelled,
     CreditReport,
     NeverTaken,
     Rejected,
@@ -28,7 +30,7 @@ from pixconnect.domain.rail import (
 )
 
 Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded"]
-Kind = Literal["credit", "return", "settled", "rejected", "never_taken"]
+Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken"]
 
 NAME_LENGTH: Final = 32
 TXID_LENGTH_MAX: Final = 35
@@ -46,6 +48,8 @@ Kept = Report | NeverTakenAnswer
 _KINDS: Final = dict[type[Kept], Kind](
     (
         (CreditReport, "credit"),
+        (CreditAccepted, "credit_accepted"),
+        (CreditCancelled, "credit_cancelled"),
         (ReturnReport, "return"),
         (SettledReport, "settled"),
         (RejectedReport, "rejected"),

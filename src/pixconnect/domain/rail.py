@@ -132,6 +132,21 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     """This moment decides whether a charge is paid in time."""
 
 
+# A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or
+# cancelled. Each report says all of it, so that it can be recorded in whatever order they arrive; and each has its own id.
+
+
+class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
+    """Somebody pays one of our holders, and the money is not there yet. It can only be refused now."""
+
+
+class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
+    """The payment will never settle. Final."""
+
+    code: str
+    """The scheme's reason, such as AB03."""
+
+
 class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
     """An order or refund order of ours has settled."""
 
@@ -162,7 +177,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     reported_at: datetime
 
 
-Report = CreditReport | SettledReport | RejectedReport | ReturnReport
+Report = CreditReport | CreditAccepted | CreditCancelled | SettledReport | RejectedReport | ReturnReport
 
 
 class Acknowledgement(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from typing import Final
 ABOVE_ORIGINAL: Final = "AM09"
 ACCOUNT_BLOCKED: Final = "AC06"
 ACCOUNT_UNKNOWN: Final = "AC03"
+NOT_SETTLED: Final = "AB03"
 OTHER_AMOUNT: Final = "AM09"
 QR_CODE_REFUSED: Final = "BE17"
 RECEIVER_FAILED: Final = "AB09"
@@ -75,7 +76,8 @@ RAISED_BY_NETWORK: Final[frozenset[str]] = frozenset(
 """What the network itself rejects, before the receiver's institution is asked."""
 
 
-# Codes of our own, for orders that never reached the network.
+# Codes of our own, which the scheme does not have.
+CREDIT_CANCELLED: Final = "CREDIT_CANCELLED"
 NEVER_TAKEN: Final = "NEVER_TAKEN"
 NOT_HANDED_OVER: Final = "NOT_HANDED_OVER"
 

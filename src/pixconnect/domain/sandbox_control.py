@@ -14,8 +14,10 @@ Operation = Literal["lookup", "resolve", "submit", "query", "refund", "return", 
 Effect = Annotated[
     str,
     Meta(
-        pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable)$",
-        description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order or unavailable",
+        pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable"
+        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?)$",
+        description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
+        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>",
     ),
 ]
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]

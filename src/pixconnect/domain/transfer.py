@@ -5,12 +5,13 @@
     OUT:  PROCESSING ──settle──► CONFIRMED ──returns reach the amount──► RETURNED
               ├──reject (by the rail)──► ERROR
               └──cancel (never handed over)──► CANCELLED
-    IN:   PROCESSING ──receive──► CONFIRMED ──refunds reach the amount──► RETURNED
-              └──refuse (by us)──► ERROR
+    IN:   PROCESSING ──settle──► CONFIRMED ──refunds reach the amount──► RETURNED
+              ├──refuse (by us)──► ERROR
+              └──cancel (by the rail)──► ERROR
 
 An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
 (``domain.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
-cancelled.
+cancelled. An incoming one is PROCESSING only where the rail accepts a payment first and settles it later.
 """
 
 from __future__ import annotations
@@ -267,6 +268,12 @@ def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> 
     """End a transfer that the rail rejected or we refused; no money has moved."""
     errors.ensure(transfer.status == "PROCESSING", transfer.status)
     return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
+
+
+def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
+    """End a payment that the rail accepted and then cancelled. The code is our own: what we refused looks different."""
+    reason = f"The network cancelled it before it settled ({code}): {reject_code.explain(code)}"
+    return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
 
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:

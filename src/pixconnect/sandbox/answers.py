@@ -7,17 +7,21 @@ from msgspec import structs
 
 from pixconnect.domain import reject_code
 from pixconnect.domain.rail import (
+    CreditAccepted,
+    CreditCancelled,
+    CreditReport,
     NotTaken,
     QueryAnswer,
     Rejected,
     RejectedReport,
     Report,
+    ReturnReport,
     Settled,
     SettledReport,
     Taken,
 )
 from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.tables import KnownOrder, MerchantClaim, NewOrder
+from pixconnect.sandbox.tables import Acknowledged, KnownOrder, MerchantClaim, NewOrder
 
 OrderAnswer = Taken | Rejected | NotTaken | None
 """``None`` is an answer that was lost on its way."""
@@ -80,6 +84,23 @@ def outcome_report(order_id: str, due_at: datetime, code: str | None) -> Settled
     if code is None:
         return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
     return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
+
+
+def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:
+    """Make the two reports of a payment that is accepted first, in the order in which they are given."""
+    fields = structs.asdict(credit)
+    accepted = CreditAccepted(**fields)
+    end = credit if how.cancel_code is None else CreditCancelled(**fields, code=how.cancel_code)
+    first, last = (end, accepted) if how.is_early else (accepted, end)
+    return [structs.replace(first, report_id=f"{credit.end_to_end_id}/1"), last]
+
+
+def read_acknowledgement(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledged:
+    arrival_id = report.return_id if isinstance(report, ReturnReport) else report.end_to_end_id
+    is_first = report.report_id != arrival_id
+    # A cancelled payment has failed, whatever the service says to that.
+    code = report.code if isinstance(report, CreditCancelled) else refusal_code
+    return Acknowledged(arrival_id, code, is_first=is_first, goes_on=is_first and refusal_code is None)
 
 
 def redate(report: Report, due_at: datetime) -> Report:

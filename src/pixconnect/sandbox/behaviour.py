@@ -24,6 +24,10 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     """Whether messages come out of order: an outcome before its answer, or after those of later messages."""
     is_refused: bool = False
     """Whether the network cannot be reached."""
+    ends_after_ms: int | None = None
+    """From accepting a payment of a holder to its end; ``None`` is as the sandbox is set: usually one step."""
+    cancel_code: str | None = None
+    """Why a payment that was accepted is cancelled; ``None`` settles."""
 
     @property
     def is_rejected_at_once(self) -> bool:
@@ -34,6 +38,7 @@ class Behaviour(Struct, frozen=True, kw_only=True):
 USUAL: Final = Behaviour()
 SLOW: Final = Behaviour(delay_ms=3_000)
 SILENT: Final = Behaviour(is_answered=False, reports_count=0)
+CANCELLED_AFTER_MS: Final = 50
 LOST_INSIDE: Final = Behaviour(delay_ms=LOST_AFTER_MS, code="AB03")
 
 _EFFECTS: Final = {
@@ -56,6 +61,11 @@ def behaviour_of(effect: str) -> Behaviour:
     kind, _, argument = effect.partition(":")
     if kind == "delay":
         return Behaviour(delay_ms=int(argument))
+    if kind == "two_steps":
+        return Behaviour(ends_after_ms=int(argument))
+    if kind == "cancel":
+        code, _, after_ms = argument.partition(":")
+        return Behaviour(cancel_code=code, ends_after_ms=int(after_ms or CANCELLED_AFTER_MS))
     if kind == "reject":
         return Behaviour(code=argument)
     return _EFFECTS[kind]

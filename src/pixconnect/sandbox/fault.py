@@ -71,8 +71,8 @@ def check_rules(rules: Sequence[FaultRule]) -> None:
     if len(rules) > RULES_MAX:
         raise SandboxRefusal("invalid", f"rules: at most {RULES_MAX}")
     for position, rule in enumerate(rules):
-        kind, _, code = rule.effect.partition(":")
-        if kind == "reject" and code not in reject_code.REASONS:
+        kind, code, *_ = [*rule.effect.split(":"), ""]
+        if kind in {"reject", "cancel"} and code not in reject_code.REASONS:
             raise SandboxRefusal("invalid", f"rules[{position}].effect: {code} is no reject code of the SPI")
 
 

@@ -41,7 +41,7 @@ from pixconnect.sandbox.fault import Faults, Message
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
-from pixconnect.sandbox.tables import KnownOrder, NewOrder, Original
+from pixconnect.sandbox.tables import Acknowledged, AfterStep, KnownOrder, NewOrder, Original
 
 # How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3
@@ -134,24 +134,34 @@ class Network:
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take acknowledgements; only the first one of a report counts."""
         orders: list[str] = []
-        arrivals: dict[str, str | None] = {}
+        arrivals: dict[str, Acknowledged] = {}
         for acknowledgement in acknowledgements:
             report_id = acknowledgement.report_id
             report = self.outbox.find(report_id)
             if isinstance(report, SettledReport | RejectedReport):
                 orders.append(report_id)
             elif report is not None:
-                arrivals.setdefault(report_id, acknowledgement.refusal_code)
+                arrivals.setdefault(report_id, answers.read_acknowledgement(report, acknowledgement.refusal_code))
+        steps: list[AfterStep] = []
         async with self._lock.shared():
+            now = self._clock.now()
             if orders:
                 await tables.close_orders(self._pool, orders)
             if arrivals:
-                await tables.close_arrivals(self._pool, list(arrivals), list(arrivals.values()), self._clock.now())
+                steps = await tables.acknowledge_arrivals(self._pool, list(arrivals.values()), now)
             self.outbox.close((*orders, *arrivals))
-        for report_id, code in arrivals.items():
-            waiting = self._waiting.pop(report_id, None)
+            for step in steps:
+                if step.is_open:
+                    self._schedule.add(step.due_at, [_next_pending(step.report, step.due_at)])
+        self._tell_payers(step for step in steps if not step.is_open)
+        if any(step.is_open for step in steps):
+            self._sweep()
+
+    def _tell_payers(self, ended: Iterable[AfterStep]) -> None:
+        for step in ended:
+            waiting = self._waiting.pop(step.id, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(code)
+                waiting.set_result(step.code)
 
     async def insert_arrivals(self, arrivals: Sequence[tuple[tables.NewArrival, Pending | None]]) -> None:
         """Store what comes from outside, and schedule the reports of it."""
@@ -169,13 +179,13 @@ class Network:
         self._sweep()
 
     @contextmanager
-    def expecting_acknowledgement(self, report_id: str) -> Generator[asyncio.Future[str | None]]:
-        """Give a future for the refusal code, or ``None``, of an arrival that is about to be inserted."""
-        acknowledged = self._waiting[report_id] = asyncio.get_running_loop().create_future()
+    def expecting_acknowledgement(self, arrival_id: str) -> Generator[asyncio.Future[str | None]]:
+        """Give a future for how an arrival that is about to be inserted ends: with a code, or ``None`` if it settles."""
+        acknowledged = self._waiting[arrival_id] = asyncio.get_running_loop().create_future()
         try:
             yield acknowledged
         finally:
-            self._waiting.pop(report_id, None)
+            self._waiting.pop(arrival_id, None)
 
     @asynccontextmanager
     async def settled(self) -> AsyncGenerator[tuple[PoolConnectionProxy, datetime]]:
@@ -383,7 +393,7 @@ class Network:
             # What has settled stays settled, although the clock may have been moved back behind its deadline.
             self._schedule.add(now if is_due else due_at, [Pending(answers.outcome_report(order_id, due_at, code))])
         for _, due_at, report, is_due in arrivals:
-            self._schedule.add(now if is_due else due_at, [Pending(answers.redate(_decode_report(report), due_at))])
+            self._schedule.add(now if is_due else due_at, [_next_pending(report, due_at)])
         self._is_stale = False
         self._sweep()
 
@@ -397,3 +407,7 @@ class Network:
         if next_due_at is not None:
             wait_s = (next_due_at - self._clock.now()).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(min(max(wait_s, 0.001), 3600), self._sweep)
+
+
+def _next_pending(report: str, due_at: datetime) -> Pending:
+    return Pending(answers.redate(_decode_report(report), due_at))

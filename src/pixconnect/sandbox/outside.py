@@ -26,7 +26,7 @@ from pixconnect.domain.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import behaviour, directory, fault, location, registry, tables
+from pixconnect.sandbox import answers, behaviour, directory, fault, location, registry, tables
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
@@ -58,10 +58,12 @@ class Outside(Struct):
     entry_numbers: Iterator[int]
     code_numbers: Iterator[int]
     arrivals: BatchWriter[tuple[NewArrival, Pending | None]]
+    two_steps_ms: int
+    """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
 
 async def open_outside(
-    pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str
+    pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str, two_steps_ms: int
 ) -> Outside:
     return Outside(
         pool=pool,
@@ -75,6 +77,7 @@ async def open_outside(
         entry_numbers=count(await registry.last_entry_number(pool) + 1),
         code_numbers=count(await registry.last_code_number(pool) + 1),
         arrivals=BatchWriter(network.insert_arrivals),
+        two_steps_ms=two_steps_ms,
     )
 
 
@@ -194,6 +197,10 @@ async def _arrive(
         raise SandboxUnavailable("a fault rule says that the network cannot be reached")
     delay_ms = OVERTAKEN_BY_MS if how.is_early else how.delay_ms or 0
     due_at = report.reported_at + timedelta(milliseconds=delay_ms)
+    ends_after_ms = outside.two_steps_ms or None if how.ends_after_ms is None else how.ends_after_ms
+    first, last = report, None
+    if isinstance(report, CreditReport) and ends_after_ms is not None:
+        first, last = answers.split_credit(report, how)
     # What is lost on its way in is rejected by the network in the end; the payer never hears of it.
     code = how.code if how.arrives else "AB03"
     arrival = NewArrival(
@@ -203,21 +210,23 @@ async def _arrive(
         original_id=report.original_end_to_end_id if isinstance(report, ReturnReport) else None,
         amount_cents=report.amount_cents,
         key=key,
-        report=msgspec.json.encode(report).decode(),
+        report=msgspec.json.encode(first).decode(),
         taken_at=report.reported_at,
         due_at=due_at,
         code=code,
         is_due=code is not None,
         is_open=code is None,
+        next_report=None if last is None else msgspec.json.encode(last).decode(),
+        next_after_ms=ends_after_ms,
     )
     if code is not None:
         await outside.arrivals.add((arrival, None))
         return _arrival(report, "ERROR", code) if how.arrives else _arrival(report, "PROCESSING")
-    pending = Pending(msgspec.structs.replace(report, reported_at=due_at), max(how.reports_count, 1))
+    pending = Pending(msgspec.structs.replace(first, reported_at=due_at), max(how.reports_count, 1))
     # Before it is stored: the acknowledgement may come before this goes on.
     with outside.network.expecting_acknowledgement(report.report_id) as acknowledgement:
         await outside.arrivals.add((arrival, pending))
-        if not how.is_answered or delay_ms >= ACKNOWLEDGED_TIMEOUT_S * 1000:
+        if not how.is_answered or delay_ms + (ends_after_ms or 0) >= ACKNOWLEDGED_TIMEOUT_S * 1000:
             return _arrival(report, "PROCESSING")
         try:
             async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):

@@ -46,6 +46,8 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     seed: int
     latency_ms: int
     """From the acceptance of an ordinary order to its settlement."""
+    two_steps_ms: int = 0
+    """The same for payments of our holders; 0 settles them in one step."""
 
 
 async def serve(
@@ -88,7 +90,8 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
     try:
         faults.replace(await registry.read_rules(pool))
         await network.open()
-        yield Application(await outside.open_outside(pool, clock, chance, faults, network, address), settings.secrets)
+        world = await outside.open_outside(pool, clock, chance, faults, network, address, settings.two_steps_ms)
+        yield Application(world, settings.secrets)
     finally:
         network.close()
         async with asyncio.timeout(2):

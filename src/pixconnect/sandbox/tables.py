@@ -47,9 +47,10 @@ where a.id = any($1::text[]) and a.kind = 'credit'
 """
 
 INSERT_ARRIVALS = """
-insert into arrival (number, id, kind, original_id, amount_cents, key, report, taken_at, due_at, code, is_due, is_open)
+insert into arrival (number, id, kind, original_id, amount_cents, key, report, taken_at, due_at, code, is_due, is_open,
+    next_report, next_after_ms)
 select * from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[],
-    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[])
+    $8::timestamptz[], $9::timestamptz[], $10::text[], $11::boolean[], $12::boolean[], $13::text[], $14::integer[])
 """
 
 # `set_config` makes this one transaction not wait for the disk.
@@ -59,11 +60,18 @@ from (select set_config('synchronous_commit', 'off', true)) as hurry
 where id = any($1::text[]) and is_open
 """
 
-CLOSE_ARRIVALS = """
-update arrival a set is_open = false, is_due = true, code = r.code,
-    settled_at = case when r.code is null then $3::timestamptz end
-from unnest($1::text[], $2::text[]) as r (id, code), (select set_config('synchronous_commit', 'off', true)) as hurry
-where a.id = r.id and a.is_open
+# The first of two steps is acknowledged once: after that its row has no next report.
+ACKNOWLEDGE_ARRIVALS = """
+update arrival a set
+    is_open = r.goes_on, is_due = not r.goes_on, code = coalesce(a.code, r.code), next_report = null, next_after_ms = null,
+    report = case when r.goes_on then a.next_report else a.report end,
+    taken_at = case when r.goes_on then $5::timestamptz else a.taken_at end,
+    due_at = case when r.goes_on then $5::timestamptz + a.next_after_ms * interval '1 millisecond' else a.due_at end,
+    settled_at = case when not r.goes_on and coalesce(a.code, r.code) is null then $5::timestamptz end
+from unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[]) as r (id, code, is_first, goes_on),
+    (select set_config('synchronous_commit', 'off', true)) as hurry
+where a.id = r.id and a.is_open and (a.next_report is not null) = r.is_first
+returning a.id, a.is_open, a.code, a.due_at, a.report
 """
 
 OPEN_ORDERS = "select id, due_at, code, is_due from settlement where is_open order by due_at, id"
@@ -128,6 +136,31 @@ class NewArrival(NamedTuple):
     code: str | None
     is_due: bool
     is_open: bool
+    next_report: str | None = None
+    """What it hears after it has acknowledged that, if there are two steps."""
+    next_after_ms: int | None = None
+
+
+class Acknowledged(NamedTuple):
+    """The service's answer to the report of an arrival."""
+
+    id: str
+    code: str | None
+    """Why the payment or return has failed, if it has."""
+    is_first: bool
+    """Whether it answers the first of two steps."""
+    goes_on: bool
+    """Whether the next step follows."""
+
+
+class AfterStep(NamedTuple):
+    """What an arrival is after an acknowledgement that counted; ``report`` is the next one if it is still open."""
+
+    id: str
+    is_open: bool
+    code: str | None
+    due_at: datetime
+    report: str
 
 
 class Original(NamedTuple):
@@ -193,9 +226,17 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
     await executor.execute(CLOSE_ORDERS, ids)
 
 
-async def close_arrivals(executor: Executor, ids: Sequence[str], codes: Sequence[str | None], now: datetime) -> None:
-    """Record the service's acknowledgements: what has no code settles now."""
-    await executor.execute(CLOSE_ARRIVALS, ids, codes, now)
+async def acknowledge_arrivals(
+    executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime
+) -> list[AfterStep]:
+    """Record the service's acknowledgements; what has ended without a code settles now.
+
+    Acknowledgements that say nothing new are left out of the answer.
+    """
+    rows = await executor.fetch(
+        ACKNOWLEDGE_ARRIVALS, *(list(column) for column in zip(*acknowledged, strict=True)), now
+    )
+    return [AfterStep(*row) for row in rows]
 
 
 async def open_orders(executor: Executor) -> list[tuple[str, datetime, str | None, bool]]:

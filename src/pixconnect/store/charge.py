@@ -24,7 +24,7 @@ CHARGE: Final = Table(
     """
     id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
     payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
-    modified_at timestamptz, expires_at timestamptz
+    modified_at timestamptz, expires_at timestamptz, held_by bigint
     """,
     read={"payer": (_payer, "payer_name", "payer_tax_id")},
     write={
@@ -33,13 +33,14 @@ CHARGE: Final = Table(
     },
 )
 
+_NEW: Final = CHARGE.without("held_by")
 INSERT: Final = Part[Charge](
     name="charge_row",
-    sql=f"insert into charge ({CHARGE.names}) select * from unnest({CHARGE.array_parameters})",
-    columns=CHARGE.arrays,
+    sql=f"insert into charge ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
+    columns=_NEW.arrays,
 )
 
-# Nothing else of a charge ever changes.
+# Nothing else of a charge ever changes, but by whom it is held, which few payments do.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = Part[Charge](
     name="charge_change",
@@ -50,6 +51,18 @@ UPDATE: Final = Part[Charge](
     """,
     returns="each row",
     columns=_MOVED.arrays,
+)
+
+_HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
+UPDATE_HELD: Final = Part[Charge](
+    name="held_charge_change",
+    sql=f"""
+        update charge set {_HELD.assignments} from unnest({_HELD.array_parameters}) as new ({_HELD.names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    returns="each row",
+    columns=_HELD.arrays,
 )
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""
@@ -145,7 +158,7 @@ async def lock_by_txid(connection: Connection, txids: Sequence[str]) -> tuple[di
 
 _FIND_EXPIRED: Final[LiteralString] = """
     select id, holder_id from charge
-    where slot = any($1) and status = 'PENDING' and expires_at <= $2
+    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null
     order by expires_at limit $3
 """
 

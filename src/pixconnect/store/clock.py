@@ -76,20 +76,23 @@ async def unlock(connection: Connection) -> None:
 
 _FIRST_DUE: Final[LiteralString] = """
     select least(
-        (select min(expires_at) from charge where status = 'PENDING'),
+        (select min(expires_at) from charge where status = 'PENDING' and held_by is null),
         (select min(due_at) from open_order)
     )
 """
 
 
 async def find_first_due(pool: Pool) -> datetime | None:
-    """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them."""
+    """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them.
+
+    A charge that is held has none: the rail's end of the payment that holds it is waited for.
+    """
     return await pool.fetchval(_FIRST_DUE)
 
 
 _LAST_DUE: Final[LiteralString] = """
     select greatest(
-        (select max(expires_at) from charge where status = 'PENDING' and expires_at <= $1),
+        (select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1),
         (select max(due_at) from open_order where due_at <= $1),
         (select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
             select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1

@@ -89,6 +89,19 @@ async def count_settled_out(
     return row["count"], row["until"]
 
 
+# In the words of the index `transfer_accepted`, in which only these stand.
+_COUNT_ACCEPTED: Final[LiteralString] = """
+    select count(*) from (
+        select from transfer where direction = 'IN' and status = 'PROCESSING' and created_at <= $1 limit $2
+    ) as accepted
+"""
+
+
+async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
+    """How many payments the rail accepted and has not ended since; counting ends at ``count_max``."""
+    return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)
+
+
 _FIND_BY_ID: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1 and holder_id = $2"
 
 

@@ -15,7 +15,15 @@ from msgspec import Struct
 
 from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest, ChargeStatus, NewCharge, expire_charge, open_charge
+from pixconnect.domain.charge import (
+    Charge,
+    ChargeRequest,
+    ChargeStatus,
+    NewCharge,
+    expire_charge,
+    may_expire,
+    open_charge,
+)
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.listing import Page, Span
@@ -182,8 +190,8 @@ async def expire_charges(context: ChargeContext, slots: Sequence[int], until: da
             charges, _ = await charge_store.lock(batch.connection, expired)
             work = await begin_work(batch)
             for charge in charges.values():
-                # Checked again under the lock, by the database's time: it may have been paid, and ``until`` may be off.
-                if charge.status == "PENDING" and charge.expires_at <= work.now:
+                # Checked again under the lock, by the database's time: it may be paid or held, and ``until`` may be off.
+                if may_expire(charge, work.now):
                     after = expire_charge(charge, max(work.now, charge.modified_at))
                     work.changes.move_charge(charge, after)
                     work.announce_charge(after, "qrcode.expired")

@@ -128,7 +128,7 @@ async def check_database(pool: Pool) -> None:
 
 
 async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]]) -> None:
-    """See whether the rail answers, and whether reports or silent orders wait for an operator."""
+    """See whether the rail answers, and whether reports, silent orders or unsettled payments wait for an operator."""
     problems: list[str] = []
     try:
         waiting = await read_waiting()
@@ -144,6 +144,11 @@ async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaitin
     if waiting.silent_count:
         silent = _count(waiting.silent_count, "order has", "orders have")
         problems.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
+    if waiting.accepted_count:
+        accepted = _count(waiting.accepted_count, "payment was", "payments were")
+        problems.append(
+            f"{accepted} accepted over {unresolved.SILENT_MAX // timedelta(seconds=1)} s ago and not settled"
+        )
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))
 

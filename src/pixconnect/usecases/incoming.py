@@ -1,5 +1,14 @@
 """Money that comes in: what the rail reports, judged and recorded in batches.
 
+::
+
+    accepted ──► PROCESSING, holds its charge ──► settled ──► CONFIRMED, charge paid
+        │                                    └──► cancelled ──► ERROR, charge free again
+        └── refused by us ──► ERROR
+
+Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
+arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
+
 A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
 first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
 durable.
@@ -20,7 +29,7 @@ from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.rail import Acknowledgement, CreditReport, ReturnReport
+from pixconnect.domain.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, ReturnReport
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -83,8 +92,8 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
         if recorded is not None:
             misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
             await kept_usecases.keep(context.pool, report, misfit)
-            return first_answer(report.report_id, recorded)
-        return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ACCOUNT_UNKNOWN)
+            return first_answer(report, recorded)
+        return _acknowledge(report, reject_code.ACCOUNT_UNKNOWN)
     credit = Credit(
         holder_id=holder_id,
         report=report,
@@ -106,18 +115,30 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
     )
     txids = [credit.report.txid for credit in batch if credit.report.txid is not None]
     charges = await work.lock_charges_by_txid(txids)
+    new: dict[str, Transfer] = {}
     answers: list[Answered] = []
     for credit in batch:
-        name, report_id = credit.report.end_to_end_id, credit.report.report_id
+        report, name = credit.report, credit.report.end_to_end_id
         transfer = known.get(name)
         # What was refused without a record stays refused: the payer has the money back.
         if transfer is None and name in refused:
-            answers.append(Answered(acknowledgement=Acknowledgement(report_id=report_id, refusal_code=refused[name])))
+            answers.append(Answered(acknowledgement=_acknowledge(report, refused[name])))
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
-            transfer = known[name] = _receive(work, credit, charges)
-        answers.append(Answered(acknowledgement=first_answer(report_id, transfer), misfit=misfit))
+            transfer = new[name] = _receive(work, credit, charges)
+        # One with other contents is not believed: the transfer waits for one that says the same.
+        elif misfit is None:
+            before = transfer
+            transfer, misfit = _go_on(work, report, before, charges)
+            if name in new:
+                new[name] = transfer  # both steps are in this batch
+            elif transfer is not before:
+                work.changes.move_transfer(before, transfer)
+        known[name] = transfer
+        answers.append(Answered(acknowledgement=first_answer(report, transfer), misfit=misfit))
+    for transfer in new.values():
+        work.changes.add_transfer(transfer)
     await work.write()
     return answers
 
@@ -125,9 +146,15 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
 
 
-def first_answer(report_id: str, recorded: Transfer | Refund) -> Acknowledgement:
-    refusal_code = recorded.outcome_code if recorded.status == "ERROR" else None
-    return Acknowledgement(report_id=report_id, refusal_code=refusal_code)
+def first_answer(report: CreditReport | ReturnReport, recorded: Transfer | Refund) -> Acknowledgement:
+    code = recorded.outcome_code if recorded.status == "ERROR" else None
+    return _acknowledge(report, reject_code.NOT_SETTLED if code == reject_code.CREDIT_CANCELLED else code)
+
+
+def _acknowledge(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledgement:
+    # What the rail has cancelled there is nothing to refuse of.
+    is_over = isinstance(report, CreditCancelled)
+    return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)
 
 
 def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
@@ -153,6 +180,7 @@ def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
 
 
 def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
+    """Record the first report of a payment, and judge it; the caller writes the transfer."""
     charge = charges.get(credit.report.txid or "")
     transfer = transfer_rules.open_incoming_transfer(
         credit.report,
@@ -163,23 +191,66 @@ def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Tr
         now=work.now,
     )
     work.announce_transfer(transfer)
+    if isinstance(credit.report, CreditCancelled):  # whatever we would have said to it
+        transfer = transfer_rules.cancel_incoming(transfer, credit.report.code, work.now)
+        work.announce_transfer(transfer)
+        return transfer
     balance = work.balances[credit.holder_id]
     code = transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
     if code is not None:
         transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
         work.announce_transfer(transfer)
-        work.changes.add_transfer(transfer)
         return transfer
-    work.post(credit.holder_id, "settlement", "available", credit.report.amount_cents, transfer_id=transfer.id)
+    if isinstance(credit.report, CreditAccepted):
+        if charge is not None:
+            # Kept for the rest of the batch: a second payment of this charge is refused.
+            held = charges[charge.txid] = charge_rules.hold_charge(charge, transfer.id)
+            work.changes.move_charge(charge, held)
+        return transfer
+    return _settle(work, transfer, charge, charges)
+
+
+def _settle(work: UnitOfWork, transfer: Transfer, charge: Charge | None, charges: dict[str, Charge]) -> Transfer:
+    """Credit the money, and pay the charge."""
+    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     transfer = transfer_rules.settle_transfer(transfer, work.now)
     work.announce_transfer(transfer)
-    work.changes.add_transfer(transfer)
     if charge is not None:
-        # Kept for the rest of the batch: a second payment of this charge is refused.
         paid = charges[charge.txid] = charge_rules.pay_charge(charge, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
     return transfer
+
+
+def _go_on(
+    work: UnitOfWork, report: CreditReport, transfer: Transfer, charges: dict[str, Charge]
+) -> tuple[Transfer, Misfit | None]:
+    """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
+    is_open = transfer.status == "PROCESSING"
+    charge = None if transfer.charge_id is None else charges[transfer.txid or ""]
+    match report:
+        case CreditAccepted():
+            return transfer, None
+        case CreditCancelled(code=code) if is_open:
+            after = transfer_rules.cancel_incoming(transfer, code, work.now)
+            work.announce_transfer(after)
+            if charge is not None:
+                freed = charges[charge.txid] = charge_rules.free_charge(charge)
+                work.changes.move_charge(charge, freed)
+        case CreditCancelled():
+            return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
+        case _ if is_open:
+            # Accepting it was our word: nothing is judged again.
+            after = _settle(work, transfer, charge, charges)
+        case _:
+            was_cancelled = transfer.outcome_code == reject_code.CREDIT_CANCELLED
+            return transfer, _contradiction("settled", transfer) if was_cancelled else None
+    return after, None
+
+
+def _contradiction(said: str, transfer: Transfer) -> Misfit:
+    explanation = f"the rail says that it is {said}, and {transfer.status} is recorded here"
+    return Misfit(reason="contradiction", explanation=explanation)
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
@@ -203,7 +274,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
         if recorded is not None:
             misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
             await kept_usecases.keep(context.pool, report, misfit)
-            return first_answer(report.report_id, recorded)
+            return first_answer(report, recorded)
         # The id says that the transfer was ours, and we do not know it: that is for an operator to see.
         if not identifiers.is_of_another(name, context.policy.ispb):
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
@@ -232,7 +303,7 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
         refund = refund or named.get(report.return_id)
         if refund is None and report.return_id in refused:
             code = refused[report.return_id]
-            answers.append(Answered(acknowledgement=Acknowledgement(report_id=report.report_id, refusal_code=code)))
+            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
             continue
         # The report of its settlement is still to come, and a return has to follow it.
         if refund is None and original.status == "PROCESSING":
@@ -243,7 +314,7 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
             refund, original = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
             originals[original.end_to_end_id, original.holder_id] = original
-        answers.append(Answered(acknowledgement=first_answer(report.report_id, refund), misfit=misfit))
+        answers.append(Answered(acknowledgement=first_answer(report, refund), misfit=misfit))
     await work.write()
     return answers
 

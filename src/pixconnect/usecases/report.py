@@ -174,7 +174,7 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
         recorded = await find_recorded(connection, report) if is_named_well else None
         await kept_usecases.keep(connection, report, misfit, code if recorded is None else None)
     if recorded is not None:
-        return first_answer(report.report_id, recorded)
+        return first_answer(report, recorded)
     return Acknowledgement(report_id=report.report_id, refusal_code=code)
 
 

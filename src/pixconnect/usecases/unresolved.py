@@ -11,6 +11,7 @@ from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
+from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report
 from pixconnect.usecases.context import HasClock, HasPool
 from pixconnect.usecases.operator import OperatorContext
@@ -32,6 +33,8 @@ class RailWaiting(Struct, frozen=True, kw_only=True):
     """Kept reports that nobody has closed."""
     silent_count: int
     """Orders that were handed over and got no answer for longer than the scheme allows."""
+    accepted_count: int = 0
+    """Payments that the rail accepted, and neither settled nor cancelled for as long."""
 
 
 async def read_waiting(context: WaitingContext) -> RailWaiting:
@@ -40,6 +43,7 @@ async def read_waiting(context: WaitingContext) -> RailWaiting:
     return RailWaiting(
         reports_count=sum(reports.values()),
         silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
+        accepted_count=await transfer_store.count_accepted(context.pool, handed_before, LISTED_MAX),
     )
 
 

@@ -38,6 +38,7 @@ class Changes:
         # By id and holder: an id is unique for its holder only.
         self._charges: dict[tuple[int, int], Charge] = {}
         self._moved_charges: dict[tuple[int, int], Charge] = {}
+        self._held_charges: set[tuple[int, int]] = set()
         self._transfers: dict[tuple[int, int], Transfer] = {}
         self._moved_transfers: dict[tuple[int, int], Transfer] = {}
         self._refunds: dict[tuple[int, int], Refund] = {}
@@ -54,6 +55,8 @@ class Changes:
 
     def move_charge(self, before: Charge, after: Charge) -> None:
         self._moved_charges[after.id, after.holder_id] = after
+        if before.held_by != after.held_by:
+            self._held_charges.add((after.id, after.holder_id))
         self._tally(after.holder_id, "charge", after, before.status)
 
     def add_transfer(self, transfer: Transfer) -> None:
@@ -109,6 +112,7 @@ class Changes:
         Raises:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
         """
+        held = {key: self._moved_charges.pop(key) for key in self._held_charges}
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
             (
@@ -116,6 +120,7 @@ class Changes:
                 sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id)),
             ),
             (charge_store.UPDATE, _by_id(self._moved_charges)),
+            (charge_store.UPDATE_HELD, _by_id(held)),
             (transfer_store.INSERT, sorted(self._transfers.values(), key=lambda transfer: transfer.end_to_end_id)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
             (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),

@@ -55,7 +55,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
-    "work": ("write_endings", "receive_credits", "receive_returns", "record_group"),
+    "work": ("write_endings", "receive_credits", "receive_returns", "record_attempts"),
 }
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")

@@ -21,7 +21,7 @@ from pixconnect.domain.access import SCOPES, Caller
 from pixconnect.domain.charge import Charge, ChargeRequest
 from pixconnect.domain.clock import Clock, Reading
 from pixconnect.domain.holder import Party
-from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.rail import (
     Abilities,
     Acknowledgement,

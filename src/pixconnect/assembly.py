@@ -23,11 +23,11 @@ from cryptography import x509
 from pixconnect import __version__
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.location_reader import LIMITS as LOCATION_LIMITS
-from pixconnect.adapters.location_reader import LocationReader
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.no_rail import NoRail
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
+from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key

@@ -232,7 +232,7 @@ def refuse_unsafe_live(settings: Settings) -> None:
         if not url.startswith("https://"):
             raise SettingsError(f"{variable}: must be an https:// address in live mode; it is {url}")
     # Without this, callers' tokens would cross a network in the clear, or every address would be the proxy's.
-    if not _is_loopback(settings.host) and not settings.trusted_proxies:
+    if not is_loopback_host(settings.host) and not settings.trusted_proxies:
         raise SettingsError(
             "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
             "PIXCONNECT_HOST be 127.0.0.1"
@@ -242,13 +242,6 @@ def refuse_unsafe_live(settings: Settings) -> None:
         raise SettingsError(
             f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:

@@ -166,7 +166,7 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
         "work": (
             *("before mark", "after mark", "before call", "after call", *_GROUP_WRITE, "after COMMIT of write_endings"),
             *("before acknowledgement", "after acknowledgement", "before post", "after post"),
-            *("before record of the post", "after record of the post", "after COMMIT of record_group"),
+            *("before record of the post", "after record of the post", "after COMMIT of record_attempts"),
         ),
         "sandbox": ("before orders", "after orders", "before word on orders", "after word on orders"),
     },

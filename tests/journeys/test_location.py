@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 
 from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.location_reader import LIMITS, LocationReader
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
+from pixconnect.adapters.outside_location_reader import LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
 from pixconnect.client import Client
 from pixconnect.domain.br_code import parse_br_code

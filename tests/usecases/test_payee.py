@@ -7,7 +7,7 @@ import pytest
 
 from pixconnect.domain import br_code, errors
 from pixconnect.domain.access import Caller
-from pixconnect.domain.location import OutsideCharge
+from pixconnect.domain.outside_location import OutsideCharge
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.transfer import QrCodeTransferRequest, TransferView
 from pixconnect.usecases import charge as charge_usecases

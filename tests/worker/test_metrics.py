@@ -65,9 +65,9 @@ async def test_every_attempt_is_counted_as_what_it_was(
     assert (sum(first.counts), first.total < 120) == (6, True)
     assert told["pixconnect_deliveries_given_up_total"] == 0
     assert told["pixconnect_slots_held"] == 256
-    sizes = told["pixconnect_group_size"]["record_group"]
+    sizes = told["pixconnect_group_size"]["record_attempts"]
     assert (sizes.total, sum(sizes.counts) <= 6) == (6, True)
-    assert told["pixconnect_group_queue_length"] == {"record_group": 0}
+    assert told["pixconnect_group_queue_length"] == {"record_attempts": 0}
 
 
 async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: postgres.Addresses) -> None:

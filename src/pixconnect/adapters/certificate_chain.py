@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from cryptography.x509.oid import NameOID
 
-from pixconnect.domain.location import LocationUnreachable
+from pixconnect.domain.outside_location import LocationUnreachable
 from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]

@@ -59,7 +59,7 @@ _LOCK_BALANCES: Final[LiteralString] = """
 async def lock_balances(
     connection: Connection, holder_ids: Sequence[int]
 ) -> tuple[dict[int, Balance], DatabaseClock, int]:
-    """Begin a write group that moves money.
+    """Begin a batch that moves money.
 
     Returns:
         The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
@@ -73,16 +73,8 @@ _LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 
 
 
 async def lock_balance(connection: Connection, holder_id: int) -> None:
-    """Keep every write group from a holder's balance until the transaction ends."""
+    """Keep every batch from a holder's balance until the transaction ends."""
     await connection.execute(_LOCK_BALANCE, holder_id)
-
-
-_HOLD: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
-
-
-async def hold_balance(connection: Connection, holder_id: int) -> None:
-    """Keep every write group of one holder out until the transaction ends."""
-    await connection.execute(_HOLD, holder_id)
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.entropy import Entropy
-from pixconnect.domain.location import Locations
+from pixconnect.domain.outside_location import Locations
 from pixconnect.domain.rail import Rail
 from pixconnect.domain.receivers import Receivers
 from pixconnect.domain.sandbox_control import SandboxControl

@@ -186,7 +186,7 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
     return answers
 
 
-RECORD: Final = WriteOperation("record_group", _record)
+RECORD: Final = WriteOperation("record_attempts", _record)
 
 
 async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclusion]) -> None:

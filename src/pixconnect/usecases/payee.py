@@ -13,7 +13,7 @@ from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.br_code import BrCode
 from pixconnect.domain.holder import Party
-from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.domain.rail import RailUnavailable
 from pixconnect.domain.transfer import (

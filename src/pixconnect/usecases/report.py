@@ -170,7 +170,7 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
     async with context.pool.acquire() as connection, connection.transaction():
         # Under this lock nobody else can credit it between the look and the refusal.
         if holder_id is not None:
-            await ledger_store.hold_balance(connection, holder_id)
+            await ledger_store.lock_balance(connection, holder_id)
         recorded = await find_recorded(connection, report) if is_named_well else None
         await kept_usecases.keep(connection, report, misfit, code if recorded is None else None)
     if recorded is not None:

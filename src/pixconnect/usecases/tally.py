@@ -1,4 +1,4 @@
-"""Regular tidying of the tables, by one process at a time."""
+"""Adding up what was noted for the totals (tallies), in one process at a time."""
 
 from __future__ import annotations
 

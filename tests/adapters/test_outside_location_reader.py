@@ -15,17 +15,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from pixconnect.adapters import location_reader
+from pixconnect.adapters import outside_location_reader
 from pixconnect.adapters.certificate_chain import trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.location_payload import parse_payload
-from pixconnect.adapters.location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
+from pixconnect.adapters.outside_location_payload import parse_payload
+from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain import br_code, errors
 from pixconnect.domain.address_rules import Target
-from pixconnect.domain.location import Locations, LocationUnreachable
+from pixconnect.domain.outside_location import Locations, LocationUnreachable
 from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
 from pixconnect.foundation.shares import current_party
 from pixconnect.http.client import Answer
@@ -178,7 +178,7 @@ async def test_keys_are_asked_for_once_a_minute(outside: Outside) -> None:
     for _ in range(3):
         await outside.reader.read(outside.location)
     assert outside.asked.count("/jwks") == 1
-    outside.clock.waited_s = location_reader.KEYS_CACHED_S
+    outside.clock.waited_s = outside_location_reader.KEYS_CACHED_S
     await outside.reader.read(outside.location)
     assert outside.asked.count("/jwks") == 2
 
@@ -192,7 +192,7 @@ async def test_a_new_key_is_asked_for_at_once(outside: Outside) -> None:
 
 
 async def test_only_so_many_key_sets_are_remembered(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(location_reader, "KEY_SETS_MAX", 2)
+    monkeypatch.setattr(outside_location_reader, "KEY_SETS_MAX", 2)
     for name in ("a", "b", "c", "a"):
         outside.one.header["jku"] = f"{outside.jku}?{name}"
         outside.serve()
@@ -555,7 +555,7 @@ async def break_off(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 async def test_what_does_not_come_may_pass(
     outside: Outside, path: str, route: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(location_reader, "LIMITS", type(LIMITS)(connect_s=0.3, exchange_s=0.3))
+    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(connect_s=0.3, exchange_s=0.3))
     outside.routes[path] = route
     started_s = time.monotonic()
     with pytest.raises(LocationUnreachable):
@@ -571,7 +571,7 @@ async def test_location_and_keys_have_their_time_together(outside: Outside, monk
 
         return route
 
-    monkeypatch.setattr(location_reader, "LIMITS", type(LIMITS)(exchange_s=2.8))
+    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(exchange_s=2.8))
     outside.routes |= {path: slow(outside.routes[path]) for path in ("/qr/1", "/jwks")}
     with pytest.raises(LocationUnreachable, match=r"not read within 2.8 s"):
         await outside.reader.read(outside.location)

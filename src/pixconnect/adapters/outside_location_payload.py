@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from pixconnect.domain import errors
 from pixconnect.domain.limit import SAO_PAULO
-from pixconnect.domain.location import OutsideCharge
+from pixconnect.domain.outside_location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77
 

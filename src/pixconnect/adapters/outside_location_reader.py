@@ -7,7 +7,7 @@
                 jku, on the same host ──GET──► JWK set ──► the key of that kid and x5t#S256 ──► its chain leads to a CA
                                                                       └──► has signed ──► the payload is read
 
-This is the port ``domain.location.Locations``. Whoever shows the code chooses the host, so all requests go through
+This is the port ``domain.outside_location.Locations``. Whoever shows the code chooses the host, so all requests go through
 ``OutgoingHttp``, and how many run at once is bounded for each holder and in all. What the other side did wrong is
 ``InvalidQrCode``; what may work later is ``LocationUnreachable``.
 """
@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 import structlog
 
 from pixconnect.adapters.certificate_chain import Trusted
-from pixconnect.adapters.location_payload import parse_payload
-from pixconnect.adapters.location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.outgoing_limit import OutgoingLimit
+from pixconnect.adapters.outside_location_payload import parse_payload
+from pixconnect.adapters.outside_location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
 from pixconnect.domain.clock import Clock
-from pixconnect.domain.location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.http.client import Answer, ConnectionFailed
 
 BODY_LENGTH_MAX: Final = 64 * 1024

@@ -26,7 +26,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.domain import br_code, errors
 from pixconnect.domain.address_rules import Target
 from pixconnect.domain.outside_location import Locations, LocationUnreachable
-from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
+from pixconnect.domain.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
 from pixconnect.foundation.shares import current_party
 from pixconnect.http.client import Answer
 from support import sandbox as sandbox_support
@@ -146,7 +146,7 @@ async def test_a_chain_may_climb_through_others_in_any_order(outside: Outside) -
 
 async def test_the_sandboxs_own_merchants_verify(database: Addresses) -> None:
     async with sandbox_support.running(database.service_url) as sandbox:
-        text = await sandbox.control.make_qr_code(NewQrCode(kind="dynamic", key="a@b.example", amount_cents=1234))
+        text = await sandbox.control.call(MAKE_QR_CODE, NewQrCode(kind="dynamic", key="a@b.example", amount_cents=1234))
         location = br_code.parse_br_code(text).location
         assert location is not None
         reader = LocationReader(
@@ -162,7 +162,7 @@ async def test_the_sandboxs_own_merchants_verify(database: Addresses) -> None:
         with pytest.raises(errors.InvalidQrCode, match="404"):
             await reader.read(location + "x")
         rule = FaultRule(effect="unavailable", match=FaultMatch(operation="resolve"))
-        await sandbox.control.replace_faults([rule])
+        await sandbox.control.call(REPLACE_FAULTS, [rule])
         with pytest.raises(LocationUnreachable, match="503"):
             await reader.read(location)
         await reader.close()

@@ -17,6 +17,7 @@ from pixconnect.domain.rail import (
     CreditReport,
     NeverTaken,
     NotTaken,
+    Order,
     Rail,
     RailUnavailable,
     Rejected,
@@ -29,11 +30,21 @@ from pixconnect.domain.rail import (
 )
 from pixconnect.domain.reject_code import RAISED_BY_NETWORK, REASONS
 from pixconnect.domain.sandbox_control import (
+    ADD_KEY,
+    GIVE_BACK,
+    LIST_KEYS,
+    MAKE_QR_CODE,
+    PAY,
+    READ_DUE,
+    READ_FAULTS,
+    REPLACE_FAULTS,
+    SET_OFFSET,
     FaultMatch,
     FaultRule,
     NewKey,
     NewQrCode,
     OutsidePayer,
+    OutsideReturn,
     SandboxControl,
     SandboxRefusal,
     SandboxSilent,
@@ -52,6 +63,10 @@ async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
 
 def rule(effect: str, *, times: int | None = None, probability: float | None = None, **match: object) -> FaultRule:
     return FaultRule(match=FaultMatch(**match), effect=effect, times=times, probability=probability)
+
+
+def return_of(sent: Order) -> OutsideReturn:
+    return OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
 
 
 def test_the_adapter_is_a_rail_and_a_control(sandbox: Sandbox) -> None:
@@ -131,8 +146,8 @@ async def test_a_strangers_account_is_paid(sandbox: Sandbox) -> None:
 async def test_a_lost_order_gets_ab03_after_forty_seconds_of_the_sandbox_clock(sandbox: Sandbox) -> None:
     one = order("lost")
     assert await sandbox.rail.submit([one]) == [Taken()]
-    assert (await sandbox.control.set_offset(timedelta(seconds=39))).reports_count == 0
-    due = await sandbox.control.set_offset(timedelta(seconds=41))
+    assert (await sandbox.control.call(SET_OFFSET, timedelta(seconds=39))).reports_count == 0
+    due = await sandbox.control.call(SET_OFFSET, timedelta(seconds=41))
     assert (due.reports_count, due.next_due_at) == (1, None)
     [report] = await next_reports(sandbox.rail)
     assert isinstance(report, RejectedReport)
@@ -154,14 +169,14 @@ async def test_an_id_of_which_it_was_said_that_it_is_never_taken_is_not_taken_th
     sandbox: Sandbox,
 ) -> None:
     one = order()
-    await sandbox.control.set_offset(timedelta(hours=13))
+    await sandbox.control.call(SET_OFFSET, timedelta(hours=13))
     assert await sandbox.rail.query([one.end_to_end_id]) == [NeverTaken()]
-    await sandbox.control.set_offset(timedelta(0))
+    await sandbox.control.call(SET_OFFSET, timedelta(0))
     assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
     assert await sandbox.rail.query([one.end_to_end_id]) == [NeverTaken()]
     assert await sandbox.rail.reports(0.2) == []
     with pytest.raises(SandboxRefusal, match="has settled no such transfer"):
-        await sandbox.control.give_back(one.end_to_end_id, None, "MD06")
+        await sandbox.control.call(GIVE_BACK, return_of(one))
 
 
 async def test_while_an_id_closes_the_order_under_it_is_taken_or_never(sandbox: Sandbox) -> None:
@@ -171,19 +186,19 @@ async def test_while_an_id_closes_the_order_under_it_is_taken_or_never(sandbox: 
         closing = timedelta(minutes=2)
         _, _, [said] = await asyncio.gather(
             sandbox.rail.submit([one]),
-            sandbox.control.set_offset(closing),
+            sandbox.control.call(SET_OFFSET, closing),
             sandbox.rail.query([one.end_to_end_id]),
         )
         [later] = await sandbox.rail.query([one.end_to_end_id])
         assert not isinstance(said, NeverTaken) or later == said
-        await sandbox.control.set_offset(timedelta(0))
+        await sandbox.control.call(SET_OFFSET, timedelta(0))
 
 
 async def test_a_late_resend_of_a_settled_order_does_not_reject_it(sandbox: Sandbox) -> None:
     one = order()
     await sandbox.rail.submit([one])
     await next_reports(sandbox.rail)
-    await sandbox.control.set_offset(timedelta(days=1))
+    await sandbox.control.call(SET_OFFSET, timedelta(days=1))
     assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
     assert isinstance((await sandbox.rail.query([one.end_to_end_id]))[0], Settled)
 
@@ -218,7 +233,7 @@ async def test_at_most_256_reports_come_at_once_oldest_first(sandbox: Sandbox, m
     for group in groups:
         await sandbox.rail.submit(group)
     async with asyncio.timeout(60):
-        while (await sandbox.control.next_due()).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
+        while (await sandbox.control.call(READ_DUE, None)).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
             await asyncio.sleep(0.02)
     first, second = await sandbox.rail.reports(1), await sandbox.rail.reports(1)
     assert (len(first), len(second)) == (256, 44)
@@ -249,7 +264,9 @@ async def test_a_waiting_poller_is_woken_at_once(sandbox: Sandbox) -> None:
 
 async def test_a_payment_waits_for_our_word(sandbox: Sandbox) -> None:
     paying = asyncio.create_task(
-        sandbox.control.pay(outside_transfer(txid="a" * 32, payer=OutsidePayer(name="Joana", tax_id="12345678909")))
+        sandbox.control.call(
+            PAY, outside_transfer(txid="a" * 32, payer=OutsidePayer(name="Joana", tax_id="12345678909"))
+        )
     )
     [report] = await next_reports(sandbox.rail)
     arrival = await paying
@@ -261,7 +278,7 @@ async def test_a_payment_waits_for_our_word(sandbox: Sandbox) -> None:
 
 
 async def test_a_payment_that_we_refuse_answers_why(sandbox: Sandbox) -> None:
-    paying = asyncio.create_task(sandbox.control.pay(outside_transfer()))
+    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
     [report] = await sandbox.rail.reports(20)
     await sandbox.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
     arrival = await paying
@@ -269,7 +286,7 @@ async def test_a_payment_that_we_refuse_answers_why(sandbox: Sandbox) -> None:
 
 
 async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -> None:
-    paying = [asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=1 + i))) for i in range(50)]
+    paying = [asyncio.create_task(sandbox.control.call(PAY, outside_transfer(amount_cents=1 + i))) for i in range(50)]
     await reports_of(sandbox.rail, 50)
     arrivals = await asyncio.gather(*paying)
     assert len({arrival.id for arrival in arrivals}) == 50
@@ -280,7 +297,7 @@ async def test_the_receiver_of_a_transfer_gives_it_back(sandbox: Sandbox) -> Non
     one = order(amount_cents=500)
     await sandbox.rail.submit([one])
     await next_reports(sandbox.rail)
-    returning = asyncio.create_task(sandbox.control.give_back(one.end_to_end_id, None, "MD06"))
+    returning = asyncio.create_task(sandbox.control.call(GIVE_BACK, return_of(one)))
     [report] = await next_reports(sandbox.rail)
     arrival = await returning
     assert isinstance(report, ReturnReport)
@@ -295,12 +312,12 @@ async def test_what_did_not_settle_cannot_be_given_back(sandbox: Sandbox) -> Non
     await reports_of(sandbox.rail, 1)
     for one in (rejected, slow, never_sent):
         with pytest.raises(SandboxRefusal) as refusal:
-            await sandbox.control.give_back(one.end_to_end_id, None, "MD06")
+            await sandbox.control.call(GIVE_BACK, return_of(one))
         assert refusal.value.reason == "unknown"
 
 
 async def test_refunds_settle_and_never_exceed_what_was_sent(sandbox: Sandbox) -> None:
-    paying = asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=1000)))
+    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer(amount_cents=1000)))
     await next_reports(sandbox.rail)
     original = (await paying).id
     orders = [refund_order(original, amount_cents=600), refund_order(original, amount_cents=600)]
@@ -325,17 +342,17 @@ async def test_the_directory_knows_its_entries_and_no_others(sandbox: Sandbox) -
 async def test_a_key_is_added_once_and_then_found(sandbox: Sandbox) -> None:
     keys = {"CPF": "12345678909", "CNPJ": "12ABC34501DE35", "PHONE": "+5561988887777", "EMAIL": "a@b.example"}
     for key_type, key in keys.items():
-        added = await sandbox.control.add_key(NewKey(key=key, key_type=key_type, name="Loja"))
-        again = await sandbox.control.add_key(NewKey(key=key, key_type=key_type, name="Other"))
+        added = await sandbox.control.call(ADD_KEY, NewKey(key=key, key_type=key_type, name="Loja"))
+        again = await sandbox.control.call(ADD_KEY, NewKey(key=key, key_type=key_type, name="Other"))
         assert added == again == await sandbox.rail.lookup_key(key, "1", support.network_id())
         assert added.party.name == "Loja"
         assert added.party.tax_id == key or key_type not in ("CPF", "CNPJ")
-        assert added in await sandbox.control.list_keys()
+        assert added in await sandbox.control.call(LIST_KEYS, None)
 
 
 @pytest.mark.parametrize("key_type", ["CPF", "CNPJ", "PHONE", "EMAIL", "EVP"])
 async def test_a_key_that_is_not_named_is_made_by_the_directory(sandbox: Sandbox, key_type: KeyType) -> None:
-    one, other = [await sandbox.control.add_key(NewKey(key_type=key_type)) for _ in range(2)]
+    one, other = [await sandbox.control.call(ADD_KEY, NewKey(key_type=key_type)) for _ in range(2)]
     assert one.key != other.key
     assert one.party.account_number != other.party.account_number
     assert parse_pix_key(one.key, key_type).key == one.key
@@ -343,8 +360,8 @@ async def test_a_key_that_is_not_named_is_made_by_the_directory(sandbox: Sandbox
 
 
 async def test_the_same_seed_makes_the_same_things(database: Addresses, sandbox: Sandbox) -> None:
-    made = await sandbox.control.add_key(NewKey(key_type="EVP"))
-    paying = asyncio.create_task(sandbox.control.pay(outside_transfer()))
+    made = await sandbox.control.call(ADD_KEY, NewKey(key_type="EVP"))
+    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
     [report] = await next_reports(sandbox.rail)
     await paying
     assert isinstance(report, CreditReport)
@@ -360,27 +377,27 @@ async def test_the_same_seed_makes_the_same_things(database: Addresses, sandbox:
 
 async def test_rules_are_kept_as_they_were_given_and_cleared(sandbox: Sandbox) -> None:
     rules = [rule("reject:AC03", amount_cents=7, times=2), rule("delay:20", key="a@b", probability=0.5)]
-    await sandbox.control.replace_faults(rules)
-    assert await sandbox.control.read_faults() == rules
-    await sandbox.control.replace_faults([])
-    assert await sandbox.control.read_faults() == []
+    await sandbox.control.call(REPLACE_FAULTS, rules)
+    assert await sandbox.control.call(READ_FAULTS, None) == rules
+    await sandbox.control.call(REPLACE_FAULTS, [])
+    assert await sandbox.control.call(READ_FAULTS, None) == []
 
 
 async def test_a_reject_code_that_does_not_exist_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxRefusal, match="XX99"):
-        await sandbox.control.replace_faults([rule("reject:XX99")])
+        await sandbox.control.call(REPLACE_FAULTS, [rule("reject:XX99")])
 
 
 async def test_a_rule_wins_over_what_is_always_there_and_counts_down(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("reject:AC14", amount_cents=77, times=1)])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("reject:AC14", amount_cents=77, times=1)])
     await sandbox.rail.submit([order("slow", amount_cents=77), order(amount_cents=77), order(amount_cents=78)])
     reports = await reports_of(sandbox.rail, 3)
     assert [report.code for report in reports if isinstance(report, RejectedReport)] == ["AC14"]
-    assert [one.times for one in await sandbox.control.read_faults()] == [0]
+    assert [one.times for one in await sandbox.control.call(READ_FAULTS, None)] == [0]
 
 
 async def test_a_lost_message_was_never_seen_and_can_be_sent_again(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("lost", times=1)])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("lost", times=1)])
     one = order()
     assert await sandbox.rail.submit([one]) == [Unknown()]
     assert await sandbox.rail.query([one.end_to_end_id]) == [Unknown()]
@@ -388,7 +405,7 @@ async def test_a_lost_message_was_never_seen_and_can_be_sent_again(sandbox: Sand
 
 
 async def test_without_an_answer_it_settles_and_must_be_asked_for(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("no_answer", times=1)])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("no_answer", times=1)])
     one = order()
     assert await sandbox.rail.submit([one]) == [Unknown()]
     assert await sandbox.rail.reports(0.2) == []
@@ -397,7 +414,7 @@ async def test_without_an_answer_it_settles_and_must_be_asked_for(sandbox: Sandb
 
 
 async def test_a_duplicate_answer_is_the_same_report_after_its_acknowledgement(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("duplicate_answer")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("duplicate_answer")])
     await sandbox.rail.submit([order()])
     first, second = await next_reports(sandbox.rail), await next_reports(sandbox.rail)
     assert first == second != []
@@ -408,7 +425,7 @@ async def test_out_of_order_the_outcome_comes_before_the_answer(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pixconnect.sandbox.network.HELD_BACK_S", 1.5)
-    await sandbox.control.replace_faults([rule("out_of_order")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("out_of_order")])
     sending = asyncio.create_task(sandbox.rail.submit([order()]))
     assert len(await next_reports(sandbox.rail)) == 1
     assert not sending.done()
@@ -416,7 +433,7 @@ async def test_out_of_order_the_outcome_comes_before_the_answer(
 
 
 async def test_unavailable_means_that_nothing_was_done(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("unavailable")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("unavailable")])
     assert await sandbox.rail.submit([order()]) == [NotTaken()]
     assert await sandbox.rail.submit_refunds([refund_order("E" + "0" * 31)]) == [NotTaken()]
     with pytest.raises(RailUnavailable):
@@ -426,22 +443,23 @@ async def test_unavailable_means_that_nothing_was_done(sandbox: Sandbox) -> None
     with pytest.raises(RailUnavailable):
         await sandbox.rail.check()
     with pytest.raises(SandboxUnavailable):
-        await sandbox.control.pay(outside_transfer())
-    await sandbox.control.replace_faults([])
+        await sandbox.control.call(PAY, outside_transfer())
+    await sandbox.control.call(REPLACE_FAULTS, [])
     await sandbox.rail.check()
 
 
 async def test_without_an_operation_questions_are_left_alone(sandbox: Sandbox) -> None:
     effects = ["no_answer", "lost", "reject:AC03", "duplicate_answer", "out_of_order"]
-    await sandbox.control.replace_faults([rule(effect) for effect in effects])
+    await sandbox.control.call(REPLACE_FAULTS, [rule(effect) for effect in effects])
     assert await sandbox.rail.lookup_key("settle@sandbox.pix.example", "1", support.network_id()) is not None
     assert await sandbox.rail.query(["E" + "0" * 31]) == [Unknown()]
 
 
 async def test_faults_of_look_ups(sandbox: Sandbox) -> None:
     ask = sandbox.rail.lookup_key
-    await sandbox.control.replace_faults(
-        [rule("no_answer", operation="lookup", times=1), rule("reject:AC03", operation="lookup", times=1)]
+    await sandbox.control.call(
+        REPLACE_FAULTS,
+        [rule("no_answer", operation="lookup", times=1), rule("reject:AC03", operation="lookup", times=1)],
     )
     with pytest.raises(RailUnavailable):
         await ask("settle@sandbox.pix.example", "1", support.network_id())
@@ -450,7 +468,7 @@ async def test_faults_of_look_ups(sandbox: Sandbox) -> None:
 
 
 async def test_a_question_that_is_delayed_waits_once_for_its_group(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("delay:200", operation="query")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("delay:200", operation="query")])
     start = asyncio.get_running_loop().time()
     await sandbox.rail.query(["E" + "0" * 31] * 50)
     assert 0.2 <= asyncio.get_running_loop().time() - start < 50 * 0.2
@@ -460,7 +478,7 @@ async def test_a_query_may_answer_what_is_no_longer_true(sandbox: Sandbox) -> No
     one = order()
     await sandbox.rail.submit([one])
     await next_reports(sandbox.rail)
-    await sandbox.control.replace_faults([rule("out_of_order", operation="query", times=1)])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("out_of_order", operation="query", times=1)])
     assert await sandbox.rail.query([one.end_to_end_id]) == [Taken()]
     assert isinstance((await sandbox.rail.query([one.end_to_end_id]))[0], Settled)
 
@@ -468,17 +486,17 @@ async def test_a_query_may_answer_what_is_no_longer_true(sandbox: Sandbox) -> No
 async def test_faults_of_payments(sandbox: Sandbox) -> None:
     cases = [("reject:AC06", "ERROR", "AC06"), ("lost", "PROCESSING", None), ("no_answer", "PROCESSING", None)]
     for effect, status, code in cases:
-        await sandbox.control.replace_faults([rule(effect, operation="payment")])
-        arrival = await sandbox.control.pay(outside_transfer())
+        await sandbox.control.call(REPLACE_FAULTS, [rule(effect, operation="payment")])
+        arrival = await sandbox.control.call(PAY, outside_transfer())
         assert (arrival.status, arrival.code) == (status, code), effect
         is_reported = effect == "no_answer"
         assert len(await next_reports(sandbox.rail, 20 if is_reported else 0.2)) == is_reported, effect
 
 
 async def test_a_delayed_payment_is_dated_when_it_comes(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("delay:200", operation="payment")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("delay:200", operation="payment")])
     start = datetime.now(UTC)
-    paying = asyncio.create_task(sandbox.control.pay(outside_transfer()))
+    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
     [report] = await next_reports(sandbox.rail)
     assert isinstance(report, CreditReport)
     assert report.reported_at - start >= timedelta(milliseconds=200)
@@ -487,24 +505,24 @@ async def test_a_delayed_payment_is_dated_when_it_comes(sandbox: Sandbox) -> Non
 
 async def test_a_payment_out_of_order_is_overtaken(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixconnect.sandbox.outside.OVERTAKEN_BY_MS", 3_000)
-    await sandbox.control.replace_faults([rule("out_of_order", operation="payment", times=1)])
-    paying = [asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=1)))]
+    await sandbox.control.call(REPLACE_FAULTS, [rule("out_of_order", operation="payment", times=1)])
+    paying = [asyncio.create_task(sandbox.control.call(PAY, outside_transfer(amount_cents=1)))]
     async with asyncio.timeout(60):
-        while (await sandbox.control.read_faults())[0].times:  # noqa: ASYNC110  until the first has come
+        while (await sandbox.control.call(READ_FAULTS, None))[0].times:  # noqa: ASYNC110  until the first has come
             await asyncio.sleep(0.01)
-    paying.append(asyncio.create_task(sandbox.control.pay(outside_transfer(amount_cents=2))))
+    paying.append(asyncio.create_task(sandbox.control.call(PAY, outside_transfer(amount_cents=2))))
     seen = await reports_of(sandbox.rail, 2)
     assert [report.amount_cents for report in seen if isinstance(report, CreditReport)] == [2, 1]
     await asyncio.gather(*paying)
 
 
 async def test_a_probability_of_a_half_strikes_about_half_and_the_same_for_a_seed(sandbox: Sandbox) -> None:
-    await sandbox.control.replace_faults([rule("unavailable", probability=0.5, operation="submit")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("unavailable", probability=0.5, operation="submit")])
     orders = [order() for _ in range(200)]
     first = await sandbox.rail.submit(orders)
     struck = [answer == NotTaken() for answer in first]
     assert 60 < sum(struck) < 140
-    await sandbox.control.replace_faults([rule("unavailable", probability=0.5, operation="submit")])
+    await sandbox.control.call(REPLACE_FAULTS, [rule("unavailable", probability=0.5, operation="submit")])
     again = await sandbox.rail.submit(orders)
     assert [answer == NotTaken() for answer in again] == struck
 
@@ -516,13 +534,13 @@ async def test_a_static_code_names_its_key(sandbox: Sandbox) -> None:
     from pixconnect.domain import br_code  # noqa: PLC0415
 
     code = br_code.parse_br_code(
-        await sandbox.control.make_qr_code(NewQrCode(kind="static", amount_cents=150, txid="ABC"))
+        await sandbox.control.call(MAKE_QR_CODE, NewQrCode(kind="static", amount_cents=150, txid="ABC"))
     )
     assert (code.kind, code.key, code.amount_cents, code.txid) == ("static", "settle@sandbox.pix.example", 150, "ABC")
 
 
 async def test_a_dynamic_code_is_paid_once_and_exactly(sandbox: Sandbox) -> None:
-    await sandbox.control.make_qr_code(NewQrCode(kind="dynamic", amount_cents=150, txid="a" * 32))
+    await sandbox.control.call(MAKE_QR_CODE, NewQrCode(kind="dynamic", amount_cents=150, txid="a" * 32))
     wrong, first, second = (order(txid="a" * 32, amount_cents=cents) for cents in (149, 150, 150))
     assert await sandbox.rail.submit([wrong, first, second]) == [Taken(), Taken(), Taken()]
     reports = await reports_of(sandbox.rail, 3)
@@ -542,7 +560,7 @@ async def test_parts_that_make_no_code_are_named(sandbox: Sandbox) -> None:
     }
     for new, named in cases.items():
         with pytest.raises(SandboxRefusal, match=named):
-            await sandbox.control.make_qr_code(new)
+            await sandbox.control.call(MAKE_QR_CODE, new)
 
 
 # -- the clock ---------------------------------------------------------------------------------------------
@@ -552,23 +570,23 @@ async def test_what_is_slow_is_due_when_the_clock_gets_there(sandbox: Sandbox) -
     one = order("slow")
     await sandbox.rail.submit([one])
     assert await sandbox.rail.query([one.end_to_end_id]) == [Taken()]
-    due = await sandbox.control.next_due()
+    due = await sandbox.control.call(READ_DUE, None)
     assert due.next_due_at is not None
     assert due.reports_count == 0
     offset = due.next_due_at - datetime.now(UTC)
-    assert (await sandbox.control.set_offset(offset)).reports_count == 1
+    assert (await sandbox.control.call(SET_OFFSET, offset)).reports_count == 1
     [report] = await next_reports(sandbox.rail)
     assert isinstance(report, SettledReport)
     assert report.settled_at == due.next_due_at
 
 
 async def test_moving_back_keeps_what_has_settled_and_brings_open_deadlines_nearer(sandbox: Sandbox) -> None:
-    await sandbox.control.set_offset(timedelta(days=10))
+    await sandbox.control.call(SET_OFFSET, timedelta(days=10))
     moved = datetime.now(UTC) + timedelta(days=10)
     settled, later = order(ordered_at=moved), order("lost", ordered_at=moved)
     assert await sandbox.rail.submit([settled, later]) == [Taken(), Taken()]
     assert isinstance(await _settled(sandbox, settled.end_to_end_id), Settled)
-    due = await sandbox.control.set_offset(timedelta(0))
+    due = await sandbox.control.call(SET_OFFSET, timedelta(0))
     assert due.next_due_at is not None
     assert timedelta(seconds=30) < due.next_due_at - datetime.now(UTC) <= timedelta(seconds=40)
     assert due.reports_count == 1
@@ -586,7 +604,7 @@ async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:
         with pytest.raises(RailUnavailable):
             await rail.check()
         with pytest.raises(SandboxUnavailable):
-            await control.list_keys()
+            await control.call(LIST_KEYS, None)
     async with httpx.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{sandbox.url}/rail/check")).status_code == 401
 
@@ -597,18 +615,15 @@ async def test_a_refused_connection_took_nothing() -> None:
         with pytest.raises(RailUnavailable):
             await rail.reports(0)
         with pytest.raises(SandboxUnavailable) as raised:
-            await control.pay(outside_transfer())
+            await control.call(PAY, outside_transfer())
         assert not isinstance(raised.value, SandboxSilent)
         with pytest.raises(SandboxUnavailable):
-            await control.next_due()
+            await control.call(READ_DUE, None)
 
 
-async def test_a_payment_from_outside_whose_answer_is_late_may_have_been_made(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pixconnect.adapters.rail_sandbox.PAY_TIMEOUT_S", 0.2)
+async def test_a_payment_from_outside_whose_answer_is_late_may_have_been_made(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxSilent):
-        await sandbox.control.pay(outside_transfer(txid="slow"))
+        await sandbox.control.call(structs.replace(PAY, timeout_s=0.2), outside_transfer(txid="slow"))
     [report] = await next_reports(sandbox.rail)
     assert isinstance(report, CreditReport)
     assert report.txid == "slow"

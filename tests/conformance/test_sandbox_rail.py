@@ -30,7 +30,16 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.sandbox_control import Arrival, FaultRule, OutsidePayer
+from pixconnect.domain.sandbox_control import (
+    GIVE_BACK,
+    PAY,
+    REPLACE_FAULTS,
+    SET_OFFSET,
+    Arrival,
+    FaultRule,
+    OutsidePayer,
+    OutsideReturn,
+)
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox
@@ -60,10 +69,11 @@ class SandboxUnderTest:
     def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
         payer = OutsidePayer(name=payer_name)
         transfer = support.outside_transfer(amount_cents=amount_cents, txid=txid, payer=payer)
-        return _told(self._sandbox.control.pay(transfer))
+        return _told(self._sandbox.control.call(PAY, transfer))
 
     def give_back(self, end_to_end_id: str, amount_cents: int) -> Awaitable[str | None]:
-        return _told(self._sandbox.control.give_back(end_to_end_id, amount_cents, "MD06"))
+        asked = OutsideReturn(end_to_end_id=end_to_end_id, amount_cents=amount_cents, reason="MD06")
+        return _told(self._sandbox.control.call(GIVE_BACK, asked))
 
     async def lose_next_message(self) -> None:
         self._wire.lose("message")
@@ -72,7 +82,7 @@ class SandboxUnderTest:
         self._wire.lose("answer")
 
     async def repeat_next_report(self) -> None:
-        await self._sandbox.control.replace_faults([FaultRule(effect="duplicate_answer", times=1)])
+        await self._sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="duplicate_answer", times=1)])
 
     @asynccontextmanager
     async def unavailable(self) -> AsyncIterator[None]:
@@ -82,7 +92,7 @@ class SandboxUnderTest:
 
     async def pass_time(self, span: timedelta) -> None:
         self._passed += span
-        await self._sandbox.control.set_offset(self._passed)
+        await self._sandbox.control.call(SET_OFFSET, self._passed)
 
 
 async def _told(arriving: Awaitable[Arrival]) -> str | None:

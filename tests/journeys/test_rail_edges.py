@@ -21,7 +21,7 @@ from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnecti
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.holder import Party
-from pixconnect.domain.sandbox_control import OutsidePayer, OutsideTransfer
+from pixconnect.domain.sandbox_control import PAY, OutsidePayer, OutsideTransfer
 from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
 from support.money_model import Asked, MoneyModel
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -144,7 +144,7 @@ async def pay(service: WholeInstallation, account: Account, payers: list[str]) -
     async with control(service) as outside:
         arrivals = await asyncio.gather(
             *(
-                outside.pay(OutsideTransfer(credit_party=party, amount_cents=100, payer=OutsidePayer(name=name)))
+                outside.call(PAY, OutsideTransfer(credit_party=party, amount_cents=100, payer=OutsidePayer(name=name)))
                 for name in payers
             )
         )

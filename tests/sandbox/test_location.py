@@ -16,7 +16,15 @@ from joserfc.jwk import KeySet
 
 from pixconnect.domain import br_code
 from pixconnect.domain.rail import Taken
-from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, NewQrCode
+from pixconnect.domain.sandbox_control import (
+    MAKE_QR_CODE,
+    READ_AUTHORITY,
+    REPLACE_FAULTS,
+    SET_OFFSET,
+    FaultMatch,
+    FaultRule,
+    NewQrCode,
+)
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, order, reports_of
@@ -36,7 +44,7 @@ async def fetch(location: str) -> tuple[int, str, bytes]:
 
 async def make_code(sandbox: Sandbox, **changes: Any) -> str:
     fields: dict[str, Any] = {"kind": "dynamic", "amount_cents": 10607, "txid": "t" * 32} | changes
-    emv = await sandbox.control.make_qr_code(NewQrCode(**fields))
+    emv = await sandbox.control.call(MAKE_QR_CODE, NewQrCode(**fields))
     location = br_code.parse_br_code(emv).location
     assert location is not None
     return location
@@ -78,7 +86,7 @@ async def test_the_key_has_a_certificate_for_this_host_that_the_authority_signed
     leaf = x509.load_der_x509_certificate(chain[0])
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("127.0.0.1")]
-    authority = x509.load_pem_x509_certificate((await sandbox.control.read_certificate_authority()).encode())
+    authority = x509.load_pem_x509_certificate((await sandbox.control.call(READ_AUTHORITY, None)).encode())
     authority_key = authority.public_key()
     assert isinstance(authority_key, EllipticCurvePublicKey)
     assert leaf.signature_hash_algorithm is not None
@@ -93,10 +101,10 @@ async def test_a_paid_code_says_so(sandbox: Sandbox) -> None:
 
 
 async def test_the_payload_is_dated_by_the_sandbox_clock_and_the_certificate_is_not(sandbox: Sandbox) -> None:
-    await sandbox.control.set_offset(timedelta(days=500))
+    await sandbox.control.call(SET_OFFSET, timedelta(days=500))
     location = await make_code(sandbox)
     before = (await read_payload(location))["calendario"]["criacao"]
-    await sandbox.control.set_offset(timedelta(days=501))
+    await sandbox.control.call(SET_OFFSET, timedelta(days=501))
     assert (await read_payload(location))["calendario"]["apresentacao"] > before
 
 
@@ -105,5 +113,5 @@ async def test_what_is_not_there_is_404_and_a_rule_can_hide_what_is(sandbox: San
     assert (await fetch(location + "x"))[0] == 404
     for effect, status in (("unavailable", 503), ("no_answer", 503), ("reject:BE17", 404), ("delay:50", 200)):
         rule = FaultRule(match=FaultMatch(operation="resolve", amount_cents=10607), effect=effect)
-        await sandbox.control.replace_faults([rule])
+        await sandbox.control.call(REPLACE_FAULTS, [rule])
         assert (await fetch(location))[0] == status, effect

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.rail import SettledItem
+from pixconnect.domain.sandbox_control import SET_OFFSET
 from pixconnect.sandbox import statement
 from support import sandbox as support
 from support.postgres import Addresses
@@ -78,12 +79,12 @@ async def test_the_position_is_the_sum_of_the_whole_statement(sandbox: Sandbox) 
 
 async def test_what_settled_stays_in_the_statement_when_the_clock_is_moved_back(database: Addresses) -> None:
     async with support.running(database.service_url) as sandbox:
-        await sandbox.control.set_offset(timedelta(hours=1))
+        await sandbox.control.call(SET_OFFSET, timedelta(hours=1))
         order = support.order(ordered_at=datetime.now(UTC) + timedelta(hours=1))
         await sandbox.rail.submit([order])
         [report] = await support.next_reports(sandbox.rail)
         ahead = await sandbox.rail.position()
-        await sandbox.control.set_offset(timedelta(0))
+        await sandbox.control.call(SET_OFFSET, timedelta(0))
         back = await sandbox.rail.position()
         assert (ahead.amount_cents, back.amount_cents) == (-100, -100)
         assert back.as_of < ahead.as_of

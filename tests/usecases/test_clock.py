@@ -1,8 +1,8 @@
 """The sandbox clock: it walks over every deadline, jumps back, and everybody hears of it."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -10,16 +10,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.endpoint import EndpointRequest
-from pixconnect.domain.sandbox_control import (
-    Arrival,
-    DirectoryEntry,
-    Due,
-    FaultRule,
-    NewKey,
-    NewQrCode,
-    OutsideTransfer,
-    SandboxUnavailable,
-)
+from pixconnect.domain.sandbox_control import READ_DUE, SET_OFFSET, ControlCall, Due, SandboxUnavailable
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store import clock as clock_store
@@ -43,42 +34,16 @@ class FakeControl:
         self.stops: list[datetime] = []
         self.is_reachable = True
 
-    async def set_offset(self, offset: timedelta) -> Due:
+    async def call(self, what: ControlCall[Any, Any], asked: Any) -> Due:
         if not self.is_reachable:
             raise SandboxUnavailable("switched off")
-        now = self.service.clock.real_now() + offset
-        self.stops.append(now)
-        self.deadlines = [deadline for deadline in self.deadlines if deadline > now]
-        return await self.next_due()
-
-    async def next_due(self) -> Due:
-        if not self.is_reachable:
-            raise SandboxUnavailable("switched off")
+        if what is SET_OFFSET:
+            now = self.service.clock.real_now() + asked
+            self.stops.append(now)
+            self.deadlines = [deadline for deadline in self.deadlines if deadline > now]
+        else:
+            assert what is READ_DUE
         return Due(next_due_at=min(self.deadlines, default=None), reports_count=0)
-
-    async def pay(self, transfer: OutsideTransfer) -> Arrival:
-        raise NotImplementedError
-
-    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        raise NotImplementedError
-
-    async def list_keys(self) -> list[DirectoryEntry]:
-        raise NotImplementedError
-
-    async def add_key(self, new: NewKey) -> DirectoryEntry:
-        raise NotImplementedError
-
-    async def make_qr_code(self, new: NewQrCode) -> str:
-        raise NotImplementedError
-
-    async def read_faults(self) -> list[FaultRule]:
-        raise NotImplementedError
-
-    async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        raise NotImplementedError
-
-    async def read_certificate_authority(self) -> str:
-        raise NotImplementedError
 
 
 @pytest.fixture

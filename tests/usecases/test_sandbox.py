@@ -9,10 +9,15 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import ReturnReport, Settled
 from pixconnect.domain.sandbox_control import (
+    GIVE_BACK,
+    LIST_KEYS,
+    REPLACE_FAULTS,
     Arrival,
+    ControlCall,
     NewKey,
     NewQrCode,
     OutsidePayer,
+    OutsideReturn,
     SandboxControl,
     SandboxSilent,
     SandboxUnavailable,
@@ -32,9 +37,10 @@ class Returning:
     def __init__(self) -> None:
         self.amounts: list[int | None] = []
 
-    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        self.amounts.append(amount_cents)
-        return Arrival(id="D1", amount_cents=amount_cents or 0, status="CONFIRMED")
+    async def call(self, what: ControlCall[OutsideReturn, Arrival], asked: OutsideReturn) -> Arrival:
+        assert what is GIVE_BACK
+        self.amounts.append(asked.amount_cents)
+        return Arrival(id="D1", amount_cents=asked.amount_cents or 0, status="CONFIRMED")
 
 
 def with_control(service: Service, control: object) -> Service:
@@ -71,11 +77,8 @@ class Away:
     def __init__(self, failure: Exception) -> None:
         self.failure = failure
 
-    def __getattr__(self, _name: str) -> object:
-        async def fail(*_: object) -> None:
-            raise self.failure
-
-        return fail
+    async def call(self, *_: object) -> None:
+        raise self.failure
 
 
 @pytest.mark.parametrize(
@@ -93,13 +96,13 @@ async def test_what_may_have_been_done_is_never_told_as_not_done(
         sandbox_usecases.give_back(context, caller, sent.end_to_end_id, None, "MD06"),
         sandbox_usecases.add_key(context, NewKey(key_type="EVP")),
         sandbox_usecases.make_qr_code(context, NewQrCode(kind="static")),
-        sandbox_usecases.replace_faults(context, []),
+        sandbox_usecases.call(context, REPLACE_FAULTS, []),
     ):
         with pytest.raises(error) as raised:
             await asked
         assert ("nothing was done" in raised.value.message) == (error is errors.ServiceUnavailable)
     with pytest.raises(errors.ServiceUnavailable):
-        await sandbox_usecases.list_keys(context)
+        await sandbox_usecases.call(context, LIST_KEYS, None)
 
 
 async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -> None:

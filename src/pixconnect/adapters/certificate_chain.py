@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from cryptography.x509.oid import NameOID
 
 from pixconnect.domain.outside_location import LocationUnreachable
-from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
+from pixconnect.domain.sandbox_control import READ_AUTHORITY, SandboxControl, SandboxUnavailable
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
 """Returns the trusted authorities; raises ``LocationUnreachable`` if they must be fetched and nobody answers."""
@@ -57,7 +57,7 @@ def trust_sandbox(control: SandboxControl) -> Trusted:
     async def read() -> Sequence[x509.Certificate]:
         # Asked each time: a sandbox that was started anew has another authority.
         try:
-            pem = await control.read_certificate_authority()
+            pem = await control.call(READ_AUTHORITY, None)
         except SandboxUnavailable as error:
             raise LocationUnreachable(f"the sandbox did not name its authority: {error}") from error
         return x509.load_pem_x509_certificates(pem.encode())

@@ -12,7 +12,7 @@ Each outcome means the same as for any rail:
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -37,12 +37,9 @@ from pixconnect.domain.rail import (
     Unknown,
 )
 from pixconnect.domain.sandbox_control import (
-    Arrival,
-    Due,
-    FaultRule,
-    NewKey,
-    NewQrCode,
-    OutsideTransfer,
+    Answered,
+    Asked,
+    ControlCall,
     SandboxRefusal,
     SandboxSilent,
     SandboxUnavailable,
@@ -52,7 +49,6 @@ from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 CONNECT_TIMEOUT_S: Final = 5.0
 TOTAL_TIMEOUT_S: Final = 10.0
 SUBMIT_TIMEOUT_S: Final = 3.0
-PAY_TIMEOUT_S: Final = 20.0
 CONNECTIONS_MAX: Final = 256
 # Below the 75 s after which the sandbox closes an idle connection, so that it does not close one as we use it.
 IDLE_S: Final = 60.0
@@ -65,7 +61,6 @@ _ASK_ABOUT: Final = frozenset({"ED05", "FF08"})
 _ALREADY_KNOWN: Final = AlreadyKnown()
 _NOT_TAKEN: Final = NotTaken()
 _UNKNOWN: Final = Unknown()
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 Decoded = TypeVar("Decoded")
 Item = TypeVar("Item")
@@ -78,11 +73,6 @@ _instant = msgspec.json.Decoder(datetime | None)
 _settled = msgspec.json.Decoder(list[SettledItem])
 _position = msgspec.json.Decoder(Position)
 _entry = msgspec.json.Decoder(DirectoryEntry)
-_entries = msgspec.json.Decoder(list[DirectoryEntry])
-_arrival = msgspec.json.Decoder(Arrival)
-_rules = msgspec.json.Decoder(list[FaultRule])
-_due = msgspec.json.Decoder(Due)
-_text = msgspec.json.Decoder(str)
 
 
 class _Failure(Struct, frozen=True):
@@ -125,7 +115,7 @@ class SandboxConnection:
         self._idle.clear()
 
     async def ask(
-        self, method: str, path: str, asked: object = None, *, total_s: float = TOTAL_TIMEOUT_S
+        self, method: str, path: str, body: bytes = b"", *, total_s: float = TOTAL_TIMEOUT_S
     ) -> tuple[int, bytes]:
         """Send a request and return the answer's status (2xx, 4xx) and body.
 
@@ -133,7 +123,6 @@ class SandboxConnection:
             _NothingSentError: Refused, unreachable, or 503.
             _NobodyKnowsError: Lost, too late, too large, or any other 5xx.
         """
-        body = b"" if asked is None else _encode(asked)
         request = f"{method} {path}{self._head}{len(body)}\r\n\r\n".encode("ascii") + body
         try:
             async with asyncio.timeout(total_s), self._semaphore:
@@ -244,7 +233,7 @@ class SandboxRail:
 
     async def _submit(self, path: str, orders: Sequence[Order] | Sequence[RefundOrder]) -> list[SubmitAnswer]:
         try:
-            status, body = await self._connection.ask("POST", path, orders, total_s=SUBMIT_TIMEOUT_S)
+            status, body = await self._connection.ask("POST", path, _encode(orders), total_s=SUBMIT_TIMEOUT_S)
             answers = _read(_submit_answers, status, body, _NobodyKnowsError)
         except _NothingSentError:
             return [_NOT_TAKEN for _ in orders]
@@ -258,7 +247,7 @@ class SandboxRail:
         self, path: str, asked: object = None, *, method: str = "POST", total_s: float = TOTAL_TIMEOUT_S
     ) -> tuple[int, bytes]:
         try:
-            return await self._connection.ask(method, path, asked, total_s=total_s)
+            return await self._connection.ask(method, path, b"" if asked is None else _encode(asked), total_s=total_s)
         except (_NothingSentError, _NobodyKnowsError) as error:
             raise RailUnavailable(str(error)) from error
 
@@ -269,57 +258,11 @@ class HttpSandboxControl:
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
 
-    async def pay(self, transfer: OutsideTransfer) -> Arrival:
-        return await self._ask(_arrival, "POST", "/control/payments", transfer, total_s=PAY_TIMEOUT_S)
-
-    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        asked = {"end_to_end_id": end_to_end_id, "amount_cents": amount_cents, "reason": reason}
-        return await self._ask(_arrival, "POST", "/control/returns", asked, total_s=PAY_TIMEOUT_S)
-
-    async def list_keys(self) -> list[DirectoryEntry]:
-        return await self._ask(_entries, "GET", "/control/keys")
-
-    async def add_key(self, new: NewKey) -> DirectoryEntry:
-        return await self._ask(_entry, "POST", "/control/keys", new)
-
-    async def make_qr_code(self, new: NewQrCode) -> str:
-        return await self._ask(_text, "POST", "/control/qrcodes", new)
-
-    async def read_faults(self) -> list[FaultRule]:
-        return await self._ask(_rules, "GET", "/control/faults")
-
-    async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        await self._tell("PUT", "/control/faults", rules)
-
-    async def read_certificate_authority(self) -> str:
-        """The certificate authority of the sandbox's merchants, as PEM."""
-        return await self._ask(_text, "GET", "/control/authority")
-
-    async def set_offset(self, offset: timedelta) -> Due:
-        return await self._ask(_due, "PUT", "/control/clock", {"offset_us": offset // _MICROSECOND})
-
-    async def next_due(self) -> Due:
-        return await self._ask(_due, "GET", "/control/clock")
-
-    async def _ask(
-        self,
-        decoder: msgspec.json.Decoder[Decoded],
-        method: str,
-        path: str,
-        asked: object = None,
-        *,
-        total_s: float = TOTAL_TIMEOUT_S,
-    ) -> Decoded:
-        status, body = await self._send(method, path, asked, total_s)
-        return _read(decoder, status, body, SandboxSilent)
-
-    async def _tell(self, method: str, path: str, asked: object = None) -> None:
-        status, body = await self._send(method, path, asked, TOTAL_TIMEOUT_S)
-        _check(status, body, SandboxSilent)
-
-    async def _send(self, method: str, path: str, asked: object, total_s: float) -> tuple[int, bytes]:
+    async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
         try:
-            status, body = await self._connection.ask(method, path, asked, total_s=total_s)
+            status, body = await self._connection.ask(
+                "POST", f"/control/{what.name}", _encode(asked), total_s=what.timeout_s
+            )
         except _NothingSentError as error:
             raise SandboxUnavailable(str(error)) from error
         except _NobodyKnowsError as error:
@@ -327,7 +270,7 @@ class HttpSandboxControl:
         if status in (400, 422):
             refused = _read(_failure, 200, body, SandboxUnavailable)
             raise SandboxRefusal("unknown" if refused.error == "unknown" else "invalid", refused.message)
-        return status, body
+        return _read(msgspec.json.Decoder(what.answer), status, body, SandboxSilent)
 
 
 def _groups(items: Sequence[Item]) -> list[Sequence[Item]]:

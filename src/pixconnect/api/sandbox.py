@@ -226,7 +226,7 @@ async def list_keys(services: Services, request: Request[None, KeyListQuery, Not
     Those that are always there (`settle@sandbox.pix.example` and its like) first.
     """
     query = request.query
-    entries = await sandbox_usecases.list_keys(services.context)
+    entries = await sandbox_usecases.call(services.context, sandbox_control.LIST_KEYS, None)
     # The directory is small and kept by the sandbox, so its pages are cut here and go by number only.
     start = (query.page - 1) * query.page_size
     return Listing(
@@ -261,17 +261,18 @@ async def make_qr_code(services: Services, request: Request[None, Nothing, QrCod
 
 async def get_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Read the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.read_faults(services.context))
+    return FaultRules(rules=await sandbox_usecases.call(services.context, sandbox_control.READ_FAULTS, None))
 
 
 async def replace_faults(services: Services, request: Request[None, Nothing, FaultRules]) -> FaultRules:
     """Replace the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, request.body.rules))
+    call = sandbox_control.REPLACE_FAULTS
+    return FaultRules(rules=await sandbox_usecases.call(services.context, call, request.body.rules))
 
 
 async def clear_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Clear the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.replace_faults(services.context, []))
+    return FaultRules(rules=await sandbox_usecases.call(services.context, sandbox_control.REPLACE_FAULTS, []))
 
 
 async def get_clock(services: Services, request: Request[None, Nothing, Nothing]) -> SandboxClock:

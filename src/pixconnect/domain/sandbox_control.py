@@ -1,11 +1,14 @@
 """The port to the simulated network: what people outside do, what fails, what time it is. Live mode has none."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, Protocol
+from types import NoneType
+from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
 
+from pixconnect.domain import errors
 from pixconnect.domain.holder import KeyType, Party
 from pixconnect.domain.money import AmountCents
 from pixconnect.domain.rail import DirectoryEntry, InitiationType
@@ -23,6 +26,9 @@ Effect = Annotated[
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
 
 RULES_MAX = 100
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
@@ -57,6 +63,15 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     txid: str | None = None
     initiation_type: InitiationType = "KEY"
     payer: OutsidePayer = field(default_factory=OutsidePayer)
+
+
+class OutsideReturn(Struct, frozen=True, kw_only=True):
+    """Money that the receiver of a transfer of ours gives back."""
+
+    end_to_end_id: str
+    amount_cents: AmountCents | None
+    """``None`` is all of it."""
+    reason: str
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
@@ -126,50 +141,52 @@ class Due(Struct, frozen=True, kw_only=True):
     reports_count: int
 
 
+class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
+    """One thing that the sandbox can be asked to do: what it takes, and what it answers."""
+
+    name: str
+    """The last part of its path, too."""
+    asked: type[Asked]
+    answer: type[Answered]
+    refused: type[errors.PixConnectError] = errors.BadRequest
+    """What the caller is told when the sandbox refuses it."""
+    only_reads: bool = False
+    timeout_s: float = 10.0
+
+
+# The whole control: the client sends any of these calls, and the sandbox answers them in `sandbox/outside.py`.
+
+# Somebody outside pays. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a return.
+PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)
+GIVE_BACK: Final = ControlCall(
+    name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
+)
+# The entries that are always there, then at most 1000 of those that were added.
+LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
+# Add an entry of a new outside account, or answer the entry of a key that exists.
+ADD_KEY: Final = ControlCall(name="new-key", asked=NewKey, answer=DirectoryEntry, refused=errors.InvalidPixKey)
+MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
+# The rules, in the order in which they are tried, with what is left of their `times`.
+READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
+# Replace all rules, or refuse more than 100, or an unknown reject code.
+REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])
+# The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
+READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)
+# Move the sandbox's clock to an offset, and queue first what falls due. Moving back keeps what has settled; open deadlines
+# that were set at an instant now in the future come nearer by as much.
+SET_OFFSET: Final = ControlCall(name="clock", asked=timedelta, answer=Due)
+READ_DUE: Final = ControlCall(name="due", asked=NoneType, answer=Due, only_reads=True)
+
+
 class SandboxControl(Protocol):
-    """Drives the simulated network.
+    """Drives the simulated network."""
 
-    Every call raises ``SandboxUnavailable`` if the sandbox cannot be reached, and ``SandboxSilent`` if it did not
-    answer.
-    """
+    async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+        """Ask for one thing.
 
-    async def pay(self, transfer: OutsideTransfer) -> Arrival:
-        """Let somebody outside pay, and wait up to 10 s for the service's acknowledgement."""
-        ...
-
-    async def give_back(self, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
-        """Let the receiver of a transfer return all or a part; ``unknown`` if the network never settled it."""
-        ...
-
-    async def list_keys(self) -> list[DirectoryEntry]:
-        """The entries that are always there, then at most 1000 of those that were added."""
-        ...
-
-    async def add_key(self, new: NewKey) -> DirectoryEntry:
-        """Add an entry of a new outside account, or return the entry of a key that exists."""
-        ...
-
-    async def make_qr_code(self, new: NewQrCode) -> str:
-        """Make a QR code of an outside merchant, or refuse as ``invalid`` and name the part."""
-        ...
-
-    async def read_faults(self) -> list[FaultRule]:
-        """The rules, in the order in which they are tried, with what is left of their ``times``."""
-        ...
-
-    async def replace_faults(self, rules: Sequence[FaultRule]) -> None:
-        """Replace all rules, or refuse as ``invalid`` more than 100, or an unknown reject code."""
-        ...
-
-    async def read_certificate_authority(self) -> str:
-        """The PEM certificate of the CA behind the sandbox merchants' dynamic codes."""
-        ...
-
-    async def set_offset(self, offset: timedelta) -> Due:
-        """Move the sandbox's clock, and report first what falls due.
-
-        Moving back keeps what has settled. Open deadlines set at an instant now in the future come nearer by as much.
+        Raises:
+            SandboxRefusal: The sandbox understood and refused.
+            SandboxSilent: It did not answer: it may have done it.
+            SandboxUnavailable: It cannot be reached; nothing was done.
         """
         ...
-
-    async def next_due(self) -> Due: ...

@@ -6,29 +6,22 @@ means that nothing was done, and 500 that nobody knows: the service decides abou
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Annotated, Final, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final
 
 import msgspec
 import structlog
 from msgspec import Meta, Struct
 
 from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder
-from pixconnect.domain.sandbox_control import (
-    FaultRule,
-    NewKey,
-    NewQrCode,
-    OutsideTransfer,
-    SandboxRefusal,
-    SandboxUnavailable,
-)
+from pixconnect.domain.sandbox_control import SandboxRefusal, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
 from pixconnect.sandbox import http_messages, outside, statement
 from pixconnect.sandbox.http_messages import Answer
-from pixconnect.sandbox.outside import Outside
+from pixconnect.sandbox.outside import Answering, Outside
 
 GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
@@ -55,18 +48,6 @@ class StatementQuestion(Struct, frozen=True, kw_only=True):
     """Of what settled at ``since`` only ids that come after this one."""
 
 
-class ReturnRequest(Struct, frozen=True, kw_only=True):
-    end_to_end_id: str
-    reason: str
-    amount_cents: Annotated[int, Meta(ge=1)] | None = None
-    """``None`` returns all of it."""
-
-
-class ClockRequest(Struct, frozen=True, kw_only=True):
-    offset_us: int
-    """From the machine's time to service time."""
-
-
 _orders = msgspec.json.Decoder(Annotated[list[Order], _Group]).decode
 _refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).decode
 _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
@@ -74,8 +55,6 @@ _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group
 _report_question = msgspec.json.Decoder(ReportQuestion).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
 _statement_question = msgspec.json.Decoder(StatementQuestion).decode
-Asked = TypeVar("Asked")
-Handler = Callable[[Outside, bytes], Awaitable[Answer]]
 
 
 class Application:
@@ -106,7 +85,7 @@ class Application:
         if path == "/rail/reports":
             # Not finished for nobody, as the others are: reports that are handed out to nobody come 5 s late.
             return await self._guard(path, _reports(self._world, body))
-        handler = _ROUTES.get((method, path))
+        handler = _ROUTES.get((method, path)) or outside.CALLS.get(path.removeprefix("/control/"))
         if handler is None:
             return http_messages.failure(404, "invalid", "there is no such path")
         # Done to its end even if the client disconnects: an order must not be taken by half.
@@ -199,53 +178,18 @@ async def _check(world: Outside, _body: bytes) -> Answer:
     return Answer()
 
 
-async def _list_keys(world: Outside, _body: bytes) -> Answer:
-    return Answer(200, _encode(await outside.list_keys(world)))
+async def _waiting_since(world: Outside, _body: bytes) -> Answer:
+    return Answer(200, _encode(world.network.outbox.waiting_since()))
 
 
-def _reading(read: Callable[[Outside], object]) -> Handler:
-    """Answer with what is in memory."""
-
-    async def answer(world: Outside, _body: bytes) -> Answer:
-        return Answer(200, _encode(read(world)))
-
-    return answer
-
-
-def _doing(asked: type[Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Handler:
-    """Decode a body of type ``asked``, do it, and answer with the result; 204 if that is ``None``."""
-    decode = msgspec.json.Decoder(asked).decode
-
-    async def answer(world: Outside, body: bytes) -> Answer:
-        done = await do(world, decode(body))
-        return Answer() if done is None else Answer(200, _encode(done))
-
-    return answer
-
-
-_ROUTES: Final[Mapping[tuple[str, str], Handler]] = {
+_ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookup"): _look_up,
     ("POST", "/rail/orders"): _submit,
     ("POST", "/rail/refund-orders"): _submit_refunds,
     ("POST", "/rail/query"): _query,
     ("POST", "/rail/acknowledgements"): _acknowledge,
-    ("GET", "/rail/waiting"): _reading(lambda world: world.network.outbox.waiting_since()),
+    ("GET", "/rail/waiting"): _waiting_since,
     ("POST", "/rail/statement"): _read_statement,
     ("GET", "/rail/position"): _read_position,
     ("GET", "/rail/check"): _check,
-    ("POST", "/control/payments"): _doing(OutsideTransfer, outside.pay),
-    ("POST", "/control/returns"): _doing(
-        ReturnRequest,
-        lambda world, asked: outside.give_back(world, asked.end_to_end_id, asked.amount_cents, asked.reason),
-    ),
-    ("GET", "/control/keys"): _list_keys,
-    ("POST", "/control/keys"): _doing(NewKey, outside.add_key),
-    ("POST", "/control/qrcodes"): _doing(NewQrCode, outside.make_qr_code),
-    ("GET", "/control/faults"): _reading(lambda world: world.faults.rules),
-    ("PUT", "/control/faults"): _doing(list[FaultRule], outside.replace_faults),
-    ("GET", "/control/authority"): _reading(lambda world: world.signer.authority_pem),
-    ("GET", "/control/clock"): _reading(lambda world: world.network.due()),
-    ("PUT", "/control/clock"): _doing(
-        ClockRequest, lambda world, asked: world.network.set_offset(timedelta(microseconds=asked.offset_us))
-    ),
 }

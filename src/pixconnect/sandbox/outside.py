@@ -5,7 +5,7 @@ where the last process stopped.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from itertools import count
 from typing import Final, Literal
@@ -14,14 +14,19 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import br_code, errors, identifiers
+from pixconnect.domain import br_code, errors, identifiers, sandbox_control
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import CreditReport, DirectoryEntry, ReturnReport
 from pixconnect.domain.sandbox_control import (
+    Answered,
     Arrival,
+    Asked,
+    ControlCall,
+    Due,
     FaultRule,
     NewKey,
     NewQrCode,
+    OutsideReturn,
     OutsideTransfer,
     SandboxRefusal,
     SandboxUnavailable,
@@ -31,6 +36,7 @@ from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.http_messages import Answer
 from pixconnect.sandbox.location import MerchantSigner
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
@@ -62,6 +68,9 @@ class Outside(Struct):
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
 
+Answering = Callable[[Outside, bytes], Awaitable[Answer]]
+
+
 async def open_outside(
     pool: asyncpg.Pool, clock: Clock, chance: Chance, faults: Faults, network: Network, address: str, two_steps_ms: int
 ) -> Outside:
@@ -88,10 +97,15 @@ async def save_faults(pool: asyncpg.Pool, faults: Faults) -> None:
         await registry.save_times(pool, changed)
 
 
-async def replace_faults(outside: Outside, rules: Sequence[FaultRule]) -> None:
+async def read_faults(outside: Outside, _: None) -> list[FaultRule]:
+    return outside.faults.rules
+
+
+async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
     fault.check_rules(rules)
     await registry.replace_rules(outside.pool, rules)
     outside.faults.replace(rules)
+    return outside.faults.rules
 
 
 async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEntry | None:
@@ -100,7 +114,7 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
     return None if how.code is not None else await _find_entry(outside, key)
 
 
-async def list_keys(outside: Outside) -> list[DirectoryEntry]:
+async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
     return [*directory.FIXED_ENTRIES.values(), *await registry.list_entries(outside.pool)]
 
 
@@ -161,14 +175,15 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
     return await _arrive(outside, number, "credit", report, key, how)
 
 
-async def give_back(outside: Outside, end_to_end_id: str, amount_cents: int | None, reason: str) -> Arrival:
+async def give_back(outside: Outside, asked: OutsideReturn) -> Arrival:
     """Return a transfer that the network has settled. Whether the amount is right is for the service to judge."""
+    end_to_end_id = asked.end_to_end_id
     order = (await tables.find_orders(outside.pool, [end_to_end_id], outside.clock.now())).get(end_to_end_id)
     if order is None or order.kind != "order" or order.code is not None or not order.is_over:
         raise SandboxRefusal("unknown", "end_to_end_id: the network has settled no such transfer")
     number = next(outside.arrival_numbers)
     return_id = _network_id(outside, "D", number)
-    amount_cents = amount_cents or order.amount_cents
+    amount_cents = asked.amount_cents or order.amount_cents
     how = await _find_behaviour(
         outside, Message(operation="return", id=return_id, key=order.key, amount_cents=amount_cents)
     )
@@ -177,11 +192,23 @@ async def give_back(outside: Outside, end_to_end_id: str, amount_cents: int | No
         return_id=return_id,
         original_end_to_end_id=end_to_end_id,
         amount_cents=amount_cents,
-        reason=reason,
+        reason=asked.reason,
         description=None,
         reported_at=outside.clock.now(),
     )
     return await _arrive(outside, number, "return", report, order.key, how)
+
+
+async def read_authority(outside: Outside, _: None) -> str:
+    return outside.signer.authority_pem
+
+
+async def set_offset(outside: Outside, offset: timedelta) -> Due:
+    return await outside.network.set_offset(offset)
+
+
+async def read_due(outside: Outside, _: None) -> Due:
+    return outside.network.due()
 
 
 async def _arrive(
@@ -282,3 +309,31 @@ async def _check_answers(how: Behaviour) -> None:
 def _network_id(outside: Outside, letter: Literal["E", "D"], number: int) -> str:
     instant = outside.clock.now()
     return f"{letter}{directory.ISPB}{instant:%Y%m%d%H%M}{outside.chance.text(11, letter, number)}"
+
+
+def _answering(
+    call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
+) -> tuple[str, Answering]:
+    """Decode what is asked, do it, and encode the answer."""
+    decode = msgspec.json.Decoder(call.asked).decode
+
+    async def answer(outside: Outside, body: bytes) -> Answer:
+        return Answer(200, msgspec.json.encode(await do(outside, decode(body))))
+
+    return call.name, answer
+
+
+CALLS: Final[Mapping[str, Answering]] = dict(
+    (
+        _answering(sandbox_control.PAY, pay),
+        _answering(sandbox_control.GIVE_BACK, give_back),
+        _answering(sandbox_control.LIST_KEYS, list_keys),
+        _answering(sandbox_control.ADD_KEY, add_key),
+        _answering(sandbox_control.MAKE_QR_CODE, make_qr_code),
+        _answering(sandbox_control.READ_FAULTS, read_faults),
+        _answering(sandbox_control.REPLACE_FAULTS, replace_faults),
+        _answering(sandbox_control.READ_AUTHORITY, read_authority),
+        _answering(sandbox_control.SET_OFFSET, set_offset),
+        _answering(sandbox_control.READ_DUE, read_due),
+    )
+)

@@ -22,7 +22,7 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.event import SLOTS_COUNT
-from pixconnect.domain.sandbox_control import SandboxControl, SandboxUnavailable
+from pixconnect.domain.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
 from pixconnect.store import delivery as delivery_store
@@ -98,7 +98,7 @@ async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
             return  # whoever is moving it sets both
         try:
             await read_clock(context)
-            await control.set_offset(context.clock.offset)
+            await control.call(SET_OFFSET, context.clock.offset)
         finally:
             await clock_store.unlock(connection)
 
@@ -200,7 +200,7 @@ async def _next_stop(context: Context, control: SandboxControl, target: datetime
     candidates = [
         await clock_store.find_first_due(context.pool),
         await delivery_store.next_due_at(context.pool, target, walk.slow_endpoint_ids),
-        (await control.next_due()).next_due_at,
+        (await control.call(READ_DUE, None)).next_due_at,
     ]
     first = min((due_at for due_at in candidates if due_at is not None), default=None)
     if first is None or first >= target:
@@ -214,7 +214,7 @@ async def _set_time(context: Context, control: SandboxControl, now: datetime) ->
     # Never back: real time may have overtaken the stop.
     offset = max(now - context.clock.real_now(), context.clock.offset)
     context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
-    await control.set_offset(offset)
+    await control.call(SET_OFFSET, offset)
 
 
 async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) -> bool:
@@ -229,7 +229,7 @@ async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) ->
 
 async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -> bool:
     now = context.clock.now()
-    sandbox = await control.next_due()
+    sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
     # What was reported in a charge's time is recorded now: whatever is left of those that are due was not paid.
@@ -252,5 +252,5 @@ async def _jump_back(context: Context, control: SandboxControl, offset: timedelt
         await delivery_store.move_back(connection, now, by)
         revision = await clock_store.move(connection, offset)
     context.clock.set_offset(offset, revision)
-    await control.set_offset(offset)
+    await control.call(SET_OFFSET, offset)
     return context.clock.now()

@@ -6,21 +6,21 @@ before that.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
-
 from msgspec import structs
 
-from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
+from pixconnect.domain import br_code, errors, identifiers, money, pix_key, sandbox_control, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.sandbox_control import (
+    Answered,
     Arrival,
-    FaultRule,
+    Asked,
+    ControlCall,
     NewKey,
     NewQrCode,
     OutsidePayer,
+    OutsideReturn,
     OutsideTransfer,
     SandboxControl,
     SandboxRefusal,
@@ -31,8 +31,6 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import with_key
-
-Done = TypeVar("Done")
 
 
 async def pay_by_code(
@@ -97,12 +95,8 @@ async def give_back(
     # Of nothing left the sandbox is asked for all of it: it is the network that refuses that.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
-    returning = find_control(context).give_back(end_to_end_id, amount_cents, reason)
-    return await _do(returning, lambda message: errors.OriginalNotRefundable(f"end_to_end_id: {message}"))
-
-
-async def list_keys(context: Context) -> list[DirectoryEntry]:
-    return await _look(find_control(context).list_keys())
+    asked = OutsideReturn(end_to_end_id=end_to_end_id, amount_cents=amount_cents, reason=reason)
+    return await call(context, sandbox_control.GIVE_BACK, asked)
 
 
 async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
@@ -117,22 +111,30 @@ async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
     if new.tax_id is not None:
         tax_id.check_tax_id(new.tax_id, "tax_id")
-    return await _do(find_control(context).add_key(structs.replace(new, key=key)), errors.InvalidPixKey)
+    return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
 
 
 async def make_qr_code(context: Context, new: NewQrCode) -> str:
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
-    return await _do(find_control(context).make_qr_code(new), errors.BadRequest)
+    return await call(context, sandbox_control.MAKE_QR_CODE, new)
 
 
-async def read_faults(context: Context) -> list[FaultRule]:
-    return await _look(find_control(context).read_faults())
-
-
-async def replace_faults(context: Context, rules: Sequence[FaultRule]) -> list[FaultRule]:
-    await _do(find_control(context).replace_faults(rules), errors.BadRequest)
-    return await read_faults(context)
+async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+    """Ask the sandbox, and make its refusals and its silence errors for the caller."""
+    try:
+        return await find_control(context).call(what, asked)
+    except SandboxRefusal as refusal:
+        raise what.refused(refusal.message) from None
+    except SandboxUnavailable as error:
+        # A read changes nothing, so there is no outcome that anybody could not know.
+        if what.only_reads:
+            raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+        if isinstance(error, SandboxSilent):
+            raise errors.OutcomeUnknown(
+                "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
+            ) from None
+        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
 
 
 def find_control(context: Context) -> SandboxControl:
@@ -152,26 +154,4 @@ async def _own_party(context: Context, caller: Caller, text: str, field: str) ->
 async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
-    return await _do(find_control(context).pay(transfer), errors.BadRequest)
-
-
-async def _do(doing: Awaitable[Done], refused: Callable[[str], errors.PixConnectError]) -> Done:
-    """Have the sandbox change something, and make its refusals and its silence errors for the caller."""
-    try:
-        return await doing
-    except SandboxRefusal as refusal:
-        raise refused(refusal.message) from None
-    except SandboxSilent:
-        raise errors.OutcomeUnknown(
-            "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
-        ) from None
-    except SandboxUnavailable:
-        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
-
-
-async def _look(looking: Awaitable[Done]) -> Done:
-    try:
-        return await looking
-    except SandboxUnavailable:
-        # ``SandboxSilent`` among them: a read changes nothing, so there is no outcome that anybody could not know.
-        raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+    return await call(context, sandbox_control.PAY, transfer)

@@ -1,0 +1,10 @@
+"""What the control lists and what the sandbox does are the same."""
+
+from pixconnect.domain import sandbox_control
+from pixconnect.domain.sandbox_control import ControlCall
+from pixconnect.sandbox import outside
+
+
+def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:
+    names = [call.name for call in vars(sandbox_control).values() if isinstance(call, ControlCall)]
+    assert sorted(names) == sorted(outside.CALLS)

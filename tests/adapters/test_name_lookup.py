@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from pixconnect.adapters import name_lookup
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
@@ -182,6 +183,34 @@ async def test_a_server_that_hangs_is_given_up_within_the_time_of_a_look_up() ->
         dns.hangs_below = "example"
         with pytest.raises(OSError, match="no name server has answered in time"):
             await asyncio.wait_for(asking(dns)(GOOD, 443), 60)
+
+
+def test_a_look_up_that_is_given_up_leaves_no_socket_whenever_that_is() -> None:
+    async def count_left_open() -> int:
+        async with open_dns_server() as dns:
+            dns.hangs_below = "example"
+            before = count_sockets()
+            for turn in range(12):
+                asking_now = asyncio.create_task(asking(dns)(GOOD, 443))
+                for _ in range(turn):
+                    await asyncio.sleep(0)
+                asking_now.cancel()
+                await asyncio.gather(asking_now, return_exceptions=True)
+            # What is made and closed without the network takes some turns of the loop and no more.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return count_sockets() - before
+
+    # uvloop, as in the service: asyncio closes what is cancelled while it is made. A loop with such a socket cannot be closed.
+    loop = uvloop.new_event_loop()
+    assert loop.run_until_complete(count_left_open()) <= 0
+    loop.close()
+
+
+def count_sockets() -> int:
+    return sum(
+        path.readlink().name.startswith("socket:") for path in Path("/proc/self/fd").iterdir() if path.is_symlink()
+    )
 
 
 async def test_what_is_written_on_this_machine_comes_first_and_is_followed(tmp_path: Path) -> None:

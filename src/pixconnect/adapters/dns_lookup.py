@@ -10,12 +10,13 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import dns.asyncresolver
 import dns.exception
 import dns.rdatatype
 import dns.resolver
+from dns._asyncio_backend import Backend as _AsyncioBackend
 from dns.rdata import Rdata
 
 Read = TypeVar("Read")
@@ -95,9 +96,30 @@ def _make_resolver(path: str, servers: Sequence[str], port: int) -> dns.asyncres
 
 async def _ask(resolver: dns.asyncresolver.Resolver, host: str, kind: dns.rdatatype.RdataType) -> list[str]:
     # The dot at the end marks a whole name, to which no search list applies.
-    answer = await resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False)
+    answer = await resolver.resolve(f"{host}.", kind, raise_on_no_answer=False, search=False, backend=_BACKEND)
     records = cast("Iterable[Rdata]", answer.rrset or ())
     return [record.to_text() for record in records]
+
+
+class _Backend(_AsyncioBackend):
+    """Leaves no socket behind where a look-up is cancelled while its socket is being made: uvloop never closes such a one."""
+
+    async def make_socket(self, *args: Any, **options: Any):  # noqa: ANN202, ANN401  dnspython's types of them are private
+        making = asyncio.ensure_future(super().make_socket(*args, **options))  # pyright: ignore[reportUnknownMemberType]  untyped
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_made)
+            raise
+
+
+def _close_made(making: asyncio.Task[Any]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        # It only looks asynchronous: its first step closes the socket, and the loop keeps it until then.
+        asyncio.ensure_future(making.result().close())  # noqa: RUF006  as said above
+
+
+_BACKEND: Final = _Backend()
 
 
 def _describe(failure: BaseException) -> str:

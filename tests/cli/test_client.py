@@ -1,5 +1,6 @@
 """``pixconnect client`` as an operator uses it."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
@@ -10,6 +11,7 @@ from pixconnect.cli import client
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES
 from pixconnect.usecases import token_issuer
+from pixconnect.usecases.token import FRESH_FOR_S
 from support import identity
 from support.command_line import CommandLine
 from support.identity import token_request
@@ -44,6 +46,24 @@ async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disa
                 await token_issuer.login(context, keyring, token_request(client_id, secret))
         pixconnect.json("client", "enable", "--client-id", client_id)
         assert await token_issuer.login(context, keyring, token_request(client_id, again["client_secret"]))
+
+
+def test_what_shuts_out_returns_when_no_process_can_let_anybody_pass_any_more(pixconnect: CommandLine) -> None:
+    holder_id = pixconnect.create_holder()
+    client_id = pixconnect.json("client", "create", "--holder-id", holder_id)["client_id"]
+    kid = pixconnect.json("signing-key", "rotate")["kid"]
+    for verb in (
+        ("client", "revoke-tokens", client_id),
+        ("client", "rotate", "--client-id", client_id),
+        ("client", "disable", "--client-id", client_id),
+        ("holder", "disable", "--holder-id", holder_id),
+        ("signing-key", "revoke", kid),
+    ):
+        pixconnect.json(*verb)
+        returned_at = SystemClock().real_now()
+        (act,) = pixconnect.json("audit", "list", "--limit", "1")["entries"]
+        assert act["verb"] == " ".join(verb[:2])
+        assert (returned_at - datetime.fromisoformat(act["at"])).total_seconds() >= FRESH_FOR_S
 
 
 def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) -> None:

@@ -27,24 +27,28 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
 
 @app.command
 def rotate(*, client_id: str, json: Json = False) -> None:
-    """Replace a client's secret; prints the new one. The old one, and tokens issued until now, are refused from now on.
+    """Replace a client's secret; prints the new one. The old one and tokens issued until now are refused.
+
+    When it returns, that is so on every process.
 
     Args:
         client_id: The client.
     """
     issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command
 def disable(*, client_id: str, json: Json = False) -> None:
-    """Shut out a client, tokens already issued included, within a second; those never come back.
+    """Shut out a client, tokens already issued included; those never come back. When it returns, that is so on every process.
 
     Args:
         client_id: The client.
     """
     client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
     operating.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command
@@ -60,13 +64,16 @@ def enable(*, client_id: str, json: Json = False) -> None:
 
 @app.command(name="revoke-tokens")
 def revoke_tokens(client_id: str, *, json: Json = False) -> None:
-    """Refuse every token that a client was issued until now, within a second; with its secret it may log in again.
+    """Refuse every token that a client was issued until now; with its secret it may log in again.
+
+    When it returns, that is so on every process.
 
     Args:
         client_id: The client.
     """
     client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
     operating.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command(name="list")

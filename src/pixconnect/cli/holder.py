@@ -112,12 +112,13 @@ def change(
 
 @app.command
 def disable(*, holder_id: HolderId, json: Json = False) -> None:
-    """Shut out a holder and all its clients, tokens already issued included, within a second.
+    """Shut out a holder and all its clients, tokens already issued included. When it returns, that is so on every process.
 
     Args:
         holder_id: The holder.
     """
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command

@@ -6,6 +6,7 @@ A result is lines of ``name: value`` for people, or with ``--json`` one object o
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -17,6 +18,7 @@ from cyclopts.validators import Number
 from pixconnect.cli import terminal
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import read_settings
+from pixconnect.domain.access import IN_FORCE_AFTER_S
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.operator import OperatorContext
@@ -56,6 +58,14 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
             return await use_case(operator)
 
     return asyncio.run(do())
+
+
+def wait_until_in_force() -> None:
+    """Wait until every process refuses what was just shut out, so that whoever reads our exit status may rely on it.
+
+    Call it last: what was printed, such as a new secret, is not lost where somebody cannot wait.
+    """
+    time.sleep(IN_FORCE_AFTER_S)
 
 
 def show(shown: Shown, *, as_json: bool) -> None:

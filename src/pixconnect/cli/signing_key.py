@@ -24,7 +24,7 @@ Kid = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 @app.command
 def revoke(kid: Kid, *, json: Json = False) -> None:
-    """Revoke a key, on every process within a second; prints the key that signs now.
+    """Revoke a key; prints the key that signs now. When it returns, no process takes the old one any more.
 
     Tokens that it signed are refused, and it is published no more. If it was the one that signs, a new key does at once.
 
@@ -34,6 +34,7 @@ def revoke(kid: Kid, *, json: Json = False) -> None:
     # No question is asked first: who revokes a key is in a hurry, and a new one signs at once.
     current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
     operating.show({"revoked": kid, **_shown(current)}, as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command(name="renew-authority")

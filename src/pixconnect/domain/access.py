@@ -30,6 +30,9 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 AUDIENCE = "pix-connect"
 """The tokens' ``aud``."""
 
+IN_FORCE_AFTER_S = 1.0
+"""What shuts a client, a holder or a signing key out is in force on every process after this."""
+
 FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 

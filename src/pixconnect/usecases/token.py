@@ -23,7 +23,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pixconnect.domain import errors
-from pixconnect.domain.access import AUDIENCE, Caller
+from pixconnect.domain.access import AUDIENCE, IN_FORCE_AFTER_S, Caller
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -35,7 +35,7 @@ from pixconnect.usecases.keyring import Keyring
 CACHED_TOKENS_MAX = 8192
 """About 1 KiB each; the least recently used are dropped."""
 TOKEN_LENGTH_MAX = 4096
-FRESH_FOR_S = 1.0
+FRESH_FOR_S = IN_FORCE_AFTER_S
 """How long a good look at the revision counts, from when it began."""
 LOOK_INTERVAL_S = 0.3
 """How often a task looks while requests come in, so that hardly any request has to."""

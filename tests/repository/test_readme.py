@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pixconnect.http.listening import open_listening
 from support import pages
 from support.installation import environment, running
 from support.ports import reserved_port
@@ -19,6 +20,16 @@ PAGES = (pages.ROOT / "README.md", pages.ROOT / "docs" / "tutorial.md")
 def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), reserved_port() as receiver_port:
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
+        # Tomorrow, or a colleague: on the same home.
+        pages.run_page(page, tmp_path, _environment(home_folder, receiver_port), is_first=False)
+
+
+def test_the_readme_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:
+    with running(home_folder), open_listening("127.0.0.1", 0, 1, port_setting="PORT")[0] as taken:
+        environment = _environment(home_folder, taken.getsockname()[1])
+        with pytest.raises(AssertionError, match=r"(?s)failed: .*no listening.*Address already in use") as told:
+            pages.run_page(PAGES[0], tmp_path, environment, is_first=False)
+    assert f"took more than {pages.TIMEOUT_S} s" not in str(told.value)
 
 
 def test_only_what_starts_the_service_is_not_run() -> None:

@@ -83,6 +83,21 @@ RULES: Final = {
         where (charge.held_by is not null or transfer.id is not null)
             and (charge.id is null or transfer.id is null or charge.status <> 'PENDING')
     """,
+    "what the network calls an order is known wherever it is shown, and is the name of no other": """
+        select open_order.name from open_order
+        left join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id and left(name, 1) = 'E'
+        left join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and left(name, 1) = 'D'
+        where open_order.network_id is distinct from coalesce(transfer.network_id, refund.network_id)
+        union all
+        select return_id from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+        where original_end_to_end_id <> coalesce(transfer.network_id, transfer.end_to_end_id)
+        union all
+        select network_id from (
+            select network_id from transfer union all select network_id from refund
+            union all select end_to_end_id from transfer where direction = 'IN' or not is_book
+            union all select return_id from refund where flow = 'IN' or not is_book
+        ) as known where network_id is not null group by network_id having count(*) > 1
+    """,
     "both sides of a book transfer agree": """
         select end_to_end_id from transfer where is_book
         group by end_to_end_id

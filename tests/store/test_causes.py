@@ -270,6 +270,28 @@ async def test_a_refund_has_its_original_and_its_entries(
     await refuse(attacker, f"with x as ({back}) {returned}")  # what came in does not come back in
 
 
+async def test_a_network_id_is_told_once_and_is_the_name_of_no_other(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    name = await receive(service)
+    first, second = [await send(service, caller) for _ in range(2)]
+
+    def call(transfer_id: int, network_id: str) -> str:
+        return f"update transfer set network_id = {network_id} where id = {transfer_id}"
+
+    told = "'E' || repeat('1', 31)"
+    await refuse(attacker, call(first, "end_to_end_id"))
+    await refuse(attacker, call(first, f"(select end_to_end_id from transfer where id = {second})"))
+    await refuse(attacker, call(first, f"'{name}'"))
+    await refuse(attacker, call(first, "'D' || repeat('1', 31)"))
+    await refuse(attacker, f"update transfer set network_id = {told} where end_to_end_id = '{name}'")  # it has its own
+    await attacker.execute(call(first, told))
+    await refuse(attacker, call(second, told))
+    await refuse(attacker, call(first, "'E' || repeat('2', 31)"))
+    await refuse(attacker, call(first, "null"))
+    await refuse(attacker, "update refund set original_end_to_end_id = 'E' || repeat('3', 31)")
+
+
 async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
     attacker: "Connection", service: Service, caller: Caller
 ) -> None:

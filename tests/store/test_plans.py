@@ -47,17 +47,18 @@ _FILL: Final = (
     select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
         case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at from {_ROWS}""",
     f"""insert into transfer (id, holder_id, direction, initiation_type, external_id, fingerprint, end_to_end_id,
-        correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at, charge_id)
+        correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at, charge_id, network_id)
     select n, holder_id, case n % 2 when 0 then 'OUT' else 'IN' end, 'KEY', case n % 2 when 0 then 't' || n end,
         case n % 2 when 0 then ''::bytea end, 'E99999003202607011500' || lpad(n::text, 11, '0'), gen_random_uuid(), 1,
         case when n % 100 = 0 then 'PROCESSING' else 'CONFIRMED' end,
         '{{"account_number":"1","account_type":"CHECKING","branch":"1","ispb":"99999004","name":"A","tax_id":"1"}}', n % 256,
-        case when n % 100 <> 0 then at end, at, at, case n % 2 when 1 then n end from {_ROWS}""",
+        case when n % 100 <> 0 then at end, at, at, case n % 2 when 1 then n end,
+        case n % 4 when 0 then 'E99999004202607011500' || lpad(n::text, 11, '0') end from {_ROWS}""",
     f"""insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id, original_end_to_end_id,
-        correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at)
+        correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at, network_id)
     select n, holder_id, n, 'OUT', 'r' || n, '', 'D99999003202607011500' || lpad(n::text, 11, '0'), 'E', gen_random_uuid(), 1,
-        case when n % 100 = 0 then 'PROCESSING' else 'RETURNED' end, 'MD06', n % 256, case when n % 100 <> 0 then at end, at, at
-    from {_ROWS}""",
+        case when n % 100 = 0 then 'PROCESSING' else 'RETURNED' end, 'MD06', n % 256, case when n % 100 <> 0 then at end, at,
+        at, case n % 4 when 0 then 'D99999004202607011500' || lpad(n::text, 11, '0') end from {_ROWS}""",
     f"""insert into open_order (name, holder_id, resource_id, slot, ordered_at, due_at, give_up_at, handed_at)
     select 'E99999003202607011500' || lpad(n::text, 11, '0'), holder_id, n, n % 256, at, at, at,
         case when n % 128 < 64 then at end from {_ROWS}""",
@@ -133,7 +134,12 @@ def return_id(n: int) -> str:
     return f"D99999003202607011500{n:011}"
 
 
+def network_id(letter: str, n: int) -> str:
+    return f"{letter}99999004202607011500{n:011}"
+
+
 NAMES = [end_to_end_id(n) for n in GROUP]
+NETWORK_IDS = {letter: [network_id(letter, n) for n in GROUP if n % 4 == 0] for letter in "ED"}
 
 
 async def change_all(connection: "Connection") -> None:
@@ -146,6 +152,16 @@ async def change_all(connection: "Connection") -> None:
     for refund in (await refund_store.lock(connection, [(return_id(n), HOT) for n in GROUP], "OUT")).values():
         changes.move_refund(refund, refund)
     await changes.write(connection)
+
+
+async def name_orders(connection: "Connection") -> None:
+    """What it takes to note the network's ids of 32 transfers."""
+    unnamed = [
+        transfer for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values() if transfer.id % 4 == 2
+    ]
+    told = [(transfer, network_id("E", 10**6 + transfer.id)) for transfer in unnamed]
+    assert await order_store.find_taken_ids(connection, [name for _, name in told]) == set()
+    await order_store.name_all(connection, told, STARTED_AT)
 
 
 async def refuse_payments(connection: "Connection") -> None:
@@ -185,7 +201,10 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
-    "transfers locked by name": lambda c: transfer_store.lock(c, [(end_to_end_id(n), HOT) for n in EVEN], "OUT"),
+    "transfers by the network's id": lambda c: transfer_store.find_named(a_pool(c), NETWORK_IDS["E"], "OUT"),
+    "a transfer by the network's id": lambda c: transfer_store.find_by_end_to_end_id(
+        a_pool(c), HOT, NETWORK_IDS["E"][0]
+    ),
     "charges of transfers": lambda c: transfer_store.find_charge_ids(c, [end_to_end_id(n) for n in ODD]),
     "transfers by name": lambda c: transfer_store.find_named(a_pool(c), [end_to_end_id(n) for n in EVEN], "OUT"),
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
@@ -205,6 +224,8 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
+    "refunds by the network's id": lambda c: refund_store.find_named(a_pool(c), NETWORK_IDS["D"], "OUT"),
+    "refunds locked by id": lambda c: refund_store.lock_by_id(c, PAIRS),
     "refunds by name": lambda c: refund_store.find_named(a_pool(c), [return_id(n) for n in GROUP], "OUT"),
     "a refund by id": lambda c: refund_store.find_by_id(a_pool(c), HOT, 5_000),
     "a refund by external id": lambda c: refund_store.find_by_external_id(a_pool(c), HOT, "r5000"),
@@ -225,6 +246,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
     "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
+    "orders named": name_orders,
     "everything changed": change_all,
     "payments refused": refuse_payments,
 }
@@ -236,7 +258,7 @@ WRITTEN_BLOCKS_MAX: Final = 64 * 130
 DUE_BLOCKS_MAX: Final = 256 * 6
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
 BLOCKS_MAX_OF: Final = (
-    {"everything changed": WRITTEN_BLOCKS_MAX, "payments refused": WRITTEN_BLOCKS_MAX}
+    dict.fromkeys(("orders named", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
 )

@@ -40,7 +40,8 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     external_id: str | None = None
     """Your own name for it; incoming ones have none."""
     return_identification: Annotated[str, Meta(examples=["D99999003202611201234a1B2c3D4e5F"])]
-    """Its name on the whole network."""
+    """Its name on the whole network. It finds the refund for good, also where the network makes another one later, which is
+    shown from then on."""
     original_end_to_end_id: str
     """The Pix that is returned."""
     correlation_id: Annotated[str, Meta(extra_json_schema=dict(format="uuid"))]
@@ -115,7 +116,7 @@ def _show(refund: refunds.Refund) -> Refund:
     return Refund(
         id=refund.id,
         external_id=refund.external_id,
-        return_identification=refund.return_id,
+        return_identification=refund.shown_id,
         original_end_to_end_id=refund.original_end_to_end_id,
         correlation_id=str(refund.correlation_id),
         amount=refund.amount_cents,

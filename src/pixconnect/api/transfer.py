@@ -113,7 +113,8 @@ class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     debit_party: TransferParty
     """The payer."""
     end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
-    """Its name on the whole network."""
+    """Its name on the whole network. It finds the transfer for good, also where the network makes another one later, which is
+    shown from then on."""
     external_id: str | None = None
     """Your own name for it; incoming ones have none."""
     impact_type: Literal["IN", "OUT"]
@@ -240,7 +241,7 @@ def _show(view: TransferView) -> Transfer:
         last_modified=format_instant(transfer.modified_at),
         credit_party=show_party(view.credit_party),
         debit_party=show_party(view.debit_party),
-        end_to_end_id=transfer.end_to_end_id,
+        end_to_end_id=transfer.shown_id,
         external_id=transfer.external_id,
         impact_type=transfer.direction,
         status=transfer.status,

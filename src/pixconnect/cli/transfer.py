@@ -54,7 +54,7 @@ def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> operating.Sh
     return {
         "id": order.resource_id,
         "holder_id": order.holder_id,
-        "end_to_end_id": order.name,
+        "end_to_end_id": order.network_id or order.name,
         "external_id": transfer and transfer.external_id,
         "amount": transfer and transfer.amount_cents,
     } | _shown_order(order)
@@ -64,7 +64,7 @@ def _shown_refund(order: OpenOrder, refund: Refund) -> operating.Shown:
     return {
         "id": refund.id,
         "holder_id": refund.holder_id,
-        "return_identification": refund.return_id,
+        "return_identification": refund.shown_id,
         "original_end_to_end_id": refund.original_end_to_end_id,
         "external_id": refund.external_id,
         "amount": refund.amount_cents,

@@ -27,10 +27,11 @@ from pixconnect.domain.rail import (
     ReturnReport,
     Settled,
     SettledReport,
+    Taken,
 )
 
 Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded"]
-Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken"]
+Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken"]
 
 NAME_LENGTH: Final = 32
 TXID_LENGTH_MAX: Final = 35
@@ -43,7 +44,15 @@ class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
     id: str
 
 
-Kept = Report | NeverTakenAnswer
+class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
+    """Likewise, of an order that the rail has."""
+
+    report_id: str
+    id: str
+    network_id: str | None
+
+
+Kept = Report | NeverTakenAnswer | TakenAnswer
 
 _KINDS: Final = dict[type[Kept], Kind](
     (
@@ -54,6 +63,7 @@ _KINDS: Final = dict[type[Kept], Kind](
         (SettledReport, "settled"),
         (RejectedReport, "rejected"),
         (NeverTakenAnswer, "never_taken"),
+        (TakenAnswer, "taken"),
     )
 )
 
@@ -103,15 +113,17 @@ def is_name(text: str) -> bool:
     return len(text) == NAME_LENGTH and text[0] in "ED" and _is_storable(text)
 
 
-def as_report(name: str, answer: Settled | Rejected | NeverTaken) -> Kept:
+def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
     """Turn the rail's answer about an order of ours into a report of it."""
     match answer:
-        case Settled(settled_at=settled_at):
-            return SettledReport(report_id=name, id=name, settled_at=settled_at)
-        case Rejected(code=code, reason=reason):
-            return RejectedReport(report_id=name, id=name, code=code, reason=reason)
+        case Settled(settled_at=settled_at, network_id=network_id):
+            return SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)
+        case Rejected(code=code, reason=reason, network_id=network_id):
+            return RejectedReport(report_id=name, id=name, code=code, reason=reason, network_id=network_id)
         case NeverTaken():
             return NeverTakenAnswer(report_id=name, id=name)
+        case Taken(network_id=network_id):
+            return TakenAnswer(report_id=name, id=name, network_id=network_id)
 
 
 def encode(kept: Kept) -> str:

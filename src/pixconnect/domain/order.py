@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixconnect.domain import kept_report, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
-from pixconnect.domain.rail import NeverTaken, Rejected, Settled
+from pixconnect.domain.rail import Abilities, NeverTaken, Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 
@@ -30,7 +30,7 @@ _NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail
 
 class OpenOrder(Struct, frozen=True, kw_only=True):
     name: str
-    """The ``end_to_end_id`` of a transfer, the ``return_id`` of a refund."""
+    """Our ``end_to_end_id`` of a transfer, our ``return_id`` of a refund."""
     holder_id: int
     resource_id: int
     slot: int
@@ -41,6 +41,8 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     handed_at: datetime | None = None
     """Written before the rail first hears of it. From then on only the rail's answer ends it."""
     asked_count: int = 0
+    network_id: str | None = None
+    """What the network calls it, once told, where that is not ``name``."""
 
 
 def name_of(ordered: Transfer | Refund) -> str:
@@ -63,6 +65,11 @@ def may_give_up(order: OpenOrder, now: datetime) -> bool:
     """Whether it was never handed over and its time is over."""
     # `now` is the database's clock, read under the lock: the worker's own may be ahead.
     return order.handed_at is None and order.give_up_at <= now
+
+
+def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
+    """By which name the rail can be asked about an order; ``None`` if by none, so that only a report can end it."""
+    return order.name if abilities.answers_by_our_id else order.network_id
 
 
 def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:

@@ -50,6 +50,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """One credit order (pacs.008); a retry carries the same id."""
 
     end_to_end_id: str
+    """Ours, made before the first try. The network may call the order otherwise (``network_id`` in answers and reports)."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
@@ -72,22 +73,30 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     ordered_at: datetime
 
 
-class Taken(Struct, frozen=True, tag="taken"):
+# ``omit_defaults`` here and in reports: the fingerprint of a kept report is of what it says, and of nothing that it does not.
+class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
     """The rail has the order; its outcome comes by report or by query."""
 
+    network_id: str | None = None
+    """What the network calls the order, once the rail knows it; ``None`` where that is our id. It never changes."""
 
-class Settled(Struct, frozen=True, kw_only=True, tag="settled"):
+
+class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
     """The money has moved. Final."""
 
     settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
 
 
-class Rejected(Struct, frozen=True, kw_only=True, tag="rejected"):
+class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
     """This very order was rejected and no money moved. Final."""
 
     code: str
     """The scheme's reason, such as AC03."""
     reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
 
 
 class AlreadyKnown(Struct, frozen=True, tag="already_known"):
@@ -147,22 +156,27 @@ class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cance
     """The scheme's reason, such as AB03."""
 
 
-class SettledReport(Struct, frozen=True, kw_only=True, tag="settled"):
+class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
     """An order or refund order of ours has settled."""
 
     report_id: str
     id: str
-    """The ``end_to_end_id`` or ``return_id``."""
+    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that was told before."""
     settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
 
 
-class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected"):
+class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
     """An order or refund order of ours was rejected."""
 
     report_id: str
     id: str
+    """As of ``SettledReport``."""
     code: str
     reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
 
 
 class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
@@ -171,6 +185,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
     report_id: str
     return_id: str
     original_end_to_end_id: str
+    """Ours, or the ``network_id`` that was told."""
     amount_cents: int
     reason: str
     description: str | None
@@ -229,7 +244,11 @@ class Rail(Protocol):
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """Ask how orders and refund orders ended, by ``end_to_end_id`` or ``return_id``. A final answer never changes."""
+        """Ask how orders and refund orders ended. A final answer never changes.
+
+        They are asked for by our ``end_to_end_id`` or ``return_id``; a rail that cannot answer by those (``answers_by_our_id``)
+        is asked by the ``network_id`` that it told, and of orders without one not at all.
+        """
         ...
 
     async def reports(self, wait_s: float) -> list[Report]:

@@ -90,7 +90,9 @@ class Refund(Struct, frozen=True, kw_only=True):
     fingerprint: bytes | None
     """Of the request that made it; incoming ones have none."""
     return_id: str
+    """Of an outgoing one ours, which the rail is asked by: it never changes."""
     original_end_to_end_id: str
+    """As callers see it: it follows when the network's id of the original is told."""
     correlation_id: UUID
     amount_cents: int
     status: RefundStatus
@@ -104,6 +106,13 @@ class Refund(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
+    network_id: str | None = None
+    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+
+    @property
+    def shown_id(self) -> str:
+        """The ``return_identification`` that callers see."""
+        return self.network_id or self.return_id
 
 
 DESCRIPTION_LENGTH_MAX = 140
@@ -141,7 +150,7 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
         external_id=new.external_id,
         fingerprint=new.fingerprint,
         return_id=new.return_id,
-        original_end_to_end_id=original.end_to_end_id,
+        original_end_to_end_id=original.shown_id,
         correlation_id=original.correlation_id,
         amount_cents=new.request.amount_cents,
         status="PROCESSING",
@@ -183,7 +192,7 @@ def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: in
         external_id=None,
         fingerprint=None,
         return_id=report.return_id,
-        original_end_to_end_id=original.end_to_end_id,
+        original_end_to_end_id=original.shown_id,
         correlation_id=original.correlation_id,
         amount_cents=report.amount_cents,
         status="PROCESSING",
@@ -227,7 +236,7 @@ def announce_refund(refund: Refund, event_id: int) -> Event:
     payload = events.RefundPayload(
         id=refund.id,
         external_id=refund.external_id,
-        return_identification=refund.return_id,
+        return_identification=refund.shown_id,
         original_end_to_end_id=refund.original_end_to_end_id,
         correlation_id=refund.correlation_id,
         amount=refund.amount_cents,

@@ -130,6 +130,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     fingerprint: bytes | None
     """Of the request that made it; incoming ones have none."""
     end_to_end_id: str
+    """Of an outgoing one ours, which the rail is asked by: it never changes."""
     correlation_id: UUID
     """Shared by everything of one payment, refunds included."""
     txid: str | None
@@ -151,6 +152,13 @@ class Transfer(Struct, frozen=True, kw_only=True):
     settled_at: datetime | None
     created_at: datetime
     modified_at: datetime
+    network_id: str | None = None
+    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+
+    @property
+    def shown_id(self) -> str:
+        """The ``end_to_end_id`` that callers see."""
+        return self.network_id or self.end_to_end_id
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
@@ -321,7 +329,7 @@ def announce_transfer(transfer: Transfer, event_id: int) -> Event:
     payload = events.TransferPayload(
         id=transfer.id,
         external_id=transfer.external_id,
-        end_to_end_id=transfer.end_to_end_id,
+        end_to_end_id=transfer.shown_id,
         correlation_id=transfer.correlation_id,
         amount=transfer.amount_cents,
         impact_type=transfer.direction,

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.order import OpenOrder
+from pixconnect.domain.order import OpenOrder, name_of
+from pixconnect.domain.refund import Refund
+from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.part import Part
 from pixconnect.store.table import Table
@@ -16,13 +18,13 @@ ORDER: Final = Table(
     OpenOrder,
     """
     name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
-    give_up_at timestamptz, handed_at timestamptz, asked_count integer
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text
     """,
     key=("name",),
 )
 
 # A new order was handed to nobody yet: what are columns' defaults need not be sent.
-_NEW: Final = ORDER.without("handed_at", "asked_count")
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
 INSERT: Final = Part[OpenOrder](
     name="open_order_row",
     sql=f"insert into open_order ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
@@ -99,6 +101,16 @@ async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
     await pool.execute(_LEAVE, sorted(names))
 
 
+_LOOK_LATER: Final[LiteralString] = """
+    update open_order set due_at = $2 where name = any($1) and handed_at is not null
+"""
+
+
+async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
+    """Look again later at orders that the rail cannot be asked about."""
+    await pool.execute(_LOOK_LATER, sorted(names), due_at)
+
+
 # Whoever asks may send again: never without a mark, or it could be given up after that.
 _POSTPONE: Final[LiteralString] = """
     update open_order set due_at = new.due_at, asked_count = asked_count + 1
@@ -120,7 +132,8 @@ async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[s
 
 _FIND_UNRESOLVED: Final[LiteralString] = f"""
     select {ORDER.select} from open_order
-    where handed_at <= $1 and ($2::bigint is null or holder_id = $2) and ($3::text is null or name = $3)
+    where handed_at <= $1 and ($2::bigint is null or holder_id = $2)
+        and ($3::text is null or $3 in (name, network_id))
     order by handed_at limit $4
 """
 
@@ -141,3 +154,37 @@ async def find_unresolved(
     """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
     rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
     return [ORDER.read(row) for row in rows]
+
+
+_FIND_TAKEN: Final[LiteralString] = """
+    select name from unnest($1::text[]) as wanted (name)
+    where exists (select from transfer where end_to_end_id = name) or exists (select from transfer where network_id = name)
+        or exists (select from refund where return_id = name) or exists (select from refund where network_id = name)
+"""
+
+
+async def find_taken_ids(connection: Connection, network_ids: Sequence[str]) -> set[str]:
+    """Those of these ids by which a transfer or refund is known already."""
+    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, network_ids)}
+
+
+# Both rows of each are locked, and so is its holder's balance. Refunds of a transfer follow by a trigger.
+_NAME: Final[LiteralString] = """
+    with named as (
+        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) as named (id, holder_id, name, network_id)
+    ), transfer_named as (
+        update transfer set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'E' and transfer.id = named.id and transfer.holder_id = named.holder_id
+    ), refund_named as (
+        update refund set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'D' and refund.id = named.id and refund.holder_id = named.holder_id
+    )
+    update open_order set network_id = named.network_id from named where open_order.name = named.name
+"""
+
+
+async def name_all(connection: Connection, named: Sequence[tuple[Transfer | Refund, str]], now: datetime) -> None:
+    """Note what the network calls transfers and refunds; whatever shows them shows it from now on."""
+    ids, holder_ids = [each.id for each, _ in named], [each.holder_id for each, _ in named]
+    names, network_ids = [name_of(each) for each, _ in named], [network_id for _, network_id in named]
+    await connection.execute(_NAME, ids, holder_ids, names, network_ids, now)

@@ -19,12 +19,12 @@ REFUND: Final = Table(
     id bigint, holder_id bigint, transfer_id bigint, flow text, is_book boolean, external_id text, fingerprint bytea,
     return_id text, original_end_to_end_id text, correlation_id uuid, amount_cents bigint, status text, reason text,
     description text, outcome_code text, outcome_reason text, slot smallint, handed_at timestamptz,
-    settled_at timestamptz, created_at timestamptz, modified_at timestamptz
+    settled_at timestamptz, created_at timestamptz, modified_at timestamptz, network_id text
     """,
 )
 
-# A new refund was handed to nobody yet: what is a column's default need not be sent.
-_NEW: Final = REFUND.without("handed_at")
+# A new refund was handed to nobody yet: what are columns' defaults need not be sent.
+_NEW: Final = REFUND.without("handed_at", "network_id")
 INSERT: Final = Part[Refund](
     name="refund_row",
     sql=f"insert into refund ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
@@ -66,8 +66,16 @@ async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> R
 _FIND_BY_RETURN_ID: Final[LiteralString] = f"select {REFUND.select} from refund where return_id = $1 and holder_id = $2"
 
 
+_FIND_BY_NETWORK_ID: Final[LiteralString] = (
+    f"select {REFUND.select} from refund where network_id = $1 and holder_id = $2"
+)
+
+
 async def find_by_return_id(pool: Pool, holder_id: int, return_id: str) -> Refund | None:
+    """By our id or by the network's."""
     row = await pool.fetchrow(_FIND_BY_RETURN_ID, return_id, holder_id)
+    if row is None:
+        row = await pool.fetchrow(_FIND_BY_NETWORK_ID, return_id, holder_id)
     return REFUND.read_found(row)
 
 
@@ -96,9 +104,31 @@ async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]
 _FIND_NAMED: Final[LiteralString] = f"select {REFUND.select} from refund where return_id = any($1) and flow = $2"
 
 
+_FIND_NAMED_BY_NETWORK: Final[LiteralString] = f"select {REFUND.select} from refund where network_id = any($1)"
+
+
 async def find_named(pool: Connection | Pool, return_ids: Sequence[str], flow: Flow) -> dict[str, Refund]:
+    """Refunds by the id that was asked for: ours or, of outgoing ones, the network's."""
     found = map(REFUND.read, await pool.fetch(_FIND_NAMED, return_ids, flow))
-    return {refund.return_id: refund for refund in found}
+    named = {refund.return_id: refund for refund in found}
+    missing = [name for name in return_ids if name not in named] if flow == "OUT" else []
+    if missing:
+        rows = await pool.fetch(_FIND_NAMED_BY_NETWORK, missing)
+        named |= {row["network_id"]: REFUND.read(row) for row in rows}
+    return named
+
+
+_LOCK_BY_ID: Final[LiteralString] = f"""
+    select {REFUND.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join refund using (id, holder_id) order by refund.id, refund.holder_id for no key update of refund
+"""
+
+
+async def lock_by_id(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Refund]:
+    """Refunds by id and holder, held until the transaction ends; taken after the balances of their holders."""
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    found = map(REFUND.read, await connection.fetch(_LOCK_BY_ID, ids, holder_ids))
+    return {(refund.id, refund.holder_id): refund for refund in found}
 
 
 # Another holder's rows are passed over by an expression that no index has: names alone find the rows.

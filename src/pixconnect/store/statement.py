@@ -49,15 +49,16 @@ async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at
 _READ_LINES: Final[LiteralString] = """
     select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
         entry.credit_account in ('available', 'reserved') as is_in,
-        original.end_to_end_id, original.name, original.tax_id, original.ispb, returned.return_id, returned.description
+        original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description
     from ledger_entry as entry
     left join lateral (
-        select end_to_end_id, counterparty ->> 'name' as name, counterparty ->> 'tax_id' as tax_id,
-            counterparty ->> 'ispb' as ispb
+        select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
+            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb
         from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
     ) as original on true
     left join lateral (
-        select return_id, description from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
+        select coalesce(network_id, return_id) as shown_id, description
+        from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
     ) as returned on true
     where entry.holder_id = $1 and entry.number between $2 and $3
     order by entry.number

@@ -14,7 +14,7 @@ import structlog
 from pixconnect.domain import errors, identifiers, kept_report
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.order import Ending, GivenUp, OpenOrder, may_give_up
+from pixconnect.domain.order import Ending, GivenUp, OpenOrder, may_give_up, name_to_ask_by
 from pixconnect.domain.rail import (
     NeverTaken,
     NotTaken,
@@ -25,6 +25,7 @@ from pixconnect.domain.rail import (
     Rejected,
     Settled,
     SubmitAnswer,
+    Taken,
     Unknown,
 )
 from pixconnect.domain.refund import Refund
@@ -32,7 +33,15 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.store import order as order_store
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.context import HasDirectory, HasRail
-from pixconnect.usecases.settlement import ASK_AFTER, EndingContext, Fence, ask_again_after, end_orders
+from pixconnect.usecases.network_id import Told, name_orders
+from pixconnect.usecases.settlement import (
+    ASK_AFTER,
+    ASK_AFTER_MAX,
+    EndingContext,
+    Fence,
+    ask_again_after,
+    end_orders,
+)
 from pixconnect.usecases.under_way import read_ordered
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +70,10 @@ async def move_due(
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
     too_late = [order for order in due if may_give_up(order, until)]
     waiting = [order for order in due if order.handed_at is None and order.give_up_at > until]
+    abilities = context.policy.abilities
     silent = [order for order in due if order.handed_at is not None]
+    mute = [order.name for order in silent if name_to_ask_by(order, abilities) is None]
+    askable = [order for order in silent if name_to_ask_by(order, abilities) is not None]
     if too_late:
         await _end(context, [(order.name, GivenUp()) for order in too_late])
     if waiting and context.policy.has_rail:
@@ -69,8 +81,10 @@ async def move_due(
     # Without a rail none is marked, so that it can be given up when its time is over.
     elif waiting:
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
-    if silent:
-        await _ask(context, fence, silent, until)
+    if mute:
+        await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
+    if askable:
+        await _ask(context, fence, askable, until)
     return [order.due_at for order in due]
 
 
@@ -88,7 +102,11 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
 
 
 async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    """Ask what became of orders, and send those again, under the same id, that the rail has never seen."""
+    """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
+
+    Args:
+        orders: Those that the rail can be asked about.
+    """
     async with context.pool.acquire() as connection, connection.transaction():
         await fence(connection, _slots(orders))
         # Counted before anything is sent: from now on only the rail's answer can end these.
@@ -98,13 +116,15 @@ async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrde
     if not orders:
         return
     try:
-        answers = await context.rail.query([order.name for order in orders])
+        abilities = context.policy.abilities
+        answers = await context.rail.query([name_to_ask_by(order, abilities) or order.name for order in orders])
     except RailUnavailable:
         return  # they are asked about again when they are next due
     known = list(zip(orders, answers, strict=True))
     await _record(context, known, now, "query")
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
-    if unseen:
+    # A rail that does not know our ids would take the same order twice.
+    if unseen and abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen), now, "again")
 
 
@@ -179,6 +199,7 @@ async def _record(
     """Record final answers; about the others the rail is asked later."""
     endings: list[tuple[str, Ending]] = []
     never_left: list[str] = []
+    named: list[tuple[OpenOrder, Taken]] = []
     for order, answer in answered:
         match answer:
             case Settled():
@@ -190,13 +211,31 @@ async def _record(
             # Only the first sending can prove that nothing ever left; an earlier one may have arrived.
             case NotTaken() if said_to == "first":
                 never_left.append(order.name)
+            case Taken(network_id=str()):
+                named.append((order, answer))
             case _:
                 pass
+    if named:
+        await _note_names(context, named)
     if endings:
         await _end(context, endings)
     if never_left:
         async with context.pool.acquire() as connection, connection.transaction():
             await order_store.unmark(connection, never_left, now, now + RETRY_AFTER)
+
+
+async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
+    ordered = await read_ordered(context.pool, [order.name for order, _ in named])
+    told = {
+        order.name: Told(ordered=ordered[order.name], network_id=taken.network_id)
+        for order, taken in named
+        if taken.network_id is not None and order.name in ordered
+    }
+    outcomes = dict(zip(told, await name_orders(context, list(told.values())), strict=True))
+    for order, taken in named:
+        outcome = outcomes.get(order.name)
+        if isinstance(outcome, Misfit):
+            await kept_usecases.keep(context.pool, kept_report.as_report(order.name, taken), outcome)
 
 
 async def _end(context: HandoverContext, endings: Sequence[tuple[str, Ending]]) -> None:

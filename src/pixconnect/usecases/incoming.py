@@ -23,7 +23,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
-from pixconnect.domain import errors, identifiers, reject_code
+from pixconnect.domain import errors, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
@@ -37,7 +37,9 @@ from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.context import HasDirectory, HasEntropy, HasIds, HasPool, HasWrites
+from pixconnect.usecases.network_id import LaterContext, may_be_named_later
+from pixconnect.usecases.settlement import is_of_another
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -65,7 +67,7 @@ class Answered(Struct, frozen=True, kw_only=True):
     """Why the report is kept for an operator too."""
 
 
-class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, Protocol): ...
+class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasDirectory, LaterContext, Protocol): ...
 
 
 async def find_payee(context: ReceivingContext, report: CreditReport) -> int | None:
@@ -257,6 +259,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
     """A reported return of a transfer of ours, with every id made before the first try."""
 
     holder_id: int
+    original_id: int
     report: ReturnReport
     refund_id: int
 
@@ -265,7 +268,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
     """Take back money that a receiver returns, or refuse it.
 
     Returns:
-        ``None`` if the transfer has not settled here yet: the rail is to report the return again.
+        ``None`` if the transfer has not settled here yet, or its name may still be told: the rail is to report it again.
     """
     name = report.original_end_to_end_id
     original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
@@ -275,11 +278,18 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
             misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
             await kept_usecases.keep(context.pool, report, misfit)
             return first_answer(report, recorded)
-        # The id says that the transfer was ours, and we do not know it: that is for an operator to see.
-        if not identifiers.is_of_another(name, context.policy.ispb):
+        if may_be_named_later(context, report):
+            return None
+        # The id does not say that the transfer was another's, and we do not know it: that is for an operator to see.
+        if not is_of_another(context, name):
             await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
         return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
-    given_back = GivenBack(holder_id=original.holder_id, report=report, refund_id=await context.ids.refund_id())
+    given_back = GivenBack(
+        holder_id=original.holder_id,
+        original_id=original.id,
+        report=report,
+        refund_id=await context.ids.refund_id(),
+    )
     answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
@@ -288,8 +298,8 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
 
 async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
     work = await lock_balances(batch)
-    originals = await transfer_store.lock(
-        batch.connection, sorted({(item.report.original_end_to_end_id, item.holder_id) for item in batch}), "OUT"
+    originals = await transfer_store.lock_by_id(
+        batch.connection, sorted({(item.original_id, item.holder_id) for item in batch})
     )
     known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
     named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")
@@ -297,7 +307,7 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
     answers: list[Answered] = []
     for given_back in batch:
         report = given_back.report
-        original = originals[report.original_end_to_end_id, given_back.holder_id]
+        original = originals[given_back.original_id, given_back.holder_id]
         # The holder's own first; a return that was recorded for another holder is a changed repetition.
         refund = known.get((report.return_id, given_back.holder_id))
         refund = refund or named.get(report.return_id)
@@ -309,11 +319,11 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
         if refund is None and original.status == "PROCESSING":
             answers.append(Answered(acknowledgement=None))
             continue
-        misfit = None if refund is None else _compare_return(report, refund)
+        misfit = None if refund is None else _compare_return(given_back, refund)
         if refund is None:
             refund, original = _take_back(work, given_back, original)
             known[report.return_id, refund.holder_id] = named[report.return_id] = refund
-            originals[original.end_to_end_id, original.holder_id] = original
+            originals[original.id, original.holder_id] = original
         answers.append(Answered(acknowledgement=first_answer(report, refund), misfit=misfit))
     await work.write()
     return answers
@@ -322,11 +332,15 @@ async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
 RECEIVE_RETURNS: Final = WriteOperation("receive_returns", _receive_returns)
 
 
-def _compare_return(report: ReturnReport, refund: Refund) -> Misfit | None:
+def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
+    report = given_back.report
+    # The same original may be named by our id at one time and by the network's at another.
+    is_of_the_same = (refund.transfer_id, refund.holder_id) == (given_back.original_id, given_back.holder_id)
+    named = refund.original_end_to_end_id if is_of_the_same else report.original_end_to_end_id
     return _changed(
         {
             "amount_cents": (refund.amount_cents, report.amount_cents),
-            "original_end_to_end_id": (refund.original_end_to_end_id, report.original_end_to_end_id),
+            "original_end_to_end_id": (refund.original_end_to_end_id, named),
         }
     )
 

@@ -38,7 +38,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import HasClock, HasFailedReports, HasRail
+from pixconnect.usecases.context import HasRail
 from pixconnect.usecases.incoming import (
     ReceivingContext,
     find_payee,
@@ -47,7 +47,8 @@ from pixconnect.usecases.incoming import (
     receive_credit,
     receive_return,
 )
-from pixconnect.usecases.settlement import Ending, EndingContext, Unrecorded, end_orders
+from pixconnect.usecases.network_id import may_be_named_later
+from pixconnect.usecases.settlement import UNKNOWN_ORDER, Ending, EndingContext, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport
@@ -59,7 +60,7 @@ _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 _log = structlog.get_logger(__name__)
 
 
-class ReportContext(ReceivingContext, EndingContext, HasClock, HasRail, HasFailedReports, Protocol): ...
+class ReportContext(ReceivingContext, EndingContext, HasRail, Protocol): ...
 
 
 async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
@@ -106,6 +107,8 @@ async def _take_endings(context: ReportContext, reports: Sequence[EndingReport])
         outcome = _unreadable(fault) if fault is not None else next(outcomes)
         if isinstance(outcome, Exception):
             outcome = _judge_failure(context, report, outcome)
+        if outcome is UNKNOWN_ORDER and may_be_named_later(context, report):
+            outcome = errors.ServiceUnavailable("the name of the order may be told yet")
         try:
             # Kept before it is acknowledged, because then the rail forgets it.
             if isinstance(outcome, Misfit):
@@ -135,8 +138,8 @@ async def _end(context: ReportContext, reports: Sequence[EndingReport]) -> Seque
 
 def _ending_of(report: EndingReport) -> Ending:
     if isinstance(report, SettledReport):
-        return Settled(settled_at=report.settled_at)
-    return Rejected(code=report.code, reason=report.reason)
+        return Settled(settled_at=report.settled_at, network_id=report.network_id)
+    return Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
 
 
 async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowledgement]:

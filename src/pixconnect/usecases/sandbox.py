@@ -95,7 +95,7 @@ async def give_back(
     # Of nothing left the sandbox is asked for all of it: it is the network that refuses that.
     if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
         amount_cents = transfer.amount_cents - transfer.returned_cents
-    asked = OutsideReturn(end_to_end_id=end_to_end_id, amount_cents=amount_cents, reason=reason)
+    asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
     return await call(context, sandbox_control.GIVE_BACK, asked)
 
 

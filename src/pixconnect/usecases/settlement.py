@@ -14,7 +14,7 @@ if the rail has never seen it. A rejection is final only of the original order: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -28,19 +28,20 @@ from pixconnect.domain.charge import Charge
 from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.ledger import Account
 from pixconnect.domain.order import Ending, GivenUp, OpenOrder, end_refund, end_transfer, may_give_up, name_of
-from pixconnect.domain.rail import Settled
+from pixconnect.domain.rail import Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import HasPolicy, HasPool, HasUnderWay, HasWrites
+from pixconnect.usecases.network_id import Told, name_orders
 from pixconnect.usecases.under_way import read_ordered
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
-_UNKNOWN_ORDER = Misfit(
+UNKNOWN_ORDER: Final = Misfit(
     reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"
 )
 
@@ -74,27 +75,29 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
     """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
 
     Args:
-        endings: By ``end_to_end_id`` or ``return_id``.
+        endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id where that was told.
 
     Returns:
-        For each, in order, why it was not recorded; the others are recorded all the same.
+        For each, in order, why it was not recorded, or what is wrong with it beside; the others are recorded all the same.
     """
     # Read before the balances are locked, so that nobody who needs those waits for this.
     names = [name for name, _ in endings]
     ordered = context.under_way.recall(names)
     ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
-    outcomes: list[Unrecorded | None] = [None] * len(endings)
+    outcomes = await _note_names(context, endings, ordered)
     under_way: list[int] = []
     said_again: list[int] = []
     for index, (name, _) in enumerate(endings):
+        if isinstance(outcomes[index], errors.PixConnectError):
+            continue  # the events of an end show the name that was told before it
         if name in ordered:
             (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
-        elif not identifiers.is_of_another(name, context.policy.ispb):
-            outcomes[index] = _UNKNOWN_ORDER
+        elif not is_of_another(context, name):
+            outcomes[index] = UNKNOWN_ORDER
     ended = [Ended(ordered=ordered[endings[index][0]], ending=endings[index][1]) for index in under_way]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
-        context.under_way.forget(endings[index][0])
+        context.under_way.forget(name_of(ordered[endings[index][0]]))
         if isinstance(was_open, errors.PixConnectError):
             outcomes[index] = was_open
         # Somebody else has ended it meanwhile, so this is a repetition and must agree with what was recorded.
@@ -103,8 +106,30 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
     if said_again:
         compared = await _compare(context, [endings[index] for index in said_again])
         for index, misfit in zip(said_again, compared, strict=True):
-            outcomes[index] = misfit
+            outcomes[index] = misfit or outcomes[index]
     return outcomes
+
+
+async def _note_names(
+    context: EndingContext, endings: Sequence[tuple[str, Ending]], ordered: Mapping[str, Transfer | Refund]
+) -> list[Unrecorded | None]:
+    """Note what the network calls the orders that end; for each ending, why that was not noted."""
+    outcomes: list[Unrecorded | None] = [None] * len(endings)
+    told = {
+        index: Told(ordered=ordered[name], network_id=ending.network_id)
+        for index, (name, ending) in enumerate(endings)
+        if isinstance(ending, Settled | Rejected) and ending.network_id is not None and name in ordered
+    }
+    if told:
+        for index, outcome in zip(told, await name_orders(context, list(told.values())), strict=True):
+            outcomes[index] = outcome
+    return outcomes
+
+
+def is_of_another(context: HasPolicy, name: str) -> bool:
+    """Whether an order that we do not know is certainly not ours."""
+    # A rail that gives orders names of its own may put any institution's number into them.
+    return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 
 async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
@@ -113,7 +138,7 @@ async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Endin
     misfits: list[Misfit | None] = []
     for name, ending in said_again:
         if name not in recorded:
-            misfits.append(_UNKNOWN_ORDER)
+            misfits.append(UNKNOWN_ORDER)
             continue
         status, said = recorded[name].status, type(ending).__name__
         agrees = said == "GivenUp" or (said == "Settled") == (status in {"CONFIRMED", "RETURNED"})
@@ -136,8 +161,8 @@ async def _write_endings(batch: Batch[Ended]) -> list[bool]:
             continue  # it had ended already, or was handed over after all
         del locked.orders[order.name]  # a second ending of it in this batch finds it closed
         work.changes.end_order(order)
-        # While it is under way only its order knows when it was handed over.
-        before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at)
+        # While it is under way only its order knows when it was handed over, and what the network calls it.
+        before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
         if isinstance(before, Transfer):
             _end_transfer(work, before, ended.ending)
         else:
@@ -155,10 +180,10 @@ class _LockedRows:
     def __init__(
         self,
         orders: dict[str, OpenOrder],
-        received: dict[tuple[str, int], Transfer],
+        received: dict[tuple[int, int], Transfer],
         charges: dict[tuple[int, int], Charge],
     ) -> None:
-        # By name, by name and holder, and by id and holder.
+        # Orders by name, the others by id and holder.
         self.orders = orders
         self.received = received
         self.charges = charges
@@ -167,14 +192,14 @@ class _LockedRows:
 async def _lock_rows(work: UnitOfWork, batch: Sequence[Ended]) -> _LockedRows:
     connection = work.connection
     refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
-    originals = {(refund.original_end_to_end_id, refund.holder_id) for refund in refunds}
+    originals = {(refund.transfer_id, refund.holder_id) for refund in refunds}
     # Charges before transfers, in the order in which incoming payments lock them too.
-    names = [name for name, _ in originals]
+    names = [refund.original_end_to_end_id for refund in refunds]
     paid = await transfer_store.find_charge_ids(connection, names) if names else []
     charges = await work.lock_charges(paid)
     return _LockedRows(
         orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
-        received=await transfer_store.lock(connection, sorted(originals), "IN") if originals else {},
+        received=await transfer_store.lock_by_id(connection, sorted(originals)) if originals else {},
         charges=charges,
     )
 
@@ -188,7 +213,7 @@ def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
 
 
 def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: Ending) -> None:
-    original, amount_cents = locked.received[before.original_end_to_end_id, before.holder_id], before.amount_cents
+    original, amount_cents = locked.received[before.transfer_id, before.holder_id], before.amount_cents
     into = _freed_into(ending)
     work.post(before.holder_id, "reserved", into, amount_cents, transfer_id=original.id, refund_id=before.id)
     after = end_refund(before, ending, work.now)
@@ -197,7 +222,7 @@ def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: E
     else:
         returned = transfer_rules.keep_part(original, amount_cents)
     # The next refund of the same original in this batch counts from here.
-    locked.received[original.end_to_end_id, original.holder_id] = returned
+    locked.received[original.id, original.holder_id] = returned
     work.changes.move_refund(before, after)
     work.changes.move_transfer(original, returned)
     work.announce_refund(after)

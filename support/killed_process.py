@@ -11,6 +11,7 @@ process that is started in its place lives.
 
 import functools
 import importlib
+import json
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from typing import Any, Final
 FOLDER_NAME: Final = "kill_points"
 CLOCKS_FOLDER_NAME: Final = "clocks"
 """Seconds by which the clocks of a part's processes are off, in a file that is named like the part; read at their start."""
+ABILITIES_FILE_NAME: Final = "abilities.json"
+"""What the rail can do, in the home of an installation whose rail cannot do all that the sandbox can."""
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
 _RAIL: Final = "pixconnect.adapters.rail_sandbox:SandboxRail"
@@ -103,6 +106,10 @@ def watch() -> None:
         importlib.import_module("pixconnect.sandbox.outbox").REDELIVERED_AFTER_S = 1.0
     if (off := Path(home) / CLOCKS_FOLDER_NAME / part).exists():
         _set_clock_off(timedelta(seconds=int(off.read_text())))
+    if (can := Path(home) / ABILITIES_FILE_NAME).exists() and part in {"serve", "work"}:
+        rail = importlib.import_module("pixconnect.domain.rail")
+        adapter = importlib.import_module("pixconnect.adapters.rail_sandbox")
+        adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
     for name, target in _CALLS.get(part, {}).items():
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if part in _COMMITS:

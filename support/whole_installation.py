@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -33,7 +33,7 @@ from support import postgres
 from support.books import RULES
 from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
-from support.killed_process import CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
+from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
 from support.records import a_new_holder
 
 TIMEOUT_S = 180.0
@@ -388,9 +388,18 @@ def _drain(installation: Installation) -> None:
 
 
 @contextmanager
-def open_whole_installation(**settings: str) -> Iterator[WholeInstallation]:
-    """A ready installation with kill points; stopped and forgotten afterwards."""
+def open_whole_installation(
+    abilities: Mapping[str, bool] | None = None, **settings: str
+) -> Iterator[WholeInstallation]:
+    """A ready installation with kill points; stopped and forgotten afterwards.
+
+    Args:
+        abilities: What its rail can do, where that is not all.
+        settings: Beside those of every such installation.
+    """
     home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
+    if abilities is not None:
+        (home / ABILITIES_FILE_NAME).write_text(json.dumps(abilities))
     home.chmod(0o711)  # so that, as root, the server's own user gets in
     command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
     given = {"api_processes_count": "1", "token_lifetime_s": "86400"} | settings

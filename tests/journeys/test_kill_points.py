@@ -1,56 +1,16 @@
 """A process dies at each point between two writes, as by kill -9. What follows: nothing is lost, and nothing is done twice."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import count
 
 import pytest
 
 from support.killed_process import POINTS
-from support.money_model import Asked, MoneyModel
-from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
+from support.story import AMOUNT_CENTS, Story
+from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill points")]
 
-AMOUNT_CENTS = 1_234
-FUNDS_CENTS = 10_000
 A_DAY_S = 86_400
-
-_numbers = count(1)
-
-
-class Story:
-    """One holder's one thing, on its way through an installation in which somebody dies."""
-
-    def __init__(self, service: WholeInstallation) -> None:
-        self.service = service
-        self.account = service.open_account(FUNDS_CENTS)
-        self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
-
-    def ask(self, kind: str, path: str, ending: str, **body: object) -> Answer:
-        """Ask for something under an external id, again and again until an answer comes."""
-        asked = Asked(
-            kind=kind,  # type: ignore[arg-type]
-            holder_id=self.account.holder_id,
-            external_id=f"story-{next(_numbers)}",
-            amount_cents=AMOUNT_CENTS,
-            endings={ending},
-        )
-        self.model.ask(asked)
-        body |= {"amount": AMOUNT_CENTS, "external_id": asked.external_id}
-        answer = self.service.insist(self.account, "POST", path, body)
-        assert answer.status == 200, answer
-        asked.told_id = answer.data["id"]
-        again = self.service.insist(self.account, "POST", path, body)
-        assert again.data["id"] == asked.told_id
-        return answer
-
-    def be_paid(self, **how: object) -> None:
-        """Somebody outside pays; whether we hear the end of it or not."""
-        self.service.ask(self.account, "POST", "/sandbox/v1/payments", how)
-
-    def settle(self) -> None:
-        self.model.check_at_rest(self.service.settle([self.account]))
 
 
 def create_a_charge(story: Story, point: str) -> None:
@@ -97,7 +57,7 @@ def be_paid_by_charge(story: Story, point: str) -> None:
 def be_paid_in_two_steps(story: Story, point: str) -> None:
     """Somebody dies between the payer's order and our word on it."""
     emv = story.ask("charge", "/v1/connect/charge", "APPROVED", key=story.account.key).data["emvqrcps"]
-    _let_payments(story, "two_steps:20")
+    story.let_next_payment("two_steps:20")
     story.service.points.arm(point)
     story.be_paid(emv=emv)
 
@@ -113,16 +73,11 @@ def hear_that_it_was_cancelled(story: Story, point: str) -> None:
 def _hear_the_end(story: Story, point: str, effect: str, ending: str) -> None:
     """Somebody dies when the second step of a payment is reported, whose first was recorded and acknowledged."""
     emv = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key).data["emvqrcps"]
-    _let_payments(story, effect)
+    story.let_next_payment(effect)
     story.be_paid(emv=emv)
     story.service.wait_until_accepted(story.account)
     story.service.points.arm(point)
     story.service.advance_clock(story.account, 20)
-
-
-def _let_payments(story: Story, effect: str) -> None:
-    rule = {"match": {"operation": "payment"}, "effect": effect, "times": 1}
-    story.service.insist(story.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
 
 
 def be_given_back(story: Story, point: str) -> None:
@@ -248,7 +203,7 @@ def test_a_charge_is_held_past_its_time_while_its_payment_is_under_way(service: 
     for effect, ending in ((f"two_steps:{2 * A_DAY_S}000", "APPROVED"), (f"cancel:AB03:{2 * A_DAY_S}000", "EXPIRED")):
         story = Story(service)
         answer = story.ask("charge", "/v1/connect/charge", ending, key=story.account.key)
-        _let_payments(story, effect)
+        story.let_next_payment(effect)
         story.be_paid(emv=answer.data["emvqrcps"])
         service.wait_until_accepted(story.account)
         service.advance_clock(story.account, A_DAY_S + 60)

@@ -156,7 +156,7 @@ class PixKeyNotOwned(RuleBroken):
 
 
 class PixKeyNotFound(RuleBroken):
-    """The directory knows no such key."""
+    """The directory knows no such key, or the rail resolves none but ours."""
 
     code = "PIX_KEY_NOT_FOUND"
 
@@ -174,7 +174,7 @@ class InvalidAccount(RuleBroken):
 
 
 class InvalidQrCode(RuleBroken):
-    """The code is not a Pix code that can be paid, or its location does not serve a valid signed payload."""
+    """The code is not a Pix code that can be paid, its location serves no valid payload, or nobody can pay ours."""
 
     code = "INVALID_QR_CODE"
 
@@ -192,7 +192,7 @@ class QrCodeAlreadyPaid(RuleBroken):
 
 
 class AmountMismatch(RuleBroken):
-    """The code carries another amount."""
+    """The code carries another amount, or the rail returns a payment only as a whole."""
 
     code = "AMOUNT_MISMATCH"
 

@@ -1,7 +1,8 @@
 """Reports of the rail that a person must look at: which ones are kept, and what is stored of them.
 
 A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
-earlier one, comes again with other contents, or cannot be recorded at all.
+earlier one, comes again with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail
+does not let us refuse it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pixconnect.domain.rail import (
     Taken,
 )
 
-Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded"]
+Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded", "cannot_be_refused"]
 Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken"]
 
 NAME_LENGTH: Final = 32

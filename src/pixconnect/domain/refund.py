@@ -22,6 +22,7 @@ from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.ledger import Balance, check_funds, check_may_withdraw
 from pixconnect.domain.rail import ReturnReport
 from pixconnect.domain.transfer import Transfer
@@ -32,6 +33,9 @@ Flow = Literal["IN", "OUT"]
 
 WINDOW = timedelta(days=90)
 """From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
+
+AUTOMATIC_PREFIX: Final = "auto:"
+"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of what it returns."""
 
 _REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
 
@@ -164,6 +168,31 @@ def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
         created_at=now,
         modified_at=now,
     )
+
+
+def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
+    """Make the refund of a payment that we would have refused with ``code``, had the rail let us."""
+    request = RefundRequest(
+        end_to_end_id=original.end_to_end_id,
+        amount_cents=original.amount_cents,
+        reason="BE08",
+        description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
+    )
+    new = NewRefund(
+        holder_id=original.holder_id,
+        # One for each payment: the schema holds that an external id is used once.
+        external_id=AUTOMATIC_PREFIX + original.end_to_end_id,
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=return_id,
+        handover_timeout=WINDOW,
+        may_exist=False,
+    )
+    return open_refund(new, original, now)
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:

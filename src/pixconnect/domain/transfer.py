@@ -278,6 +278,11 @@ def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> 
     return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
 
 
+def leave_charge(transfer: Transfer) -> Transfer:
+    """Make of an incoming transfer, not yet written, one that pays no charge: it will be given back."""
+    return msgspec.structs.replace(transfer, charge_id=None, slot=transfer.id % SLOTS_COUNT)
+
+
 def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
     """End a payment that the rail accepted and then cancelled. The code is our own: what we refused looks different."""
     reason = f"The network cancelled it before it settled ({code}): {reject_code.explain(code)}"

@@ -42,6 +42,14 @@ INSERT: Final = Part[Transfer](
     columns=_NEW.arrays,
 )
 
+# One that was given back as it came in begins with its refund under way.
+_NEW_GIVEN_BACK: Final = TRANSFER.without("returned_cents", "handed_at")
+INSERT_GIVEN_BACK: Final = Part[Transfer](
+    name="given_back_transfer_row",
+    sql=f"insert into transfer ({_NEW_GIVEN_BACK.names}) select * from unnest({_NEW_GIVEN_BACK.array_parameters})",
+    columns=_NEW_GIVEN_BACK.arrays,
+)
+
 _MOVED: Final = TRANSFER.only(
     "id",
     "holder_id",

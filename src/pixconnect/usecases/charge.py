@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import br_code, errors, identifiers, money, pix_key, tax_id
+from pixconnect.domain import ability, br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import (
     Charge,
@@ -207,6 +207,7 @@ async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest)
         raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
     if request.payer is not None:
         tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    ability.check_issues_codes(context.policy.abilities)
     return key
 
 

@@ -1,14 +1,5 @@
 """Money that comes in: what the rail reports, judged and recorded in batches.
 
-::
-
-    accepted ──► PROCESSING, holds its charge ──► settled ──► CONFIRMED, charge paid
-        │                                    └──► cancelled ──► ERROR, charge free again
-        └── refused by us ──► ERROR
-
-Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
-arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
-
 A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
 first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
 durable.
@@ -18,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, Protocol
-from uuid import UUID
 
 from msgspec import Struct
 
-from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
-from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, ReturnReport
+from pixconnect.domain.rail import Acknowledgement, CreditCancelled, CreditReport, ReturnReport
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -37,7 +25,9 @@ from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases.context import HasDirectory, HasEntropy, HasIds, HasPool, HasWrites
+from pixconnect.usecases.automatic_refund import PlanningContext, plan_refund
+from pixconnect.usecases.context import HasDirectory, HasPool, HasWrites
+from pixconnect.usecases.credit import Credit, go_on, receive
 from pixconnect.usecases.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.settlement import is_of_another
 from pixconnect.writing.batch import Batch
@@ -49,15 +39,6 @@ _UNKNOWN_ORIGINAL = Misfit(
 )
 
 
-class Credit(Struct, frozen=True, kw_only=True):
-    """A reported payment to a holder of ours, with every id made before the first try."""
-
-    holder_id: int
-    report: CreditReport
-    transfer_id: int
-    correlation_id: UUID
-
-
 class Answered(Struct, frozen=True, kw_only=True):
     """What a report is answered, and what an operator has to see."""
 
@@ -67,7 +48,7 @@ class Answered(Struct, frozen=True, kw_only=True):
     """Why the report is kept for an operator too."""
 
 
-class ReceivingContext(HasPool, HasEntropy, HasIds, HasWrites, HasDirectory, LaterContext, Protocol): ...
+class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
 
 
 async def find_payee(context: ReceivingContext, report: CreditReport) -> int | None:
@@ -101,6 +82,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
         report=report,
         transfer_id=await context.ids.transfer_id(),
         correlation_id=context.entropy.uuid4(),
+        refund=await plan_refund(context),
     )
     answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit is not None:
@@ -128,11 +110,11 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
-            transfer = new[name] = _receive(work, credit, charges)
+            transfer = new[name] = receive(work, credit, charges)
         # One with other contents is not believed: the transfer waits for one that says the same.
         elif misfit is None:
             before = transfer
-            transfer, misfit = _go_on(work, report, before, charges)
+            transfer, misfit = go_on(work, credit, before, charges)
             if name in new:
                 new[name] = transfer  # both steps are in this batch
             elif transfer is not before:
@@ -181,80 +163,6 @@ def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
     return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
 
 
-def _receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
-    """Record the first report of a payment, and judge it; the caller writes the transfer."""
-    charge = charges.get(credit.report.txid or "")
-    transfer = transfer_rules.open_incoming_transfer(
-        credit.report,
-        charge,
-        transfer_id=credit.transfer_id,
-        holder_id=credit.holder_id,
-        correlation_id=credit.correlation_id,
-        now=work.now,
-    )
-    work.announce_transfer(transfer)
-    if isinstance(credit.report, CreditCancelled):  # whatever we would have said to it
-        transfer = transfer_rules.cancel_incoming(transfer, credit.report.code, work.now)
-        work.announce_transfer(transfer)
-        return transfer
-    balance = work.balances[credit.holder_id]
-    code = transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
-    if code is not None:
-        transfer = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
-        work.announce_transfer(transfer)
-        return transfer
-    if isinstance(credit.report, CreditAccepted):
-        if charge is not None:
-            # Kept for the rest of the batch: a second payment of this charge is refused.
-            held = charges[charge.txid] = charge_rules.hold_charge(charge, transfer.id)
-            work.changes.move_charge(charge, held)
-        return transfer
-    return _settle(work, transfer, charge, charges)
-
-
-def _settle(work: UnitOfWork, transfer: Transfer, charge: Charge | None, charges: dict[str, Charge]) -> Transfer:
-    """Credit the money, and pay the charge."""
-    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
-    transfer = transfer_rules.settle_transfer(transfer, work.now)
-    work.announce_transfer(transfer)
-    if charge is not None:
-        paid = charges[charge.txid] = charge_rules.pay_charge(charge, work.now)
-        work.changes.move_charge(charge, paid)
-        work.announce_charge(paid, "qrcode.approved")
-    return transfer
-
-
-def _go_on(
-    work: UnitOfWork, report: CreditReport, transfer: Transfer, charges: dict[str, Charge]
-) -> tuple[Transfer, Misfit | None]:
-    """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
-    is_open = transfer.status == "PROCESSING"
-    charge = None if transfer.charge_id is None else charges[transfer.txid or ""]
-    match report:
-        case CreditAccepted():
-            return transfer, None
-        case CreditCancelled(code=code) if is_open:
-            after = transfer_rules.cancel_incoming(transfer, code, work.now)
-            work.announce_transfer(after)
-            if charge is not None:
-                freed = charges[charge.txid] = charge_rules.free_charge(charge)
-                work.changes.move_charge(charge, freed)
-        case CreditCancelled():
-            return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
-        case _ if is_open:
-            # Accepting it was our word: nothing is judged again.
-            after = _settle(work, transfer, charge, charges)
-        case _:
-            was_cancelled = transfer.outcome_code == reject_code.CREDIT_CANCELLED
-            return transfer, _contradiction("settled", transfer) if was_cancelled else None
-    return after, None
-
-
-def _contradiction(said: str, transfer: Transfer) -> Misfit:
-    explanation = f"the rail says that it is {said}, and {transfer.status} is recorded here"
-    return Misfit(reason="contradiction", explanation=explanation)
-
-
 class GivenBack(Struct, frozen=True, kw_only=True):
     """A reported return of a transfer of ours, with every id made before the first try."""
 
@@ -262,6 +170,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
     original_id: int
     report: ReturnReport
     refund_id: int
+    is_refusable: bool
 
 
 async def receive_return(context: ReceivingContext, report: ReturnReport) -> Acknowledgement | None:
@@ -289,6 +198,7 @@ async def receive_return(context: ReceivingContext, report: ReturnReport) -> Ack
         original_id=original.id,
         report=report,
         refund_id=await context.ids.refund_id(),
+        is_refusable=context.policy.abilities.refuses_credits,
     )
     answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
     if answered.misfit is not None:
@@ -350,7 +260,8 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
     work.announce_refund(refund)
     # What is refused is recorded too, in ERROR: so it gets the same answer when it comes again.
     code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
-    if code is not None:
+    # What has settled and cannot be refused is the holder's, as long as it is no more than was sent.
+    if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)
         work.changes.add_refund(refund)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pixconnect.domain import ability, br_code, errors, identifiers, pix_key, tax_id
 from pixconnect.domain import account as account_rules
-from pixconnect.domain import br_code, errors, identifiers, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.br_code import BrCode
 from pixconnect.domain.holder import Party
@@ -65,6 +65,10 @@ async def _find_by_key(
         lookup.cost = UNPAID_COST
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
+    # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
+    lookup.cost = MISSED_COST
+    ability.check_resolves_keys(context.policy.abilities)
+    lookup.cost = 0
     payer = await context.directory.read_account(caller.holder_id)
     # The directory wants to know who asks, and for which transfer.
     try:

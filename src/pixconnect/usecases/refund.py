@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, Protocol
 
-from pixconnect.domain import errors, identifiers, money, reject_code
+from pixconnect.domain import ability, errors, identifiers, money, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.access import Caller
@@ -51,13 +51,16 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
     # Read without a lock: who received it, and whether by book, never changes. Sums are checked under the lock.
     original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
     try:
+        ability.check_external_id(context.policy.abilities, request.external_id)
         money.check_amount(request.amount_cents)
-        if original is None or original.direction != "IN" or original.settled_at is None:
+        is_refundable = original is not None and original.direction == "IN" and original.settled_at is not None
+        if original is None or not is_refundable:
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
             raise errors.OriginalNotRefundable(
                 "end_to_end_id: is not a Pix that this holder received and that has settled"
             )
+        ability.check_refund_amount(context.policy.abilities, request.amount_cents, original)
     except errors.RuleBroken as refusal:
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     new = NewRefund(
@@ -142,6 +145,14 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     work.announce_refund(refund)
     if new.sent is not None:
         return _settle_by_book(work, new, refund, original, locked)
+    returning = hold_refund(work, refund, original, new.handover_timeout)
+    locked.transfers[original.id, original.holder_id] = returning
+    work.changes.move_transfer(original, returning)
+    return refund
+
+
+def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
+    """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
     work.post(
         refund.holder_id,
         "available",
@@ -150,14 +161,10 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
         transfer_id=original.id,
         refund_id=refund.id,
     )
-    # Counted from now on, so that refunds under way never exceed the original together.
-    returning = locked.transfers[original.id, original.holder_id] = transfer_rules.begin_return(
-        original, refund.amount_cents
-    )
     work.changes.add_refund(refund)
-    work.changes.move_transfer(original, returning)
-    work.order(refund, new.handover_timeout)
-    return refund
+    work.order(refund, handover_timeout)
+    # Counted from now on, so that refunds under way never exceed the original together.
+    return transfer_rules.begin_return(original, refund.amount_cents)
 
 
 def _settle_by_book(

@@ -9,7 +9,7 @@
                      └──────────────────────────────────────────────────────────────────────────► kept; money refused
 
 Each report fails alone. What cannot be recorded is never credited in silence: a payment or a return is refused, so that the
-payer gets the money back, and stays refused however often it comes again.
+payer gets the money back, and stays refused however often it comes again. Where the rail takes no refusal it is only kept.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from typing import Protocol
 import asyncpg
 import structlog
 
-from pixconnect.domain import errors, kept_report, reject_code
+from pixconnect.domain import ability, errors, kept_report, reject_code
 from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.rail import (
     Acknowledgement,
+    CreditAccepted,
     CreditReport,
     RailUnavailable,
     Rejected,
@@ -160,10 +161,26 @@ async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowl
     return [] if acknowledgement is None else [acknowledgement]
 
 
+async def _keep_unrefusable(
+    context: ReportContext, report: Arrival, acknowledgement: Acknowledgement
+) -> Acknowledgement:
+    """Keep for an operator what has settled, is credited to nobody, and cannot be refused; acknowledge it without a refusal."""
+    answer = ability.answer_report(context.policy.abilities, acknowledgement)
+    # Of what is only accepted no money is here yet; and what contradicts a cancellation is kept for that.
+    if answer != acknowledgement and not isinstance(report, CreditAccepted):
+        code = acknowledgement.refusal_code
+        if code != reject_code.NOT_SETTLED:
+            explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
+            await kept_usecases.keep(context.pool, report, Misfit(reason="cannot_be_refused", explanation=explanation))
+    return answer
+
+
 async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement | None:
     if isinstance(report, CreditReport):
-        return await receive_credit(context, report)
-    return await receive_return(context, report)
+        acknowledgement = await receive_credit(context, report)
+    else:
+        acknowledgement = await receive_return(context, report)
+    return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
 
 
 async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
@@ -175,10 +192,12 @@ async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code:
         if holder_id is not None:
             await ledger_store.lock_balance(connection, holder_id)
         recorded = await find_recorded(connection, report) if is_named_well else None
-        await kept_usecases.keep(connection, report, misfit, code if recorded is None else None)
-    if recorded is not None:
-        return first_answer(report, recorded)
-    return Acknowledgement(report_id=report.report_id, refusal_code=code)
+        answer = Acknowledgement(report_id=report.report_id, refusal_code=code)
+        if recorded is not None:
+            answer = first_answer(report, recorded)
+        answer = ability.answer_report(context.policy.abilities, answer)
+        await kept_usecases.keep(connection, report, misfit, answer.refusal_code if recorded is None else None)
+    return answer
 
 
 async def _find_holder(context: ReportContext, report: Arrival) -> int | None:

@@ -40,6 +40,7 @@ class Changes:
         self._moved_charges: dict[tuple[int, int], Charge] = {}
         self._held_charges: set[tuple[int, int]] = set()
         self._transfers: dict[tuple[int, int], Transfer] = {}
+        self._given_back_transfers: dict[tuple[int, int], Transfer] = {}
         self._moved_transfers: dict[tuple[int, int], Transfer] = {}
         self._refunds: dict[tuple[int, int], Refund] = {}
         self._moved_refunds: dict[tuple[int, int], Refund] = {}
@@ -60,7 +61,8 @@ class Changes:
         self._tally(after.holder_id, "charge", after, before.status)
 
     def add_transfer(self, transfer: Transfer) -> None:
-        self._transfers[transfer.id, transfer.holder_id] = transfer
+        new = self._given_back_transfers if transfer.returning_cents else self._transfers
+        new[transfer.id, transfer.holder_id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
         self._note_spent(transfer, None)
 
@@ -121,7 +123,8 @@ class Changes:
             ),
             (charge_store.UPDATE, _by_id(self._moved_charges)),
             (charge_store.UPDATE_HELD, _by_id(held)),
-            (transfer_store.INSERT, sorted(self._transfers.values(), key=lambda transfer: transfer.end_to_end_id)),
+            (transfer_store.INSERT, _by_end_to_end_id(self._transfers)),
+            (transfer_store.INSERT_GIVEN_BACK, _by_end_to_end_id(self._given_back_transfers)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
             (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),
@@ -145,6 +148,10 @@ class Changes:
                 # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
                 errors.ensure(row[part.name] == len(rows), part.name)
         return any(row[part.name] for part, _ in present if part.returns == "any row")
+
+
+def _by_end_to_end_id(new: dict[tuple[int, int], Transfer]) -> list[Transfer]:
+    return sorted(new.values(), key=lambda transfer: transfer.end_to_end_id)
 
 
 def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:

@@ -1,0 +1,52 @@
+"""What one holder asks for and is paid, in an installation in which somebody dies; and what must be true in the end."""
+
+from collections import Counter
+from itertools import count
+from typing import Final
+
+from support.money_model import Asked, MoneyModel
+from support.whole_installation import Answer, WholeInstallation
+
+AMOUNT_CENTS: Final = 1_234
+FUNDS_CENTS: Final = 10_000
+
+_numbers = count(1)
+
+
+class Story:
+    """One holder's one thing, on its way through an installation in which somebody dies."""
+
+    def __init__(self, service: WholeInstallation) -> None:
+        self.service = service
+        self.account = service.open_account(FUNDS_CENTS)
+        self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
+
+    def ask(self, kind: str, path: str, ending: str, **body: object) -> Answer:
+        """Ask for something under an external id, again and again until an answer comes."""
+        asked = Asked(
+            kind=kind,  # type: ignore[arg-type]
+            holder_id=self.account.holder_id,
+            external_id=f"story-{next(_numbers)}",
+            amount_cents=AMOUNT_CENTS,
+            endings={ending},
+        )
+        self.model.ask(asked)
+        body |= {"amount": AMOUNT_CENTS, "external_id": asked.external_id}
+        answer = self.service.insist(self.account, "POST", path, body)
+        assert answer.status == 200, answer
+        asked.told_id = answer.data["id"]
+        again = self.service.insist(self.account, "POST", path, body)
+        assert again.data["id"] == asked.told_id
+        return answer
+
+    def be_paid(self, **how: object) -> None:
+        """Somebody outside pays; whether we hear the end of it or not."""
+        self.service.ask(self.account, "POST", "/sandbox/v1/payments", how)
+
+    def let_next_payment(self, effect: str) -> None:
+        """Have the sandbox treat the next payment from outside so."""
+        rule = {"match": {"operation": "payment"}, "effect": effect, "times": 1}
+        self.service.insist(self.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
+
+    def settle(self) -> None:
+        self.model.check_at_rest(self.service.settle([self.account]))

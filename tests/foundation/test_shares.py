@@ -83,6 +83,31 @@ def test_what_does_not_fit_keeps_its_place() -> None:
     assert queue.take(10) == ["a3!", "a5"]
 
 
+def test_where_it_cannot_be_told_whether_something_fits_everything_stays_as_it_was() -> None:
+    queue, _, _ = filled(20, "a1", "b1!", "c1", "a2", "b2", "a3?", "c2")
+
+    def fits(item: str) -> bool:
+        if item.endswith("?"):
+            raise ValueError(item)
+        return not item.endswith("!")
+
+    with pytest.raises(ValueError, match="a3"):
+        queue.take(10, fits, may_have=lambda party: party != "c")
+    assert len(queue) == 7
+    assert sorted(queue.take(3)) == ["a1", "b1!", "c1"]
+    assert sorted(queue.take(3)) == ["a2", "b2", "c2"]
+    assert queue.take(3) == ["a3?"]
+
+
+def test_what_is_removed_takes_up_no_room() -> None:
+    queue, dropped, _ = filled(3, "a1", "a2", "b1")
+    for party, item in (("b", "b1"), ("b", "b1"), ("a", "b1"), ("a", "a1")):
+        queue.remove(party, item)
+    assert not queue.has("b")
+    assert [queue.put("a", "a3"), queue.put("a", "a4"), queue.put("a", "a5")] == [True, True, False]
+    assert (queue.take(10), dropped) == (["a2", "a3", "a4"], [])
+
+
 @given(Steps, st.integers(1, 8), st.integers(0, 3))
 def test_nothing_is_lost_or_doubled_nor_overtaken_by_its_own(
     steps: list[tuple[str, int]], length_max: int, misfit: int
@@ -177,6 +202,18 @@ async def test_a_full_line_is_full_for_who_has_filled_it_only() -> None:
     refused = [isinstance(answer, errors.ServiceUnavailable) for answer in answers]
     assert refused == [False, False, False, True, True, True, False, False]
     assert sorted(inside) == ["a"] * 3 + ["b"] * 2
+
+
+async def test_who_goes_away_while_it_waits_is_no_longer_in_the_queue() -> None:
+    semaphore, inside, leave = FairSemaphore(1, waiting_max=10, what="tries"), list[str](), asyncio.Event()
+    holder, *waiting = await holding(semaphore, "abbc", inside, leave)
+    for task in waiting[:2]:
+        task.cancel()
+    await asyncio.wait(waiting[:2])
+    assert semaphore.waiting_count == 1
+    leave.set()
+    await asyncio.gather(holder, *waiting, return_exceptions=True)
+    assert inside == ["a", "c"]
 
 
 async def test_who_goes_away_leaves_no_place_behind() -> None:

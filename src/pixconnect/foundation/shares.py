@@ -12,7 +12,7 @@ while others are there at most half of them.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
@@ -106,26 +106,33 @@ class FairQueue(Generic[Item]):
             for party in others:
                 del self._lines[party]
         taken: list[Item] = []
-        passed_over: dict[Hashable, list[Item]] = {}
-        while self._lines and len(taken) < count_max:
-            party = next(iter(self._lines))
-            line = self._lines.pop(party)
-            # The hot path: a party that is alone takes all of its items at once.
-            for _ in range(1 if self._lines else min(len(line), count_max - len(taken))):
-                item = line.popleft()
-                if fits is None or fits(item):
-                    taken.append(item)
-                else:
-                    passed_over.setdefault(party, []).append(item)
-            if line:
-                self._lines[party] = line
-        if passed_over:
-            for party, items in passed_over.items():
-                self._lines.setdefault(party, deque()).extendleft(reversed(items))
-            # It is still their turn.
-            self._lines = {party: self._lines.pop(party) for party in passed_over} | self._lines
-        self._lines |= others
-        self._length -= len(taken)
+        looked_at: list[tuple[Hashable, Item]] = []
+        passed_over: list[tuple[Hashable, Item]] = []
+        try:
+            while self._lines and len(taken) < count_max:
+                party, line = next(iter(self._lines.items()))
+                # The hot path: a party that is alone takes all of its items at once.
+                for _ in range(1 if len(self._lines) > 1 else min(len(line), count_max - len(taken))):
+                    item = line[0]
+                    if fits is None or fits(item):
+                        taken.append(item)
+                    else:
+                        passed_over.append((party, item))
+                    if fits is not None:
+                        looked_at.append((party, item))
+                    line.popleft()
+                del self._lines[party]
+                if line:
+                    self._lines[party] = line
+        except BaseException:
+            # Whoever asked gets nothing, so everything stays.
+            taken, passed_over = [], looked_at
+            raise
+        finally:
+            if passed_over:
+                self._put_back(passed_over)
+            self._lines |= others
+            self._length -= len(taken)
         return taken
 
     def take_first(self, may_have: Callable[[Hashable], bool]) -> Item | None:
@@ -139,6 +146,23 @@ class FairQueue(Generic[Item]):
         if line:
             self._lines[party] = line
         return item
+
+    def remove(self, party: Hashable, item: Item) -> None:
+        """Take out one item, if it is still there."""
+        line = self._lines.get(party)
+        if line is None or item not in line:
+            return
+        line.remove(item)
+        self._length -= 1
+        if not line:
+            del self._lines[party]
+
+    def _put_back(self, items: Sequence[tuple[Hashable, Item]]) -> None:
+        """Put items where they were; it is still their parties' turn."""
+        for party, item in reversed(items):
+            self._lines.setdefault(party, deque()).appendleft(item)
+        parties = dict.fromkeys(party for party, _ in items)
+        self._lines = {party: self._lines.pop(party) for party in parties} | self._lines
 
     def _make_room(self, own_length: int) -> bool:
         longest_party, longest = max(self._lines.items(), key=lambda entry: len(entry[1]))
@@ -176,7 +200,6 @@ class FairSemaphore:
 
     @property
     def waiting_count(self) -> int:
-        """How many wait, including those that were cancelled and not removed yet."""
         return len(self._waiting)
 
     @asynccontextmanager
@@ -203,12 +226,15 @@ class FairSemaphore:
     async def acquire(self, party: Hashable) -> None:
         """Wait for a permit; ``ServiceUnavailable`` if too many wait already, of all or of this party."""
         permit: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._waiting.put(party, (party, permit)):
+        waiter = party, permit
+        if not self._waiting.put(party, waiter):
             raise self._refusal()
         self._grant_free()
         try:
             await permit
         except asyncio.CancelledError:
+            # Otherwise it would take up room, and others would be taken to share with it.
+            self._waiting.remove(party, waiter)
             # The permit may have been given to us in the same turn of the loop.
             if permit.done() and not permit.cancelled() and permit.exception() is None:
                 self.release(party)
@@ -230,6 +256,7 @@ class FairSemaphore:
             if waiter is None:
                 break
             party, permit = waiter
+            # One whose task was cancelled in this turn of the loop is still here.
             if not permit.done():
                 self._grant(party)
                 permit.set_result(None)

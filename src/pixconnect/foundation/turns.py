@@ -73,12 +73,14 @@ class Turns:
 
     async def acquire(self, party: Hashable) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.put(party, (party, turn))
+        waiter = party, turn
+        self._waiting.put(party, waiter)
         if self._look is None:
             self._look_again()
         try:
             await turn
         except asyncio.CancelledError:
+            self._waiting.remove(party, waiter)
             # The turn may have come in the same turn of the loop.
             if turn.done() and not turn.cancelled():
                 self.release(party)

@@ -48,6 +48,7 @@ from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_peo
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
+from pixconnect.foundation.shares import Presence
 from pixconnect.http import descriptors, listening
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
@@ -196,7 +197,8 @@ async def serve(
     set_up_logging(settings.log_format, settings.log_level)
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
-        pictures = QrPictures()
+        presence = Presence()
+        pictures = QrPictures(presence)
         services = Services(
             context=base.context,
             verifier=verifier,
@@ -205,6 +207,7 @@ async def serve(
             read_health=_watch_health(base).read_health,
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
+            presence=presence,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,
             rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),

@@ -3,14 +3,15 @@
 import asyncio
 import io
 from contextvars import Context
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from pixconnect.adapters import qr_image
-from pixconnect.adapters.qr_image import QrPictures, render_qr_png
+from pixconnect.adapters.qr_image import REST_TIMES, QrPictures, render_qr_png
 from pixconnect.domain import br_code
-from pixconnect.foundation.shares import current_party
+from pixconnect.foundation.shares import Presence, current_party
 from support.qr_symbol import read_symbol
 
 LOCATION = "pix.example.com/8b3da2f39a4140d1a91abd93113bd441"
@@ -75,10 +76,34 @@ async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn
         return await pictures.draw(party)
 
     monkeypatch.setattr(qr_image, "render_qr_png", render)
-    pictures = QrPictures()
+    pictures = QrPictures(Presence())
     counting = asyncio.create_task(count_turns())
     asked = [asyncio.create_task(ask(party), context=Context()) for party in ["greedy"] * 20 + ["calm"] * 2]
     assert await asyncio.gather(*asked) == [b"greedy"] * 20 + [b"calm"] * 2
     counting.cancel()
     assert [text for text, _ in drawn[:5]].count("calm") == 2
     assert len({turn for _, turn in drawn}) == len(drawn)
+
+
+async def test_beside_others_the_loop_draws_nothing_for_a_while_after_a_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rests_s: list[float] = []
+    loop, presence, monotonic_s = asyncio.get_running_loop(), Presence(), iter(range(100))
+    pictures = QrPictures(presence)
+    monkeypatch.setattr(qr_image, "render_qr_png", str.encode)
+    monkeypatch.setattr(qr_image, "time", SimpleNamespace(monotonic=lambda: next(monotonic_s)))
+    monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
+    for others in ((), ("calm",)):
+        for party in (*others, "greedy"):
+            presence.note(party, loop.time())
+        asked = asyncio.create_task(ask_for(pictures, "greedy"), context=Context())
+        await asyncio.sleep(0)
+        pictures._semaphore.release("greedy")
+        assert await asked == b"code"
+    assert rests_s == [0, REST_TIMES]
+
+
+async def ask_for(pictures: QrPictures, party: str) -> bytes:
+    current_party.set(party)
+    return await pictures.draw("code")

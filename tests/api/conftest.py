@@ -10,6 +10,7 @@ from pixconnect.api import charge, descriptions, endpoint, ledger, location, ref
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Descriptions, Services
 from pixconnect.foundation.logging import AccessLog
+from pixconnect.foundation.shares import Presence
 from support.api import Api, StubVerifier, UseCases
 
 BASE_URL = "http://127.0.0.1:8080"
@@ -58,6 +59,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         keyring=SimpleNamespace(),
         read_health=no_health,
         draw_qr_png=draw,
+        presence=Presence(),
         descriptions=described,
         base_url=BASE_URL,
         rates=None,

@@ -15,6 +15,7 @@ from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.foundation.logging import AccessLog
+from pixconnect.foundation.shares import Presence
 from pixconnect.store import statement as statement_store
 from pixconnect.usecases import statement as statement_usecases
 from support.postgres import Addresses
@@ -50,7 +51,7 @@ class Answers:
 
     def __init__(self, service: Service, caller: Caller) -> None:
         empty = dict.fromkeys(Services.__struct_fields__)
-        present = {"context": service.context, "verifier": OneCaller(caller)}
+        present = {"context": service.context, "verifier": OneCaller(caller), "presence": Presence()}
         self.service = service
         self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pixconnect.foundation import turns
+from pixconnect.foundation import shares, turns
+from pixconnect.foundation.shares import Presence
 from pixconnect.foundation.turns import AT_ONCE_FREELY, AT_ONCE_MAX, LongTurns, Turns
 
 
@@ -37,7 +38,7 @@ class Asking:
     """Requests of parties that run until they are told to end."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self.turns = Turns(monotonic_s)
+        self.turns = Turns(Presence(), monotonic_s)
         self.running: list[str] = []
         self._began = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -104,7 +105,7 @@ async def test_however_late_the_loop_is_who_ends_a_request_begins_the_next() -> 
 
 
 async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
     asking = Asking(stopped)
     await asking.ask("calm")
     await asking.ask("hot", 200)
@@ -116,7 +117,7 @@ async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(monkeypat
 
 
 async def test_while_it_is_late_one_is_let_in_after_each_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
     asking = Asking(Late())
     await asking.ask("calm")
     await asking.ask("hot", 200)
@@ -125,7 +126,7 @@ async def test_while_it_is_late_one_is_let_in_after_each_rest(monkeypatch: pytes
 
 
 async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
     asking = Asking(stopped)
     await asking.ask("calm")
     await asking.ask("hot", 2 * AT_ONCE_MAX)
@@ -137,7 +138,7 @@ async def test_parties_that_ask_for_as_much_as_each_other_are_not_held_back(monk
 
 
 async def test_who_is_left_alone_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PRESENT_S", 0.05)
+    monkeypatch.setattr(shares, "PRESENT_S", 0.05)
     asking = Asking(Late())
     await asking.ask("calm")
     await asking.ask("hot", 200)
@@ -146,7 +147,7 @@ async def test_who_is_left_alone_gets_everything(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_what_is_cancelled_while_it_waits_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "PRESENT_S", 60.0)
+    monkeypatch.setattr(shares, "PRESENT_S", 60.0)
     asking = Asking(stopped)
     await asking.ask("calm")
     await asking.ask("hot", AT_ONCE_FREELY + 20)
@@ -163,7 +164,7 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
     rests_s: list[float] = []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = LongTurns(), loop.time()
+    long_turns, now_s = LongTurns(Presence()), loop.time()
     async with long_turns.hold("calm"):
         pass
     async with long_turns.hold("hot"):
@@ -175,17 +176,29 @@ async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rest
     second.cancel()
 
 
+async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_that_ask_for_short_ones() -> None:
+    presence = Presence()
+    turns, long_turns = Turns(presence), LongTurns(presence)
+    assert turns.acquire_now("calm")
+    turns.release("calm")
+    async with long_turns.hold("hot"):
+        second = asyncio.create_task(long_turns.hold("hot").__aenter__())
+        await asyncio.sleep(0)
+        assert not second.done()
+        second.cancel()
+
+
 async def test_the_rest_after_a_request_of_minutes_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     rests_s: list[float] = []
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda delay_s, *_: rests_s.append(delay_s))
-    long_turns, now_s = LongTurns(), loop.time()
+    long_turns, now_s = LongTurns(Presence()), loop.time()
     async with long_turns.hold("hot"):
         monkeypatch.setattr(loop, "time", lambda: now_s + 300)
     assert rests_s == [turns.LONG_REST_MAX_S]
 
 
 async def test_a_party_that_is_alone_has_as_many_long_requests_as_it_likes_and_no_rest() -> None:
-    long_turns = LongTurns()
+    long_turns = LongTurns(Presence())
     for _ in range(20):
         await long_turns.hold("hot").__aenter__()

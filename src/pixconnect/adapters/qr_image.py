@@ -6,37 +6,54 @@ light, and that is the byte that zxing-cpp has for it.
 
 A picture takes ten times as long as the charge that it shows, so the event loop draws one in each of its turns, for each party
 in turn. A thread would not help: zxing-cpp holds the interpreter's lock for nearly all of it, and the loop, which takes that
-lock anew for each thing that it does, would wait for a whole picture each time.
+lock anew for each thing that it does, would wait for a whole picture each time. While others than its party are there, whatever
+they ask for, the loop has a rest from pictures after each.
 """
 
 import asyncio
 import struct
 import sys
+import time
 import zlib
 from math import isqrt
 from typing import Final, cast
 
 import zxingcpp
 
-from pixconnect.foundation.shares import FairSemaphore, current_party
+from pixconnect.foundation.shares import FairSemaphore, Presence, current_party
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8
 
+# How many times as long as a picture took none is drawn after it, while others than its party are there.
+REST_TIMES: Final = 3
+
 
 class QrPictures:
-    """Draws QR codes one after the other, for each party in turn."""
+    """Draws QR codes one after the other, for each party in turn.
 
-    def __init__(self) -> None:
+    Args:
+        presence: Who is there, whatever they ask for.
+    """
+
+    def __init__(self, presence: Presence) -> None:
+        self._presence = presence
         # Nobody is refused: no more can wait than there are requests.
         self._semaphore = FairSemaphore(1, waiting_max=sys.maxsize, what="pictures")
 
     async def draw(self, text: str) -> bytes:
-        async with self._semaphore.hold(current_party.get()):
-            picture = render_qr_png(text)
-            # Between two pictures the loop does what else there is.
-            await asyncio.sleep(0)
-            return picture
+        party, loop = current_party.get(), asyncio.get_running_loop()
+        if not self._semaphore.acquire_now(party):
+            await self._semaphore.acquire(party)
+        # The loop's own time stands still while a picture is drawn.
+        began_at_s = time.monotonic()
+        try:
+            return render_qr_png(text)
+        finally:
+            is_alone = self._presence.is_alone(party, loop.time())
+            rest_s = 0.0 if is_alone else REST_TIMES * (time.monotonic() - began_at_s)
+            # Between two pictures the loop does what else there is, also for who is alone.
+            loop.call_later(rest_s, self._semaphore.release, party)
 
 
 def render_qr_png(text: str) -> bytes:

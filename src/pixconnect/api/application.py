@@ -93,8 +93,8 @@ class Application:
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
-        self._turns = Turns()
-        self._long_turns = LongTurns()
+        self._turns = Turns(services.presence)
+        self._long_turns = LongTurns(services.presence)
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for the metrics."""
         self.durations_s = {row.id: Histogram(DURATION_BOUNDS_S) for row in operations}

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pixconnect.api.authentication import Verifier
 from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
+from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.health import Health
 from pixconnect.usecases.keyring import Keyring
@@ -35,6 +36,8 @@ class Services(Struct, frozen=True, kw_only=True):
     """Answers within 2 s, whatever hangs."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
+    presence: Presence
+    """Who has asked for something lately."""
     descriptions: Descriptions
     base_url: str
     """The API's address as callers see it."""

@@ -29,6 +29,31 @@ current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVI
 """The holder's id for whom something is done, or the caller's address as long as the holder is unknown."""
 
 
+class Presence:
+    """Who has asked lately: whether a party is alone."""
+
+    def __init__(self) -> None:
+        self._last_party: Hashable = None
+        self._last_at_s = float("-inf")
+        # When somebody asked before who is not the one that asked last.
+        self._other_at_s = float("-inf")
+
+    def note(self, party: Hashable, now_s: float) -> None:
+        if party != self._last_party:
+            self._other_at_s = self._last_at_s
+            self._last_party = party
+        self._last_at_s = now_s
+
+    def is_alone(self, party: Hashable, now_s: float) -> bool:
+        """Whether nobody else has asked for a while."""
+        other_at_s = self._other_at_s if party == self._last_party else self._last_at_s
+        return now_s - other_at_s >= PRESENT_S
+
+    def is_one_alone(self, now_s: float) -> bool:
+        """Whether whoever has asked for a while is one party."""
+        return now_s - self._other_at_s >= PRESENT_S
+
+
 @contextmanager
 def for_everybody() -> Generator[None]:
     """Do something on behalf of all, so that it does not wait in the queue of the party that asked first."""
@@ -185,17 +210,24 @@ class FairSemaphore:
     Args:
         what: What it limits, in the plural, for the message to whoever is refused.
         share_max: How many one party may hold while others are there; by default half of them.
+        presence: Who is there; by default whoever asks for one of these permits.
     """
 
-    def __init__(self, count: int, *, waiting_max: int, what: str, share_max: int | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        waiting_max: int,
+        what: str,
+        share_max: int | None = None,
+        presence: Presence | None = None,
+    ) -> None:
         self._free_count = count
         self._share = share_max or max(1, count // 2)
         self._what = what
         self._held: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(waiting_max, self._refuse)
-        # Who asked last and when, and the last one before that who was another.
-        self._last: tuple[Hashable, float] = (None, float("-inf"))
-        self._last_other: tuple[Hashable, float] = (None, float("-inf"))
+        self._presence = presence or Presence()
         self._look_again: asyncio.TimerHandle | None = None
 
     @property
@@ -214,9 +246,7 @@ class FairSemaphore:
 
     def acquire_now(self, party: Hashable) -> bool:
         """Take a permit if the party need not wait for it; if this is false, call ``acquire``."""
-        if party != self._last[0]:
-            self._last_other = self._last
-        self._last = (party, asyncio.get_running_loop().time())
+        self._presence.note(party, asyncio.get_running_loop().time())
         # Parties that wait while a permit is free have their half already, so nobody is overtaken.
         if self._free_count and self._may_have(party):
             self._grant(party)
@@ -275,8 +305,7 @@ class FairSemaphore:
     def _may_have(self, party: Hashable) -> bool:
         if self._held.get(party, 0) < self._share:
             return True
-        other_asked_at_s = self._last_other[1] if self._last[0] == party else self._last[1]
-        is_alone = asyncio.get_running_loop().time() - other_asked_at_s >= PRESENT_S
+        is_alone = self._presence.is_alone(party, asyncio.get_running_loop().time())
         return is_alone and not self._waiting.is_shared(party)
 
     def _refuse(self, waiter: _Waiter) -> None:

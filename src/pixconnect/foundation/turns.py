@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pixconnect.foundation.shares import PRESENT_S, FairQueue, FairSemaphore
+from pixconnect.foundation.shares import FairQueue, FairSemaphore, Presence
 
 # Requests of a party that run whatever others do: with four a hot account keeps more than half of its speed.
 AT_ONCE_FREELY: Final = 4
@@ -44,14 +44,11 @@ _Waiter = tuple[Hashable, "asyncio.Future[None]"]
 
 class Turns:
     # ``monotonic_s`` is read at each look, because the loop's own time stands still while a callback runs.
-    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, presence: Presence, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._presence = presence
         self._monotonic_s = monotonic_s
         self._under_way: dict[Hashable, int] = {}
         self._waiting: FairQueue[_Waiter] = FairQueue(sys.maxsize, _keep)
-        # Who asked last, and when somebody else had asked before.
-        self._last_party: Hashable = None
-        self._other_at_s = float("-inf")
-        self._last_at_s = float("-inf")
         self._look_at_s = 0.0
         self._let_in_at_s = float("-inf")
         self._let_in_count = 1
@@ -60,13 +57,10 @@ class Turns:
     def acquire_now(self, party: Hashable) -> bool:
         """Begin a request if it need not wait; if this is false, call ``acquire``."""
         now_s = asyncio.get_running_loop().time()
-        if party != self._last_party:
-            self._other_at_s = self._last_at_s
-            self._last_party = party
-        self._last_at_s = now_s
+        self._presence.note(party, now_s)
         under_way_count = self._under_way.get(party, 0)
         # In most processes nobody waits most of the time, and this is all that happens.
-        if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or now_s - self._other_at_s >= PRESENT_S:
+        if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or self._presence.is_one_alone(now_s):
             self._under_way[party] = under_way_count + 1
             return True
         return False
@@ -102,7 +96,7 @@ class Turns:
 
     def _let_in(self) -> None:
         now_s = self._monotonic_s()
-        is_alone = asyncio.get_running_loop().time() - self._other_at_s >= PRESENT_S
+        is_alone = self._presence.is_one_alone(asyncio.get_running_loop().time())
         self._begin(sys.maxsize, (lambda _: True) if is_alone else self._has_less_than_another)
         # One more at each look that is on time, and back to one as soon as a look is late.
         if now_s - self._look_at_s <= LATE_S:
@@ -136,12 +130,14 @@ class Turns:
 class LongTurns:
     """Shares the event loop among requests of which a few fill cores and connections, such as pages of 1,000.
 
-    While others are there a party has one at a time and then rests, because writing the answer and the database's work come on
-    top of its turn.
+    While others are there, whatever they ask for, a party has one at a time and then rests, because writing the answer and the
+    database's work come on top of its turn.
     """
 
-    def __init__(self) -> None:
-        self._semaphore = FairSemaphore(sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1)
+    def __init__(self, presence: Presence) -> None:
+        self._semaphore = FairSemaphore(
+            sys.maxsize, waiting_max=sys.maxsize, what="long requests", share_max=1, presence=presence
+        )
 
     @asynccontextmanager
     async def hold(self, party: Hashable) -> AsyncGenerator[None]:

@@ -56,18 +56,23 @@ def test_who_may_have_nothing_now_keeps_what_it_has_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "dominant"),
+    ("waiting", "beside", "dominant"),
     [
-        (["a1", "a2", "a3", "b1", "c1"], "a"),
-        (["a1", "a2", "a3"], None),
-        (["a1", "a2", "b1"], None),
-        (["a1", "a2", "a3", "b1", "b2", "c1"], None),
+        (["a1", "a2", "a3", "b1", "c1"], {}, "a"),
+        (["a1", "b1"], {"a": 2, "c": 1}, "a"),
+        ([], {"a": 3}, "a"),
+        (["a1", "a2", "b1"], {}, None),
+        (["a1", "a2", "a3", "b1", "b2", "c1"], {}, None),
+        (["a1", "a2", "a3"], {"b": 1, "c": 2}, None),
+        ([], {}, None),
     ],
-    ids=["more than all others", "alone", "a few", "half"],
+    ids=["more than all others", "with those beside", "alone", "a few", "half", "half of all", "nobody"],
 )
-def test_who_has_more_waiting_than_all_others_together(waiting: list[str], dominant: str | None) -> None:
+def test_who_has_more_than_all_others_together(
+    waiting: list[str], beside: dict[str, int], dominant: str | None
+) -> None:
     queue, _, _ = filled(20, *waiting)
-    assert queue.find_dominant(3) == dominant
+    assert queue.find_dominant(beside, 3) == dominant
 
 
 def test_where_all_have_as_many_nobody_makes_room() -> None:

@@ -11,8 +11,8 @@ while others are there at most half of them.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
@@ -88,12 +88,18 @@ class FairQueue(Generic[Item]):
     def is_shared(self, party: Hashable) -> bool:
         return len(self._lines) > (party in self._lines)
 
-    def find_dominant(self, length_min: int) -> Hashable | None:
-        """The party with more items than all others together, if others wait and it has at least so many."""
-        if len(self._lines) < 2 or self._length < length_min:
+    def find_dominant(self, beside: Mapping[Hashable, int], count_min: int) -> Hashable | None:
+        """The party with more items than all others together, if it has at least so many.
+
+        Args:
+            beside: How many of each count besides those that wait.
+        """
+        counts = Counter({party: len(line) for party, line in self._lines.items()})
+        counts.update(beside)
+        if not counts:
             return None
-        party, line = max(self._lines.items(), key=lambda entry: len(entry[1]))
-        return party if len(line) >= length_min and 2 * len(line) > self._length else None
+        ((party, count),) = counts.most_common(1)
+        return party if count >= count_min and 2 * count > counts.total() else None
 
     def put(self, party: Hashable, item: Item) -> bool:
         """Add an item to its party's queue; false if there is no room.

@@ -23,9 +23,9 @@ What can go wrong, and who is touched by it:
   which this is not known is never told that nothing was done.
 - The client goes away: before its batch starts it is dropped, after that it is committed all the same.
 - A holder sends more than can be written: batches are filled from all holders in turn, a holder that is alone has the whole
-  queue, and while others wait half of it. A queue that is full is full for whoever has filled it. And who has more waiting
-  than all others together gets batches of its own, written beside theirs: its balance is what other processes and workers
-  wait for too, and a batch waits for the slowest of its balances.
+  queue, and while others wait half of it. A queue that is full is full for whoever has filled it. And who sends more than
+  all others together gets batches of its own, written beside theirs: its balance is what other processes and workers wait
+  for too, and a batch waits for the slowest of its balances.
 """
 
 from __future__ import annotations
@@ -179,8 +179,9 @@ class BatchQueue(Generic[Request, Answer]):
         await self._stalled.close()
 
     async def _run(self) -> None:
+        waiters: list[_Waiter[Request, Answer]] = []
         while True:
-            self._busy.choose()
+            self._busy.choose(waiter.request.holder_id for waiter in waiters)
             waiters = self._take_next(is_busy=False)
             if waiters:
                 await self._answer_surely(waiters, self._part_stalled)

@@ -1,4 +1,4 @@
-"""The holder that has more waiting than all others together: it has batches of its own, written beside theirs.
+"""The holder that sends more than all others together: it has batches of its own, written beside theirs.
 
 A batch waits for the slowest of its balances, and the balance of who sends most is the one that workers and other processes
 lock too. So the others' requests must neither be in one batch with its requests nor behind one::
@@ -6,20 +6,21 @@ lock too. So the others' requests must neither be in one batch with its requests
     queue ─► a1 a2 a3 a4 a5 ─► batches of a ─────────────┐ at the same time
           └► b1 c1 ──────────► batches of everybody else ┘
 
-A holder that is alone has the one batch after the other that everybody has.
+Its batches follow one another as everybody's do, so it loses nothing by it, and who comes later finds it apart already.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
 from pixconnect.foundation.shares import FairQueue
 
-WAITING_MIN: Final = 4
-"""What it has waiting at least: batches of its own cost commits of their own."""
+SENT_MIN: Final = 7
+"""What it has in the last batch and waiting at least: batches of its own cost commits of their own."""
 KEPT_S: Final = 1.0
 """How long it has them after nothing more of it came."""
 
@@ -43,11 +44,15 @@ class BusyHolder:
         self._is_closing = False
         self.holder_id: int | None = None
 
-    def choose(self) -> None:
-        """Begin batches of its own for whoever has most of the queue; called while none of everybody's is being written."""
+    def choose(self, written: Iterable[int]) -> None:
+        """Begin batches of its own for whoever sends most; called while none of everybody's is being written.
+
+        Args:
+            written: Whose requests the last one of everybody's batches had. What came meanwhile is often less than that.
+        """
         if self.holder_id is not None:
             return
-        holder_id = self._queue.find_dominant(WAITING_MIN)
+        holder_id = self._queue.find_dominant(Counter(written), SENT_MIN)
         if isinstance(holder_id, int):
             self.holder_id = holder_id
             self._task = asyncio.create_task(self._run(), name="batches of a busy holder")

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from pixconnect.domain.delivery import DueDelivery
+from pixconnect.domain.endpoint import ENDPOINTS_MAX
+from pixconnect.worker.delivery import START_MAX
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -131,6 +133,18 @@ def test_a_holder_has_no_more_in_flight_than_its_limit() -> None:
     for delivery_id in range(1, 21):
         queue.offer(make_work(delivery_id, endpoint_id=delivery_id % 4 + 1, holder_id=7))
     assert len(queue.take(99)) == 5
+
+
+def test_of_what_starts_and_is_signed_together_one_holder_has_at_most_half() -> None:
+    queue = make_queue()
+    for delivery_id in range(1, 40 * ENDPOINTS_MAX):
+        queue.offer(make_work(delivery_id, endpoint_id=delivery_id % ENDPOINTS_MAX + 1, holder_id=7))
+    queue.offer(make_work(9_999, endpoint_id=99, holder_id=8))
+    taken = queue.take(START_MAX)
+    assert [work.delivery.holder_id for work in taken].count(7) <= START_MAX / 2
+    assert 9_999 in ids(taken[: ENDPOINTS_MAX + 1])
+    # However many more could start now: what is under way counts.
+    assert queue.take(START_MAX) == []
 
 
 def test_retries_take_at_most_half_of_an_endpoint() -> None:

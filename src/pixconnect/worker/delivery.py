@@ -39,8 +39,9 @@ _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
 # The largest part of the time that reading may take, however much there is to do.
 _READ_PART_MAX = 0.5
-# Attempts that start together need one read of their endpoints.
-_START_MAX = 256
+# Attempts that start together need one read of their endpoints. They are signed one after the other, so this bounds how long a
+# signature waits; it is twice what one holder may have under way (``QueueLimits.holder_max``).
+START_MAX = 256
 _RETRY_RECORD_S = 0.5
 # A slower answer lowers the endpoint's limit as if there were none.
 _SLOW_US = 5_000_000
@@ -154,7 +155,7 @@ class DeliveryWorker:
         while not self._is_stopping:
             await self._has_work.wait()
             self._has_work.clear()
-            while not self._is_stopping and (taken := self.queue.take(_START_MAX)):
+            while not self._is_stopping and (taken := self.queue.take(START_MAX)):
                 await self._start(taken)
 
     async def _start(self, taken: list[Work]) -> None:

@@ -65,7 +65,7 @@ async def hand_over_a_refund(database: Addresses) -> str:
 def test_unresolved_refunds_are_shown_like_transfers(database: Addresses, pixconnect: CommandLine) -> None:
     return_id = asyncio.run(hand_over_a_refund(database))
     shown = pixconnect.json("transfer", "unresolved")
-    assert shown["transfers"] == []
+    assert (shown["transfers"], shown["accepted"]) == ([], [])
     [refund] = shown["refunds"]
     assert (refund["return_identification"], refund["amount"], refund["asked_count"]) == (return_id, 400, 0)
     assert pixconnect.json("transfer", "unresolved", "--return-identification", return_id) == shown

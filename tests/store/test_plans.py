@@ -210,6 +210,8 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
     "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
+    "payments accepted": lambda c: transfer_store.find_accepted(a_pool(c), LATER, HOT, end_to_end_id(5_001), 64),
+    "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "orders locked": lambda c: order_store.lock(c, NAMES),
     "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),

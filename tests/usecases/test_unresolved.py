@@ -11,7 +11,7 @@ from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.incoming import receive_credit
-from pixconnect.usecases.unresolved import RailWaiting, list_unresolved, read_waiting
+from pixconnect.usecases.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
 from support.postgres import Addresses
 from support.records import outside_party
 from support.service import Service, accepted, credit_report, no_fence
@@ -59,8 +59,15 @@ async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: 
     assert (await read_waiting(service.context)).accepted_count == 0
     service.clock.advance(seconds=1)
     assert (await read_waiting(service.context)).accepted_count == 1
+    silent_for, name = timedelta(seconds=60), report.end_to_end_id
+    [found] = await list_accepted(service.context, silent_for, caller.holder_id, name)
+    assert (found.end_to_end_id, found.status) == (name, "PROCESSING")
+    assert await list_accepted(service.context, silent_for, caller.holder_id + 1, None) == []
+    assert await list_accepted(service.context, silent_for, None, "E" + "0" * 31) == []
+    assert await list_accepted(service.context, timedelta(seconds=61), None, None) == []
     await receive_credit(service.context, report)
     assert (await read_waiting(service.context)).accepted_count == 0
+    assert await list_accepted(service.context, timedelta(0), None, None) == []
 
 
 async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(

@@ -56,7 +56,7 @@ class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: Amount
     """The amount paid."""
     status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
-    """CONFIRMED once the money is durably in your account; ERROR if the service refused it."""
+    """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
     """Why it was refused."""
 

@@ -11,6 +11,7 @@ from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases import unresolved as unresolved_usecases
+from pixconnect.usecases.operator import OperatorContext
 
 app = App(name="transfer", help="Transfers and refunds on their way.")
 
@@ -24,26 +25,31 @@ def unresolved(
     return_identification: str | None = None,
     json: Json = False,
 ) -> None:
-    """Print outgoing transfers and refunds that were sent to the rail and have no final answer, the longest silent first.
+    """Print what the rail has not ended: transfers and refunds that were sent to it, and payments that it accepted.
 
-    The service goes on asking about each of them, for as long as it takes. There is no verb to settle or fail one by hand: that
-    is how money is paid twice.
+    The longest silent come first. The service goes on asking about what was sent, for as long as it takes. There is no verb to
+    settle or fail one by hand: that is how money is paid twice.
 
     Args:
-        silent_for_s: Only those sent to the rail at least this many seconds ago.
+        silent_for_s: Only those sent or accepted at least this many seconds ago.
         holder_id: Of this holder only.
-        end_to_end_id: This transfer only.
+        end_to_end_id: This transfer or payment only.
         return_identification: This refund only.
     """
-    found = operating.run(
-        lambda context: unresolved_usecases.list_unresolved(
-            context, timedelta(seconds=silent_for_s), holder_id, end_to_end_id or return_identification
-        )
-    )
+    asked = timedelta(seconds=silent_for_s), holder_id, end_to_end_id or return_identification
+
+    async def look(
+        context: OperatorContext,
+    ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer]]:
+        found = await unresolved_usecases.list_unresolved(context, *asked)
+        return found, await unresolved_usecases.list_accepted(context, *asked)
+
+    found, accepted = operating.run(look)
     operating.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
+            "accepted": [_shown_credit(one) for one in accepted],
         },
         as_json=json,
     )
@@ -69,6 +75,17 @@ def _shown_refund(order: OpenOrder, refund: Refund) -> operating.Shown:
         "external_id": refund.external_id,
         "amount": refund.amount_cents,
     } | _shown_order(order)
+
+
+def _shown_credit(transfer: Transfer) -> operating.Shown:
+    return {
+        "id": transfer.id,
+        "holder_id": transfer.holder_id,
+        "end_to_end_id": transfer.end_to_end_id,
+        "charge_id": transfer.charge_id,
+        "amount": transfer.amount_cents,
+        "accepted_at": transfer.created_at,
+    }
 
 
 def _shown_order(order: OpenOrder) -> operating.Shown:

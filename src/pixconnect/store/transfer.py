@@ -105,6 +105,22 @@ _COUNT_ACCEPTED: Final[LiteralString] = """
 """
 
 
+_FIND_ACCEPTED: Final[LiteralString] = f"""
+    select {TRANSFER.select} from transfer
+    where direction = 'IN' and status = 'PROCESSING' and created_at <= $1
+        and ($2::bigint is null or holder_id + 0 = $2) and ($3::text is null or end_to_end_id || '' = $3)
+    order by created_at limit $4
+"""
+
+
+async def find_accepted(
+    pool: Pool, accepted_before: datetime, holder_id: int | None, end_to_end_id: str | None, count_max: int
+) -> list[Transfer]:
+    """Payments that the rail accepted and has not ended since, the oldest first."""
+    rows = await pool.fetch(_FIND_ACCEPTED, accepted_before, holder_id, end_to_end_id, count_max)
+    return [TRANSFER.read(row) for row in rows]
+
+
 async def count_accepted(pool: Pool, accepted_before: datetime, count_max: int) -> int:
     """How many payments the rail accepted and has not ended since; counting ends at ``count_max``."""
     return await pool.fetchval(_COUNT_ACCEPTED, accepted_before, count_max)

@@ -1,4 +1,4 @@
-"""Orders without an answer of the rail, for the operator to see. Nothing is decided here: only the rail's answer ends them."""
+"""What the rail has not ended, orders and payments, for the operator to see. Nothing is decided here: only the rail ends it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,11 @@ async def list_unresolved(
     ordered = await read_ordered(context.pool, [order.name for order in orders])
     # One whose transfer or refund is missing is listed too: health counts it.
     return [(order, ordered.get(order.name)) for order in orders]
+
+
+async def list_accepted(
+    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[Transfer]:
+    """Payments to holders that the rail accepted, and has neither settled nor cancelled since, the oldest first."""
+    accepted_before = await service_now(context.clock, context.pool) - silent_for
+    return await transfer_store.find_accepted(context.pool, accepted_before, holder_id, name, LISTED_MAX)

@@ -15,8 +15,9 @@ _THINGS = """
     from charge where holder_id = any($1::bigint[])
     union all select 'transfer', id, holder_id, direction, is_book, external_id, end_to_end_id, null, charge_id, amount_cents,
         status, outcome_code from transfer where holder_id = any($1::bigint[])
-    union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, original_end_to_end_id, null, amount_cents,
-        status, outcome_code from refund where holder_id = any($1::bigint[])
+    union all select 'refund', id, holder_id, flow, is_book, external_id, return_id, (
+            select end_to_end_id from transfer where transfer.id = transfer_id and transfer.holder_id = refund.holder_id
+        ), null, amount_cents, status, outcome_code from refund where holder_id = any($1::bigint[])
 """
 _EVENTS = """
     select resource, resource_id, array_agg(name order by id) as names from event
@@ -34,7 +35,7 @@ _RAIL = """
 
 
 class Thing(Struct, kw_only=True):
-    """A charge, transfer or refund as it stands in the service's tables; ``name`` is its name on the network."""
+    """A charge, transfer or refund as it stands in the service's tables; ``name`` and ``original`` are ours."""
 
     kind: Kind
     id: int

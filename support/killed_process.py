@@ -41,6 +41,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "question": f"{_RAIL}.query",
         "postponement": "pixconnect.store.order:postpone",
         "unmark": "pixconnect.store.order:unmark",
+        "naming": "pixconnect.store.order:name_all",
         "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "expiry": "pixconnect.worker.expiry:expire_charges",
@@ -58,7 +59,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
 # Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all"),
-    "work": ("write_endings", "receive_credits", "receive_returns", "record_attempts"),
+    "work": ("write_endings", "receive_credits", "receive_returns", "record_attempts", "name_orders"),
 }
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
@@ -112,6 +113,9 @@ def watch() -> None:
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
     for name, target in _CALLS.get(part, {}).items():
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
+    if can.exists() and part in {"serve", "work"}:
+        # After it is wrapped: this one stands in front of the sandbox's.
+        importlib.import_module("support.renaming_rail").install()
     if part in _COMMITS:
         _wrap_commits(Path(home) / FOLDER_NAME, part)
 

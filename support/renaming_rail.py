@@ -1,0 +1,104 @@
+"""A rail that gives orders names of its own, in front of the sandbox, which keeps ours.
+
+Real processes have it if they are started with the abilities of one that does not keep our ids.
+
+When it tells a name is in the order's amount, modulo three (``EARLY``, ``WITH_THE_END``, ``AFTER_THE_END``), so that each test
+chooses. Returns name their original by the name that was told.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.adapters import rail_sandbox
+from pixconnect.adapters.rail_sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    Order,
+    QueryAnswer,
+    RefundOrder,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    SettledReport,
+    SubmitAnswer,
+    Taken,
+)
+from support.records import ISPB
+
+EARLY: Final = 0
+WITH_THE_END: Final = 1
+AFTER_THE_END: Final = 2
+
+NETWORK_ISPB: Final = "99999099"
+_LATE_REPORT: Final = "late "
+_WAIT_MAX_S: Final = 0.2
+
+
+def network_name(name: str) -> str:
+    """What the network calls an order; what it calls others it leaves as it is."""
+    return f"{name[0]}{NETWORK_ISPB}{name[9:]}" if name[1:9] == ISPB else name
+
+
+class RenamingRail(SandboxRail):
+    def __init__(self, connection: SandboxConnection) -> None:
+        super().__init__(connection)
+        self._told_after_end: set[str] = set()
+        self._ended: dict[str, SettledReport | RejectedReport] = {}
+        self._late: dict[str, Report] = {}
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        named = [(order.end_to_end_id, order.amount_cents) for order in orders]
+        return self._tell(named, await super().submit(orders))
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        named = [(order.return_id, order.amount_cents) for order in orders]
+        return self._tell(named, await super().submit_refunds(orders))
+
+    def _tell(self, named: Sequence[tuple[str, int]], answers: Sequence[SubmitAnswer]) -> list[SubmitAnswer]:
+        self._told_after_end |= {name for name, amount_cents in named if amount_cents % 3 == AFTER_THE_END}
+        return [
+            Taken(network_id=network_name(name)) if answer == Taken() and amount_cents % 3 == EARLY else answer
+            for (name, amount_cents), answer in zip(named, answers, strict=True)
+        ]
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        answers = await super().query(ids)
+        return [
+            structs.replace(answer, network_id=network_name(name)) if hasattr(answer, "network_id") else answer
+            for name, answer in zip(ids, answers, strict=True)
+        ]
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        # Not for long: what is told late comes from here, and not from the sandbox that is asked.
+        reported = await super().reports(min(wait_s, _WAIT_MAX_S))
+        return [*map(self._rename, reported), *self._late.values()]
+
+    def _rename(self, report: Report) -> Report:
+        match report:
+            case ReturnReport(original_end_to_end_id=name):
+                return structs.replace(report, original_end_to_end_id=network_name(name))
+            case SettledReport(id=name) | RejectedReport(id=name) if name in self._told_after_end:
+                self._ended[report.report_id] = report
+                return report
+            case SettledReport(id=name) | RejectedReport(id=name):
+                return structs.replace(report, network_id=network_name(name))
+            case _:
+                return report
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        ids = {acknowledgement.report_id for acknowledgement in acknowledgements}
+        await super().acknowledge([each for each in acknowledgements if not each.report_id.startswith(_LATE_REPORT)])
+        for report_id in ids:
+            self._late.pop(report_id, None)
+        for report_id in ids & self._ended.keys():
+            ended = self._ended.pop(report_id)
+            late_id = f"{_LATE_REPORT}{report_id}"
+            self._late[late_id] = structs.replace(ended, report_id=late_id, network_id=network_name(ended.id))
+
+
+def install() -> None:
+    """Take the place of the sandbox's rail, if that is said not to keep our ids; before the service is put together."""
+    if not SandboxRail.abilities.keeps_our_id:
+        rail_sandbox.SandboxRail = RenamingRail  # type: ignore[misc]

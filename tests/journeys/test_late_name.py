@@ -1,0 +1,157 @@
+"""A rail gives orders names of its own, early or late: callers see ours first, then the network's, and find them by both."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from support.money_model import Asked, MoneyModel
+from support.renaming_rail import AFTER_THE_END, EARLY, WITH_THE_END, network_name
+from support.whole_installation import Answer, WholeInstallation, open_whole_installation
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("late name")]
+
+FUNDS_CENTS = 100_000
+AMOUNT_CENTS = 3_000  # and the moment at which the name is told, which the rail reads from it
+TIMEOUT_S = 60.0
+MOMENTS = [EARLY, WITH_THE_END, AFTER_THE_END]
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[WholeInstallation]:
+    with open_whole_installation({"keeps_our_id": False}, handover_timeout_s="36000") as opened:
+        yield opened
+
+
+class Story:
+    """One holder's orders, and what must have become of them."""
+
+    def __init__(self, service: WholeInstallation) -> None:
+        self.service = service
+        self.account = service.open_account(FUNDS_CENTS)
+        self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
+
+    def send(self, moment: int, payee: str = "settle") -> dict[str, Any]:
+        ending = "ERROR" if payee.startswith("reject") else "CONFIRMED"
+        body = {"key": f"{payee}@sandbox.pix.example", "key_type": "EMAIL"}
+        return self._ask("transfer", "/v1/connect/transfer/key", ending, AMOUNT_CENTS + moment, body)
+
+    def refund(self, moment: int) -> dict[str, Any]:
+        paid = {"key": self.account.key, "amount": 2 * AMOUNT_CENTS}
+        name = self.ask("POST", "/sandbox/v1/payments", paid).data["end_to_end_id"]
+        self.settle()
+        body = {"end_to_end_id": name}
+        return self._ask("refund", "/v1/connect/refund", "RETURNED", AMOUNT_CENTS + moment, body)
+
+    def _ask(self, kind: Any, path: str, ending: str, amount_cents: int, body: dict[str, Any]) -> dict[str, Any]:
+        asked = Asked(
+            kind=kind,
+            holder_id=self.account.holder_id,
+            external_id=f"late-{next(_numbers)}",
+            amount_cents=amount_cents,
+            endings={ending},
+        )
+        self.model.ask(asked)
+        told = self.ask("POST", path, body | {"amount": amount_cents, "external_id": asked.external_id}).data
+        asked.told_id = told["id"]
+        return told
+
+    def ask(self, method: str, path: str, body: object = None) -> Answer:
+        answer = self.service.insist(self.account, method, path, body)
+        assert answer.status == 200, answer
+        return answer
+
+    def read_named(self, path: str, field: str, name: str) -> dict[str, Any]:
+        """What stands under a path, once it has this name."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (found := self.ask("GET", path).data)[field] != name:
+            assert time.monotonic() < deadline_s, found
+            time.sleep(0.05)
+        return found
+
+    def settle(self) -> None:
+        self.model.check_at_rest(self.service.settle([self.account]))
+
+    def heard(self, event: str, of: dict[str, Any]) -> list[dict[str, Any]]:
+        """The payloads of an event of one resource, each once."""
+        bodies = {body for _, body in self.service.listener.heard[self.account.holder_id]}
+        events = [told for body in bodies if (told := json.loads(body))["name"] == event]
+        return [told["payload"] for told in events if told["payload"]["id"] == of["id"]]
+
+
+@pytest.mark.parametrize("payee", ["settle", "silent", "reject-ac07"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_transfer_shows_our_name_and_then_the_networks(service: WholeInstallation, moment: int, payee: str) -> None:
+    story = Story(service)
+    sent = story.send(moment, payee)
+    ours, theirs = sent["end_to_end_id"], network_name(sent["end_to_end_id"])
+    assert ours != theirs
+    story.settle()
+    found = story.read_named(f"/v1/connect/transfer/id/{sent['id']}", "end_to_end_id", theirs)
+    assert found["last_modified"] > found["create_timestamp"]
+    for name in (ours, theirs):
+        assert story.ask("GET", f"/v1/connect/transfer/end-to-end-id/{name}").data == found
+    story.settle()
+    service.check_heard([story.account])
+    assert [told["end_to_end_id"] for told in story.heard("transfer.out.processing", sent)] == [ours]
+    is_rejected = payee.startswith("reject")
+    [ended] = story.heard("transfer.out.error" if is_rejected else "transfer.out.confirmed", sent)
+    # Whoever asks is told the name, so that one that is told late is in the event only where nobody had to ask.
+    assert ended["end_to_end_id"] in ({ours, theirs} if moment == AFTER_THE_END else {theirs})
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_refund_shows_our_name_and_then_the_networks(service: WholeInstallation, moment: int) -> None:
+    story = Story(service)
+    refund = story.refund(moment)
+    ours, theirs = refund["return_identification"], network_name(refund["return_identification"])
+    story.settle()
+    found = story.read_named(f"/v1/connect/refund/id/{refund['id']}", "return_identification", theirs)
+    assert found["original_end_to_end_id"] == refund["original_end_to_end_id"]
+    for name in (ours, theirs):
+        assert story.ask("GET", f"/v1/connect/refund/return-identification/{name}").data == found
+    story.settle()
+    service.check_heard([story.account])
+
+
+def test_a_return_of_what_was_named_late_shows_the_networks_name(service: WholeInstallation) -> None:
+    story = Story(service)
+    sent = story.send(AFTER_THE_END)
+    theirs = network_name(sent["end_to_end_id"])
+    story.settle()
+    story.read_named(f"/v1/connect/transfer/id/{sent['id']}", "end_to_end_id", theirs)
+    story.ask("POST", "/sandbox/v1/returns", {"end_to_end_id": theirs, "amount": 1_000})
+    story.settle()
+    [returned] = story.ask("GET", "/v1/connect/refund/list").data
+    assert (returned["flow"], returned["original_end_to_end_id"]) == ("IN", theirs)
+    story.settle()
+    service.check_heard([story.account])
+
+
+@pytest.mark.parametrize("moment", [EARLY, WITH_THE_END])
+@pytest.mark.parametrize("point", ["before naming", "after naming", "after COMMIT of name_orders"])
+def test_a_worker_that_dies_over_a_name_loses_neither_name_nor_end(
+    service: WholeInstallation, moment: int, point: str
+) -> None:
+    story = Story(service)
+    service.points.arm(f"work {point}")
+    sent, theirs = (one := story.send(moment)), network_name(one["end_to_end_id"])
+    service.wait_until_killed(story.account, f"work {point}")
+    story.settle()
+    story.read_named(f"/v1/connect/transfer/id/{sent['id']}", "end_to_end_id", theirs)
+    service.check_heard([story.account])
+    [ended] = story.heard("transfer.out.confirmed", sent)
+    assert ended["end_to_end_id"] == theirs
+
+
+def test_after_all_that_the_books_are_right_and_nothing_waits_for_an_operator(service: WholeInstallation) -> None:
+    service.check_books()
+    story = Story(service)
+    checks = story.ask("GET", "/v1/connect/health").data["checks"]
+    assert checks["rail"]["status"] == "healthy"

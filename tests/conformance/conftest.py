@@ -1,5 +1,5 @@
-"""Makes the suite's assertions show their parts, though its module is no test file by name."""
+"""Makes the suite's assertions show their parts, though its modules are no test files by name."""
 
 import pytest
 
-pytest.register_assert_rewrite("conformance.rail")
+pytest.register_assert_rewrite("conformance.rail", "conformance.under_test")

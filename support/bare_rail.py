@@ -1,0 +1,130 @@
+"""A rail over the sandbox that can do nothing of what a rail may leave out, as a bank's interface may be.
+
+It sends each try under an id of its own, from which ours can be read, so it remembers nothing and a retry is paid twice. It
+tells that id with the answer or only with the report, takes no refusal, and refunds whole payments only.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+
+from msgspec import structs
+
+from pixconnect.adapters.rail_sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.rail import (
+    Abilities,
+    Acknowledgement,
+    AlreadyKnown,
+    CreditReport,
+    DirectoryEntry,
+    Order,
+    Position,
+    QueryAnswer,
+    RailUnavailable,
+    RefundOrder,
+    Rejected,
+    RejectedReport,
+    Report,
+    SettledItem,
+    SettledReport,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+
+OUR_ISPB = "99999003"
+
+
+class BareRail:
+    abilities = Abilities(
+        refuses_credits=False,
+        refunds_partly=False,
+        resolves_keys=False,
+        issues_codes=False,
+        answers_by_our_id=False,
+        keeps_our_id=False,
+    )
+
+    def __init__(self, connection: SandboxConnection) -> None:
+        self._rail = SandboxRail(connection)
+        self._received: dict[str, int] = {}
+
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        raise RailUnavailable("this rail has no directory")
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        names = [make_name(order.end_to_end_id) for order in orders]
+        answers = await self._rail.submit(
+            [structs.replace(order, end_to_end_id=name) for order, name in zip(orders, names, strict=True)]
+        )
+        return [_tell(name, answer) for name, answer in zip(names, answers, strict=True)]
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        """Send refunds of all that was paid, and reject all others."""
+        names = [make_name(order.return_id) for order in orders]
+        whole = [
+            structs.replace(order, return_id=name)
+            for order, name in zip(orders, names, strict=True)
+            if self._received.get(order.original_end_to_end_id, order.amount_cents) == order.amount_cents
+        ]
+        answers = dict(zip((order.return_id for order in whole), await self._rail.submit_refunds(whole), strict=True))
+        part = Rejected(code="AM09", reason="only all of it can be returned")
+        return [_tell(name, answers.get(name, part)) for name in names]
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        # Asked by our ids, it has never heard of them.
+        ours = [order_id[1:9] == OUR_ISPB for order_id in ids]
+        theirs = [order_id for order_id, is_ours in zip(ids, ours, strict=True) if not is_ours]
+        if not theirs:
+            await self._rail.check()
+        answers = iter(await self._rail.query(theirs))
+        return [Unknown() if is_ours else next(answers) for is_ours in ours]
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        reports = await self._rail.reports(wait_s)
+        self._received.update(
+            {report.end_to_end_id: report.amount_cents for report in reports if isinstance(report, CreditReport)}
+        )
+        return [
+            structs.replace(report, id=read_name(report.id), network_id=report.id)
+            if isinstance(report, SettledReport | RejectedReport)
+            else report
+            for report in reports
+        ]
+
+    async def waiting_since(self) -> datetime | None:
+        return await self._rail.waiting_since()
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        await self._rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in acknowledgements])
+
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        return self._rail.statement(since, until)
+
+    async def position(self) -> Position:
+        return await self._rail.position()
+
+    async def check(self) -> None:
+        await self._rail.check()
+
+
+def make_name(order_id: str) -> str:
+    """A new name for one try of an order."""
+    return f"{order_id[0]}8{secrets.randbelow(10**7):07d}{order_id[9:]}"
+
+
+def read_name(name: str) -> str:
+    """The id of ours for which a name was made."""
+    return f"{name[0]}{OUR_ISPB}{name[9:]}"
+
+
+def _tell(name: str, answer: SubmitAnswer) -> SubmitAnswer:
+    """An answer with the order's name, of every other order; of the others only a report tells it."""
+    match answer:
+        case Taken() if ord(name[-1]) % 2:
+            return Taken(network_id=name)
+        case AlreadyKnown():
+            # Each try has an id of its own, so it can only be too late.
+            return Rejected(code="FF08", reason="too late")
+        case _:
+            return answer

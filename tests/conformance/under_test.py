@@ -1,0 +1,320 @@
+"""What the suite needs of whoever runs it, and what its tests are made of."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol, TypeVar
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.rail import (
+    Acknowledgement,
+    AlreadyKnown,
+    CreditAccepted,
+    CreditReport,
+    NeverTaken,
+    Order,
+    QueryAnswer,
+    Rail,
+    RefundOrder,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledItem,
+    SettledReport,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+
+Fate = Literal["settles", "rejected"]
+FATES: Final[tuple[Fate, ...]] = ("settles", "rejected")
+Outcome = SettledReport | RejectedReport
+OUTCOME: Final = (SettledReport, RejectedReport)
+OneReport = TypeVar("OneReport", bound=Report)
+Told = TypeVar("Told")
+
+
+class RailUnderTest(Protocol):
+    """An adapter, and what the tests need of the network behind it.
+
+    A hook that a test environment cannot offer calls ``pytest.skip`` with the reason: the tests that need it then show as
+    skipped, which is a risk that somebody has seen.
+    """
+
+    @property
+    def rail(self) -> Rail:
+        """The adapter."""
+        ...
+
+    @property
+    def timeout_s(self) -> float:
+        """How long an outcome or a report may take at most."""
+        ...
+
+    @property
+    def known_key(self) -> str:
+        """A key that the directory knows, normalised."""
+        ...
+
+    @property
+    def unknown_key(self) -> str:
+        """A key of a valid form that it does not know."""
+        ...
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Empty: the suite notes here what the network calls our orders, where it does not use our ids."""
+        ...
+
+    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
+        """A new order under a new id, dated now by the network's clock, to somebody with whom it will end that way."""
+        ...
+
+    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
+        """A new refund order under a new id, for a payment that came in."""
+        ...
+
+    def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
+        """Let somebody outside start to pay one of our holders; a name that the network does not know may be left out.
+
+        Returns:
+            What the payer is told in the end: ``None`` that it settled, otherwise the reason's code.
+        """
+        ...
+
+    def pay_in_two_steps(self, amount_cents: int, txid: str, fate: Fate) -> Awaitable[str | None]:
+        """As ``pay_in``, on a rail that accepts a payment before it settles it or cancels it."""
+        ...
+
+    def give_back(self, end_to_end_id: str, amount_cents: int) -> Awaitable[str | None]:
+        """Let the receiver of a settled order start to return it; as ``pay_in``."""
+        ...
+
+    async def lose_next_message(self) -> None:
+        """What is sent next never arrives."""
+        ...
+
+    async def lose_next_answer(self) -> None:
+        """What is sent next arrives and takes effect; its answer is lost."""
+        ...
+
+    async def repeat_next_report(self) -> None:
+        """The next report comes again though it was acknowledged."""
+        ...
+
+    def unavailable(self) -> AbstractAsyncContextManager[None]:
+        """Inside, nothing can be reached at all."""
+        ...
+
+    async def pass_time(self, span: timedelta) -> None:
+        """Time passes on the network."""
+        ...
+
+
+def needs(under: RailUnderTest, ability: str) -> None:
+    if not getattr(under.rail.abilities, ability):
+        pytest.skip(f"the rail says that it cannot do this: {ability}")
+
+
+async def submit(under: RailUnderTest, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    answers = await under.rail.submit(orders)
+    return [note_name(under, order.end_to_end_id, one) for order, one in zip(orders, answers, strict=True)]
+
+
+async def submit_refunds(under: RailUnderTest, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    answers = await under.rail.submit_refunds(orders)
+    return [note_name(under, order.return_id, one) for order, one in zip(orders, answers, strict=True)]
+
+
+async def ask(under: RailUnderTest, *order_ids: str) -> list[QueryAnswer]:
+    """Ask by the names that the rail can be asked by."""
+    is_by_ours = under.rail.abilities.answers_by_our_id
+    asked = [order_id if is_by_ours else under.names.get(order_id, order_id) for order_id in order_ids]
+    answers = await under.rail.query(asked)
+    return [note_name(under, order_id, one) for order_id, one in zip(order_ids, answers, strict=True)]
+
+
+def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
+    """Note what the network calls an order, and leave it out of what was told, so that this can be compared."""
+    if not isinstance(told, Taken | Settled | Rejected | SettledReport | RejectedReport) or told.network_id is None:
+        return told
+    if told.network_id != order_id:
+        assert not under.rail.abilities.keeps_our_id, "the rail says that it keeps our ids"
+        assert len(told.network_id) == len(order_id)
+        assert told.network_id[0] == order_id[0]
+        assert under.names.setdefault(order_id, told.network_id) == told.network_id, "it was called otherwise before"
+        assert list(under.names.values()).count(told.network_id) == 1, "another order is called so"
+    return structs.replace(told, network_id=None)
+
+
+async def final_answer(under: RailUnderTest, order_id: str) -> Settled | Rejected:
+    """Ask until the answer is final."""
+    if not under.rail.abilities.answers_by_our_id and order_id not in under.names:
+        # Its name comes with the report, which comes again.
+        await next_report(under, OUTCOME, lambda one: one.id == order_id)
+    deadline_s = time.monotonic() + under.timeout_s
+    answer: QueryAnswer | None = None
+    while time.monotonic() < deadline_s:
+        [answer] = await ask(under, order_id)
+        if isinstance(answer, Settled | Rejected):
+            return answer
+        assert not isinstance(answer, NeverTaken), "it was taken"
+        await asyncio.sleep(min(0.05, under.timeout_s / 20))
+    raise AssertionError(f"no outcome of {order_id} within {under.timeout_s} s; the last answer was {answer}")
+
+
+async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
+    """The report of an order's outcome, acknowledged."""
+    async for report in incoming(under):
+        if isinstance(report, SettledReport | RejectedReport) and report.id == order_id:
+            await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+            return report
+    raise AssertionError(f"no report of {order_id} within {under.timeout_s} s")
+
+
+async def next_report(
+    under: RailUnderTest, kind: type[OneReport] | tuple[type[OneReport], ...], is_wanted: Callable[[OneReport], bool]
+) -> OneReport:
+    """A report, not acknowledged."""
+    async for report in incoming(under):
+        if isinstance(report, kind) and is_wanted(report):
+            return report
+    raise AssertionError(f"no such {kind} within {under.timeout_s} s")
+
+
+async def incoming(under: RailUnderTest) -> AsyncIterator[Report]:
+    """Reports as they come, none acknowledged, until the timeout."""
+    deadline_s = time.monotonic() + under.timeout_s
+    while (left_s := deadline_s - time.monotonic()) > 0:
+        for report in await under.rail.reports(left_s):
+            yield in_our_names(under, report)
+
+
+def in_our_names(under: RailUnderTest, report: Report) -> Report:
+    """The report with our ids in the place of those that the network uses."""
+    ours = {name: order_id for order_id, name in under.names.items()}
+    match report:
+        case SettledReport() | RejectedReport():
+            report = structs.replace(report, id=ours.get(report.id, report.id))
+            return note_name(under, report.id, report)
+        case ReturnReport():
+            original = report.original_end_to_end_id
+            return structs.replace(report, original_end_to_end_id=ours.get(original, original))
+        case _:
+            return report
+
+
+async def settles_once(under: RailUnderTest, order_id: str) -> None:
+    """However often it was sent: one outcome, the same to whoever asks and whoever is told."""
+    answer = await final_answer(under, order_id)
+    assert isinstance(answer, Settled)
+    told = await outcome(under, order_id)
+    assert isinstance(told, SettledReport)
+    assert told.settled_at == answer.settled_at
+
+
+async def stays_never_taken(under: RailUnderTest, order: Order) -> None:
+    """Nothing settles under this id any more, whoever asks and whatever is still sent."""
+    assert await ask(under, order.end_to_end_id) == [NeverTaken()]
+    [again] = await submit(under, [order])
+    assert isinstance(again, AlreadyKnown | Unknown | Rejected)
+    await asyncio.sleep(min(0.3, under.timeout_s / 10))
+    assert await ask(under, order.end_to_end_id) == [NeverTaken()]
+
+
+async def take_payment(under: RailUnderTest, txid: str) -> CreditReport:
+    """Acknowledge what is reported of a payment until it has settled."""
+    while True:
+        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+        if type(report) is CreditReport:
+            return report
+
+
+async def refuse_payment(under: RailUnderTest, txid: str, paying: asyncio.Future[str | None]) -> str | None:
+    """Refuse each report of a payment until the payer is told how it ended, and return that."""
+    while not paying.done():
+        for report in await under.rail.reports(0.1):
+            if isinstance(report, CreditReport) and report.txid == txid:
+                await under.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
+        # The payer is told over another connection.
+        await asyncio.wait([paying], timeout=0.1)
+    return paying.result()
+
+
+def is_end(report: CreditReport, txid: str) -> bool:
+    return report.txid == txid and not isinstance(report, CreditAccepted)
+
+
+def is_same_payment(one: CreditReport, other: CreditReport) -> bool:
+    """Whether two reports say the same of a payment but for what has become of it, and when."""
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("end_to_end_id", "amount_cents", "debit_party", "credit_party", "txid", "initiation_type")
+    )
+
+
+async def receive(under: RailUnderTest, amount_cents: int) -> str:
+    """A payment that came in and settled: what can be refunded."""
+    txid = make_txid()
+    paying = asyncio.ensure_future(under.pay_in(amount_cents, txid))
+    report = await take_payment(under, txid)
+    assert await paying is None
+    return report.end_to_end_id
+
+
+async def settle_an_order_and_a_refund(under: RailUnderTest) -> tuple[str, str, str]:
+    """An order of 500, a payment of 1000, and a refund of all of that; by their ids."""
+    sent, received = under.make_order(amount_cents=500), await receive(under, 1000)
+    refund = under.make_refund_order(received, 1000)
+    await submit(under, [sent])
+    await submit_refunds(under, [refund])
+    for order_id in (sent.end_to_end_id, refund.return_id):
+        assert isinstance(await final_answer(under, order_id), Settled)
+    return sent.end_to_end_id, received, refund.return_id
+
+
+async def settle_one_of_each(under: RailUnderTest) -> tuple[str, str, str, str]:
+    """Those three, and a return of 200 of the order; by their ids."""
+    sent, received, refund = await settle_an_order_and_a_refund(under)
+    returning = asyncio.ensure_future(under.give_back(sent, 200))
+    report = await next_report(under, ReturnReport, lambda one: one.original_end_to_end_id == sent)
+    await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+    assert await returning is None
+    return sent, received, refund, report.return_id
+
+
+async def read_statement(under: RailUnderTest, since: datetime, until: datetime) -> list[SettledItem]:
+    """The whole statement, with our ids of orders where the network uses others."""
+    ours = {name: order_id for order_id, name in under.names.items()}
+    return [
+        structs.replace(item, id=ours.get(item.id, item.id))
+        async for batch in under.rail.statement(since, until)
+        for item in batch
+    ]
+
+
+def signed_cents(item: SettledItem) -> int:
+    return item.amount_cents if item.kind in {"credit", "return"} else -item.amount_cents
+
+
+def make_txid() -> str:
+    """A name by which the suite knows its own payments."""
+    return secrets.token_hex(16)
+
+
+def unknown_id(order: Order) -> str:
+    """An id of a valid form that nobody has sent."""
+    return f"{order.end_to_end_id[:-11]}{secrets.token_hex(6)[:11]}"
+
+
+def is_aware(instant: datetime) -> bool:
+    """Whether an instant says where it is."""
+    return instant.tzinfo is not None

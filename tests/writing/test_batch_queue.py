@@ -17,6 +17,7 @@ from pixconnect.domain.charge import Charge, ChargeRequest
 from pixconnect.domain.listing import Span
 from pixconnect.domain.transfer import AccountTransferRequest, TransferView
 from pixconnect.foundation import pool as connection_pool
+from pixconnect.store import identifiers as identifier_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import transfer as transfer_usecases
@@ -82,23 +83,48 @@ async def test_transfers_that_come_while_the_balance_is_taken_share_one_commit(
     def start() -> "asyncio.Task[TransferView]":
         return asyncio.create_task(transfer_usecases.start_transfer(service.context, caller, request))
 
-    async def figures(queue_length: int) -> QueueFigures:
-        async with asyncio.timeout(60):
-            while True:
-                for each in service.context.writes.read_figures():
-                    if each.name == "start_transfers" and each.queue_length == queue_length:
-                        return each
-                await asyncio.sleep(0.01)
-
     async with service.context.pool.acquire() as somebody, somebody.transaction():
         await somebody.execute("select from balance for update")
         started = [start()]
-        await figures(queue_length=0)
+        await _queue_figures(service, "start_transfers", queue_length=0)
         started += [start() for _ in range(9)]
-        await figures(queue_length=9)
+        await _queue_figures(service, "start_transfers", queue_length=9)
     await asyncio.gather(*started)
-    assert (await figures(queue_length=0)).commits_by_size == {10: 1}
+    assert (await _queue_figures(service, "start_transfers", queue_length=0)).commits_by_size == {10: 1}
     await check_books(service)
+
+
+async def test_charges_that_come_while_a_batch_of_them_begins_share_its_commit(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_group = identifier_store.open_group
+    late: list[asyncio.Task[Charge]] = []
+
+    def create() -> "asyncio.Task[Charge]":
+        return asyncio.create_task(
+            charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        )
+
+    async def open_late(connection: connection_pool.Connection) -> object:
+        opened = await open_group(connection)
+        late.extend(create() for _ in range(9))
+        await _queue_figures(service, "create_charges", queue_length=9)
+        return opened
+
+    monkeypatch.setattr(identifier_store, "open_group", open_late)
+    await create()
+    await asyncio.gather(*late)
+    assert (await _queue_figures(service, "create_charges", queue_length=0)).commits_by_size == {10: 1}
+
+
+async def _queue_figures(service: Service, name: str, *, queue_length: int) -> QueueFigures:
+    """The figures of a queue, as soon as so many requests wait in it."""
+    async with asyncio.timeout(60):
+        while True:
+            for each in service.context.writes.read_figures():
+                if each.name == name and each.queue_length == queue_length:
+                    return each
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("poison", ["x" * 9 + "\x00", "defect"], ids=["data that PostgreSQL refuses", "our own defect"])

@@ -8,8 +8,8 @@
 
 One account is one balance row: a commit per request would make that row, and the disk, the limit. Batches of several processes
 take turns at it, and what arrives while a batch waits for its turn still goes with it: once its rows are locked it admits
-whatever else concerns them. A refusal is an outcome of one request and never touches its batch. One request alone is a batch
-of one: there is no second path.
+whatever else concerns them, and one that locks nothing admits all. A refusal is an outcome of one request and never touches
+its batch. One request alone is a batch of one: there is no second path.
 
 What can go wrong, and who is touched by it:
 

@@ -20,6 +20,7 @@ from pixconnect.domain.transfer import Transfer, announce_transfer
 from pixconnect.store import charge as charge_store
 from pixconnect.store import identifiers as identifier_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store.clock import DatabaseClock
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.operation import OfHolder, Request
@@ -128,10 +129,15 @@ class UnitOfWork:
 
 
 async def begin_work(batch: Batch[Any]) -> UnitOfWork:
-    """Begin a batch that moves no money: read the clock and take ids. Call it after locking everything that will change."""
+    """Begin a batch that moves no money: read the clock, take ids, and admit all latecomers.
+
+    Call it after locking everything that will change: what other requests would need is not locked.
+    """
     asked_at = batch.clock.real_now()
     read, first_id = await identifier_store.open_group(batch.connection)
-    return UnitOfWork(batch, take_time(batch.clock, asked_at, read), first_id, {})
+    now = take_time(batch.clock, asked_at, read)
+    _admit(batch, read, lambda _: True)
+    return UnitOfWork(batch, now, first_id, {})
 
 
 def _own_holder(request: OfHolder) -> tuple[int, ...]:
@@ -151,7 +157,11 @@ async def lock_balances(
     # Ascending, so that two processes never wait for each other.
     balances, read, first_id = await ledger_store.lock_balances(batch.connection, sorted(wanted))
     now = take_time(batch.clock, asked_at, read)
-    if batch.clock.revision == read.revision:
-        # After a move of the clock, whoever sends a request may know the new time: the next batch dates it.
-        batch.admit(lambda request: wanted.issuperset(holders_of(request)))
+    _admit(batch, read, lambda request: wanted.issuperset(holders_of(request)))
     return UnitOfWork(batch, now, first_id, balances)
+
+
+def _admit(batch: Batch[Request], read: DatabaseClock, fits: Callable[[Request], bool]) -> None:
+    # After a move of the clock, whoever sends a request may know the new time: the next batch dates it.
+    if batch.clock.revision == read.revision:
+        batch.admit(fits)

@@ -205,6 +205,7 @@ async def serve(
             token_issuer=TokenIssuer(base.context, base.keyring),
             keyring=base.keyring,
             read_health=_watch_health(base).read_health,
+            read_readiness=_watch_readiness(base, access_pool).read_health,
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
             presence=presence,
@@ -447,18 +448,27 @@ def _rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
 
 def _watch_health(base: Base) -> HealthWatch:
     context = base.context
-
-    async def check_signing_key() -> None:
-        base.keyring.check()
-
     return HealthWatch(
         {
             "database": partial(health.check_database, context.pool),
             "clock": partial(health.check_clock, context.pool, context.clock),
             "rail": partial(health.check_rail, context.rail, partial(unresolved.read_waiting, context)),
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
-            "signing_key": check_signing_key,
+            "signing_key": partial(health.check_signing_key, base.keyring),
             "partitions": partial(partition.check_partitions, context.pool),
         },
         context.clock,
+    )
+
+
+def _watch_readiness(base: Base, access_pool: Pool) -> HealthWatch:
+    """What a load balancer asks: only what another process may have in order while this one has not."""
+    return HealthWatch(
+        {
+            # By the connection for access, which is free when callers hold all others: a busy process is ready.
+            "database": partial(health.check_database, access_pool),
+            "clock": partial(health.check_clock, access_pool, base.context.clock),
+            "signing_key": partial(health.check_signing_key, base.keyring),
+        },
+        base.context.clock,
     )

@@ -27,6 +27,8 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (ledger, "ledger"),
         (endpoint, "endpoint"),
         (sandbox, "sandbox"),
+        (sandbox, "clock"),
+        (sandbox, "ledger"),
         (location, "charge"),
     ]:
         monkeypatch.setattr(module, f"{name}_usecases", stub)
@@ -58,6 +60,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         token_issuer=use_cases,
         keyring=SimpleNamespace(),
         read_health=no_health,
+        read_readiness=no_health,
         draw_qr_png=draw,
         presence=Presence(),
         descriptions=described,

@@ -534,7 +534,7 @@ async def test_nothing_that_is_sent_is_ever_our_defect(
     api: Any, method: str, target: str, segment: str, query: bytes, body: bytes
 ) -> None:
     path = re.sub(r"\{\w+\}", lambda _: segment, target).encode("ascii")
-    if target in {"/v1/iam/public-key", "/.well-known/jwks.json", "/v1/qr/jwks.json", "/v1/connect/health"}:
+    if target in {"/v1/iam/public-key", "/.well-known/jwks.json", "/v1/qr/jwks.json", "/v1/connect/health", "/readyz"}:
         return  # these have no input, and nothing is behind them here
     answer = await api.call(method, path + b"?" + query.replace(b"#", b""), body)
     assert answer.status in {200, 400, 404, 405, 503}, (method, path, query, body, answer)

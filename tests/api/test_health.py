@@ -8,13 +8,51 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
 from pixconnect.api.duration import format_duration
 from pixconnect.api.services import Services
+from pixconnect.domain import errors
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.health import HealthWatch
+from pixconnect.usecases.health import Check, HealthWatch
 from support.api import Api
 
 
 async def fine() -> None:
     pass
+
+
+async def broken() -> None:
+    raise errors.ServiceUnavailable("the clock of this machine is +7.0 s from the database's; nothing was done")
+
+
+async def unreachable() -> None:
+    raise ConnectionRefusedError("postgresql://admin:secret@10.0.0.1/")
+
+
+def open_api(services: Services, **checks: Check) -> Api:
+    watch = HealthWatch(checks, SystemClock())
+    services = msgspec.structs.replace(services, read_readiness=watch.read_health)
+    return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+
+
+async def test_a_probe_is_told_that_the_process_lives_whatever_the_database_does(services: Services) -> None:
+    answer = await open_api(services, database=unreachable).get("/livez", token=None)
+    assert (answer.status, answer.body) == (200, {"status": "alive"})
+
+
+async def test_a_process_that_may_work_is_ready(services: Services) -> None:
+    api = open_api(services, database=fine, clock=fine)
+    answer = await api.get("/readyz?verbose", headers={"Authorization": "Basic nonsense"}, token=None)
+    assert (answer.status, answer.body) == (200, {"status": "ready"})
+    assert (await api.call("HEAD", "/readyz", token=None)).status == 200
+
+
+async def test_a_process_that_may_not_work_is_not_ready_and_says_why(services: Services) -> None:
+    answer = await open_api(services, database=unreachable, clock=broken, signing_key=fine).get("/readyz", token=None)
+    assert answer.status == 503
+    assert answer.headers["retry-after"]
+    assert answer.body == {
+        "status": "not ready",
+        "error": "database: cannot be reached; "
+        "clock: the clock of this machine is +7.0 s from the database's; nothing was done",
+    }
 
 
 async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: Services) -> None:

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import asyncpg
 import pytest
@@ -34,6 +35,8 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
     home = home_folder / "a long path, with spaces" / ("x" * 150)
     with running(home) as first:
         assert first.is_healthy()
+        with urlopen(f"{first.base_url}/readyz", timeout=60) as answer:  # noqa: S310 - our own
+            assert json.load(answer) == {"status": "ready"}
         said = "".join(first.said)
         for words in ("PostgreSQL runs", "tables are up to date", "worker is ready", "Ready in", "/v1/connect/charge"):
             assert words in said

@@ -1,15 +1,23 @@
-"""Health on the wire. The names in ``system`` are the contract's, which was written for a program in Go."""
+"""Health on the wire, and what probes ask, which is answered 503 where health answers 200 whatever it found.
+
+The names in ``system`` are the contract's, which was written for a program in Go.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
+from pixconnect.api import envelope
 from pixconnect.api.duration import format_duration
-from pixconnect.api.operation import Anything, Nothing, Request
+from pixconnect.api.envelope import Refused
+from pixconnect.api.operation import Anything, Bare, Nothing, RefusalForm, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import Instant
+from pixconnect.domain import errors
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.process_figures import read_process_figures
 from pixconnect.usecases import health as health_usecases
@@ -81,6 +89,22 @@ class Health(Struct, frozen=True, kw_only=True):
     """The process that answered."""
 
 
+class Liveness(Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+    """`alive`, always: a process that is not does not answer."""
+
+
+class Readiness(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether this process should get requests."""
+
+    status: Literal["ready", "not ready"]
+    """`not ready` comes with 503."""
+    error: str | None = None
+    """The checks that failed, and why."""
+
+
 async def check_health(services: Services, request: Request[None, Anything, Nothing]) -> Health:
     """Ask how the service is.
 
@@ -95,6 +119,35 @@ async def check_health(services: Services, request: Request[None, Anything, Noth
         checks={name: _show(result) for name, result in health.checks.items()},
         system=_describe_system(health.uptime_s, services.version) if services.shows_system else _NOTHING_TOLD,
     )
+
+
+async def check_liveness(services: Services, request: Request[None, Anything, Nothing]) -> Bare[Liveness]:
+    """Ask whether the process lives.
+
+    For a probe that starts a process again: 200, whatever the database does. No envelope.
+    """
+    return Bare(Liveness())
+
+
+async def check_readiness(services: Services, request: Request[None, Anything, Nothing]) -> Bare[Readiness]:
+    """Ask whether the process is ready.
+
+    For load balancers: 200, or 503 when this process cannot reach the database, has a wrong clock or cannot sign. The rail
+    and webhooks do not count, because requests fare no better at another process. No envelope.
+    """
+    health = await services.read_readiness()
+    failed = [f"{name}: {check.error}" for name, check in health.checks.items() if check.error is not None]
+    if failed:
+        raise errors.ServiceUnavailable("; ".join(failed))
+    return Bare(Readiness(status="ready"))
+
+
+def _refuse_bare(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:
+    content = msgspec.json.encode(Readiness(status="not ready", error=error.message))
+    return Refused(status=envelope.STATUSES[error.code], content=content, headers=envelope.error_headers(error))
+
+
+NOT_READY: Final = RefusalForm(write=_refuse_bare, record=Readiness)
 
 
 def _describe_system(uptime_s: float, version: str) -> SystemInfo:

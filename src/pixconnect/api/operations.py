@@ -165,6 +165,10 @@ SERVICE: Final = Section(
     operations=(
         Row("health_check", "GET", "/v1/connect/health", None,
             NONE, Anything, Nothing, health.Health, health.check_health),
+        Row("check_liveness", "GET", "/livez", None,
+            NONE, Anything, Nothing, Bare[health.Liveness], health.check_liveness),
+        Row("check_readiness", "GET", "/readyz", None,
+            NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY),
         Row("get_openapi", "GET", "/openapi.json", None,
             NONE, Anything, Nothing, Document, documents.get_openapi, media_types=("application/json",)),
         Row("get_docs", "GET", "/docs", None,

@@ -21,6 +21,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases import unresolved
+from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.unresolved import RailWaiting
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -161,6 +162,10 @@ async def check_clock(pool: Pool, clock: Clock) -> None:
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         # Raises where the two clocks are too far apart to write anything.
         await service_now_to_write(clock, connection)
+
+
+async def check_signing_key(keyring: Keyring) -> None:
+    keyring.check()
 
 
 async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:

@@ -193,7 +193,9 @@ def write_page(examples: dict[str, str]) -> str:
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",
         "payload has the fields of its family, always all of them; only incoming transfers and refunds, which you did not",
         "start, have no `external_id`. Amounts are cents. `correlation_id` is the same in everything that belongs to one",
-        "transfer, its refunds included. Between two holders of this service each side has events of its own.",
+        "transfer, its refunds included, and `id` in everything of one resource. A network name (`end_to_end_id`,",
+        "`return_identification`) may differ between two events of a resource, where the network makes its own after us;",
+        "both find it. Between two holders of this service each side has events of its own.",
     ]
     for name, cause in CAUSES.items():
         shown = json.dumps(json.loads(examples[name]), indent=2)

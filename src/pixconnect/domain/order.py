@@ -1,7 +1,8 @@
 """An order: an outgoing transfer or refund that the rail has not ended yet.
 
 It lives beside its transfer or refund from acceptance to the end, and holds only what changes on the way over the rail:
-the transfer or refund itself does not change while it is under way.
+the transfer or refund itself does not change while it is under way, except that it is noted there too what the network
+calls it.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class SettledItem(Struct, frozen=True, kw_only=True):
     """One line of the rail's statement."""
 
     id: str
-    """As it is asked about or was reported: an ``end_to_end_id`` or a ``return_id``."""
+    """As it is asked about or was reported: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id`` that was told."""
     kind: Literal["order", "refund", "credit", "return"]
     """Orders and refunds went out, credits and returns came in."""
     amount_cents: int

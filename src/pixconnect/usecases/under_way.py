@@ -1,6 +1,7 @@
 """A cache of the transfers and refunds that this process has handed to the rail.
 
-While an order is open its transfer or refund does not change, so it need not be read again when it ends. On a miss (another
+While an order is open its transfer or refund does not change, except for what the network calls it, which the order has too. So
+it need not be read again when it ends. On a miss (another
 worker handed it over, or too many are under way) it is read from the database.
 """
 

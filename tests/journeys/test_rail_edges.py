@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from pixconnect import assembly
@@ -21,9 +23,12 @@ from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnecti
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.holder import Party
+from pixconnect.domain.rail import CreditReport
 from pixconnect.domain.sandbox_control import PAY, OutsidePayer, OutsideTransfer
 from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
 from support.money_model import Asked, MoneyModel
+from support.records import outside_party
+from support.service import accepted, cancelled
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail edges")]
@@ -135,12 +140,69 @@ def test_a_poisoned_report_among_good_ones_is_refused_and_holds_back_nobody(serv
     service.check_books()
 
 
+# Both steps of a payment, in the order in which they are reported, and how it and its charge end.
+_STEPS = {
+    ("accepted", "settled"): ("CONFIRMED", "APPROVED"),
+    ("settled", "accepted"): ("CONFIRMED", "APPROVED"),
+    ("settled", "cancelled"): ("CONFIRMED", "APPROVED"),
+    ("accepted", "cancelled"): ("ERROR", "PENDING"),
+    ("cancelled", "accepted"): ("ERROR", "PENDING"),
+    ("cancelled", "settled"): ("ERROR", "PENDING"),
+}
+
+
+def test_a_credit_in_two_steps_ends_once_in_every_order_of_arrival(service: WholeInstallation) -> None:
+    account = service.open_account()
+    expected: dict[str, tuple[str, str]] = {}
+    for steps, ending in _STEPS.items():
+        body = {"amount": 100, "key": account.key, "external_id": "-".join(steps)}
+        charge = service.insist(account, "POST", "/v1/connect/charge", body).data
+        asyncio.run(fetch(service, arrival_in_two_steps(account, charge["transaction_identification"], steps)))
+        expected[charge["transaction_identification"]] = ending
+    service.kill("sandbox")  # the next one reads what it has to report
+    are_told = f"select count(*) from sandbox.arrival where key = '{account.key}' and is_open"
+    wait_until(lambda: asyncio.run(fetch(service, are_told)) == 0)
+    things = service.see([account]).things
+    charges = {thing.id: thing for thing in things if thing.kind == "charge"}
+    paid = {charges[thing.charge_id or 0].name: thing.status for thing in things if thing.kind == "transfer"}
+    assert {txid: (paid[txid], charge.status) for txid, charge in ((c.name, c) for c in charges.values())} == expected
+    assert balance(service, account) == 300
+    # Whatever contradicts the first end moves nothing, and waits for an operator.
+    kept = reports(service)
+    assert sorted(report["kind"] for report in kept) == ["credit", "credit_cancelled"]
+    assert {report["reason"] for report in kept} == {"contradiction"}
+    for report in kept:
+        run_verb(service.installation.home, "report", "close", str(report["id"]), "--reason", "seen to")
+    assert reports(service) == []
+    service.check_books()
+    wait_until(lambda: service.see([account]).waiting_count == 0)
+    service.check_heard([account])
+
+
+def arrival_in_two_steps(account: Account, txid: str, steps: tuple[str, str]) -> str:
+    """A payment that the sandbox has to report in these steps, as SQL."""
+    now = datetime.now(UTC)
+    end_to_end_id = f"E99999004{now:%Y%m%d%H%M}{next(_numbers):011d}"
+    credit = CreditReport(
+        report_id=end_to_end_id, end_to_end_id=end_to_end_id, amount_cents=100,
+        debit_party=outside_party(), credit_party=own_party(account), txid=txid, initiation_type="QRCODE", reported_at=now,
+    )  # fmt: skip
+    kinds = {"settled": credit, "accepted": accepted(credit), "cancelled": cancelled(credit)}
+    reports = [
+        msgspec.json.encode(msgspec.structs.replace(kinds[step], report_id=name)).decode().replace("'", "''")
+        for step, name in zip(steps, (f"{end_to_end_id}/1", end_to_end_id), strict=True)
+    ]
+    return f"""
+        insert into sandbox.arrival (number, id, kind, amount_cents, key, report, taken_at, due_at, is_open, next_report,
+            next_after_ms)
+        select coalesce(max(number), 0) + 1, '{end_to_end_id}', 'credit', 100, '{account.key}', '{reports[0]}', now(), now(),
+            true, '{reports[1]}', 0 from sandbox.arrival;
+    """
+
+
 async def pay(service: WholeInstallation, account: Account, payers: list[str]) -> list[str]:
     """Payments from outside, all at once; what each payer is told."""
-    party = Party(
-        account_number="1", account_type="TRANSACTIONAL", branch="0001", ispb="99999003", name="Maria Souza",
-        tax_id="52998224725", key=account.key, key_type="EMAIL",
-    )  # fmt: skip
+    party = own_party(account)
     async with control(service) as outside:
         arrivals = await asyncio.gather(
             *(
@@ -149,6 +211,13 @@ async def pay(service: WholeInstallation, account: Account, payers: list[str]) -
             )
         )
     return [arrival.code or arrival.status for arrival in arrivals]
+
+
+def own_party(account: Account) -> Party:
+    return Party(
+        account_number="1", account_type="TRANSACTIONAL", branch="0001", ispb="99999003", name="Maria Souza",
+        tax_id="52998224725", key=account.key, key_type="EMAIL",
+    )  # fmt: skip
 
 
 @asynccontextmanager

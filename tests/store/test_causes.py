@@ -8,19 +8,22 @@ import pytest
 
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.rail import Settled
+from pixconnect.domain.rail import Abilities, Settled
 from pixconnect.domain.refund import RefundRequest
 from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.foundation import privileges
 from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import incoming, settlement
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.holder import HolderChanges
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import Service, accepted, credit_report, make_charge, open_holder
+from support.service import Service, accepted, credit_report, make_charge, open_holder, open_service
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -347,6 +350,23 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
         counterparty, slot, now(), now() from transfer"""
     await refuse(attacker, new)
     await attacker.execute(f"with x as (update charge set held_by = 777 where id = {other.id}) {new}")
+
+
+async def test_a_payment_is_given_back_automatically_once(
+    attacker: "Connection", service: Service, database: Addresses
+) -> None:
+    async with open_service(database, clock=service.clock, abilities=Abilities(refuses_credits=False)) as other:
+        blocked = HolderChanges(may_deposit=False)
+        await holder_usecases.set_holder(as_operator(other.context), 1, blocked)
+        await incoming.receive_credit(other.context, credit_report(other))
+    assert await attacker.fetchval("select external_id like 'auto:E%' and amount_cents = 1000 from refund")
+    again = """insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id,
+        original_end_to_end_id, correlation_id, amount_cents, status, reason, slot, created_at, modified_at)
+        select 777, holder_id, transfer_id, flow, external_id, fingerprint, overlay(return_id placing 'zzzz' from 25),
+        original_end_to_end_id, correlation_id, amount_cents, status, reason, slot, now(), now() from refund"""
+    cause = {"transfer_id": "(select transfer_id from refund)", "refund_id": 777}
+    with pytest.raises(asyncpg.UniqueViolationError, match="refund_external_id_is_used_once"):
+        await attacker.execute(f"with x as ({entry('available', 'reserved', 1000, **cause)}) {again}")
 
 
 async def test_later_states_are_added_and_not_recoded(

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge, ChargeRequest
-from pixconnect.domain.event import EventName
+from pixconnect.domain.event import EVENT_FACTS, EventName
 from pixconnect.domain.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.refund import Refund, RefundRequest
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
@@ -32,62 +32,31 @@ STARTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 AMOUNT_CENTS = 10_607
 
 
-class Cause(Struct, frozen=True, kw_only=True):
-    """Why there is an event of a type.
-
-    Attributes:
-        fact: What has happened.
-        in_sandbox: How to make it happen.
-    """
-
-    fact: str
-    in_sandbox: str
-
-
 _CHARGE = "`POST /v1/connect/charge`"
 _PAYMENT = "`POST /sandbox/v1/payments` with a `key` of yours, or with a charge's `emv`"
 _TRANSFER = "a transfer to `settle@sandbox.pix.example`"
 _REFUND = "`POST /v1/connect/refund` of a payment that you received"
 _RETURN = "`POST /sandbox/v1/returns` of a transfer that has settled"
 
-CAUSES: dict[EventName, Cause] = {
-    "qrcode.pending": Cause(fact="A charge was created.", in_sandbox=_CHARGE),
-    "qrcode.approved": Cause(
-        fact="A charge was paid, in time and in full.", in_sandbox="`POST /sandbox/v1/payments` with its `emv`"
-    ),
-    "qrcode.expired": Cause(
-        fact="A charge was not paid in time.", in_sandbox='`POST /sandbox/v1/clock` with `{"advance_s": 86400}`'
-    ),
-    "transfer.in.processing": Cause(fact="A payment to you has arrived.", in_sandbox=_PAYMENT),
-    "transfer.in.confirmed": Cause(fact="It was taken: the money is in your account.", in_sandbox=_PAYMENT),
-    "transfer.in.error": Cause(
-        fact="It was refused, and no money moved.",
-        in_sandbox="`POST /sandbox/v1/payments` with a charge's `emv` and another `amount`",
-    ),
-    "transfer.out.processing": Cause(
-        fact="You started a transfer: its amount is reserved.", in_sandbox=_TRANSFER
-    ),
-    "transfer.out.confirmed": Cause(fact="It has settled.", in_sandbox=_TRANSFER),
-    "transfer.out.error": Cause(
-        fact="It was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is yours again.",
-        in_sandbox="a transfer to `reject-ac03@sandbox.pix.example`; for `CANCELLED` any transfer under the rule"
-        ' `{"match": {"operation": "submit"}, "effect": "unavailable"}`, and then the clock a minute on',
-    ),
-    "refund.in.processing": Cause(fact="The receiver of a transfer of yours gives money back.", in_sandbox=_RETURN),
-    "refund.in.returned": Cause(fact="It was taken: the money is in your account.", in_sandbox=_RETURN),
-    "refund.in.error": Cause(
-        fact="It was refused, and no money moved.", in_sandbox="the same with an `amount` above the transfer's"
-    ),
-    "refund.out.processing": Cause(
-        fact="You started to give a payment back: its amount is reserved.", in_sandbox=_REFUND
-    ),
-    "refund.out.returned": Cause(fact="It has settled.", in_sandbox=_REFUND),
-    "refund.out.error": Cause(
-        fact="It was rejected, or given up before it left: the money is yours again.",
-        in_sandbox='the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
-    ),
-}  # fmt: skip
-"""In the order of the specification."""
+IN_SANDBOX: dict[EventName, str] = {
+    "qrcode.pending": _CHARGE,
+    "qrcode.approved": "`POST /sandbox/v1/payments` with its `emv`",
+    "qrcode.expired": '`POST /sandbox/v1/clock` with `{"advance_s": 86400}`',
+    "transfer.in.processing": _PAYMENT,
+    "transfer.in.confirmed": _PAYMENT,
+    "transfer.in.error": "`POST /sandbox/v1/payments` with a charge's `emv` and another `amount`",
+    "transfer.out.processing": _TRANSFER,
+    "transfer.out.confirmed": _TRANSFER,
+    "transfer.out.error": "a transfer to `reject-ac03@sandbox.pix.example`; for `CANCELLED` any transfer under the rule"
+    ' `{"match": {"operation": "submit"}, "effect": "unavailable"}`, and then the clock a minute on',
+    "refund.in.processing": _RETURN,
+    "refund.in.returned": _RETURN,
+    "refund.in.error": "the same with an `amount` above the transfer's",
+    "refund.out.processing": _REFUND,
+    "refund.out.returned": _REFUND,
+    "refund.out.error": 'the same under the rule `{"match": {"operation": "refund"}, "effect": "reject:AC03"}`',
+}
+"""How to make each of them happen."""
 
 
 class Story:
@@ -197,13 +166,13 @@ def write_page(examples: dict[str, str]) -> str:
         "`return_identification`) may differ between two events of a resource, where the network makes its own after us;",
         "both find it. Between two holders of this service each side has events of its own.",
     ]
-    for name, cause in CAUSES.items():
+    for name, fact in EVENT_FACTS.items():
         shown = json.dumps(json.loads(examples[name]), indent=2)
         lines += [
             "",
             f"## {name}",
             "",
-            f"{cause.fact} In the sandbox: {cause.in_sandbox}.",
+            f"{fact} In the sandbox: {IN_SANDBOX[name]}.",
             "",
             "```json",
             shown,

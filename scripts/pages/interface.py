@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pixconnect.api import openapi
+from pixconnect.api.openapi_records import list_fields
 from pixconnect.api.operation import AnyOperation, Document, Nothing
 from pixconnect.api.operations import list_sections
 
@@ -12,7 +13,8 @@ _HEAD = """\
 # Interface
 
 Written by `make docs` from the table of operations. The same with schemas and examples is served at
-`/docs`, and for programs at `/openapi.json`. Errors have [a page of their own](errors.md).
+`/docs`, and for programs at `/openapi.json` (OpenAPI 3.1, with webhooks) and `/openapi-3.0.json`.
+Errors have [a page of their own](errors.md).
 """
 
 
@@ -47,4 +49,4 @@ def _describe(row: AnyOperation) -> Iterator[str]:
 
 
 def _fields_of(record: type) -> str:
-    return ", ".join(f"`{field}`" for field in openapi.list_fields(record))
+    return ", ".join(f"`{field}`" for field in list_fields(record))

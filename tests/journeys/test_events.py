@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pixconnect.client import Client, InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
 from pixconnect.domain.event import EVENT_NAMES
-from scripts.pages.events import CAUSES
+from scripts.pages.events import IN_SANDBOX
 from support.installation import wait_until
 from support.ports import reserved_port
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -214,11 +214,11 @@ def story(metrics_port: int) -> Iterator[Story]:
 
 
 def test_every_type_has_its_cause_in_the_order_of_the_page() -> None:
-    assert set(CAUSES) == EVENT_NAMES
-    assert len(CAUSES) == 15
+    assert set(IN_SANDBOX) == EVENT_NAMES
+    assert len(IN_SANDBOX) == 15
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("name", IN_SANDBOX)
 def test_its_fact_causes_an_event_with_exactly_the_fields_of_its_family(story: Story, name: str) -> None:
     family, _, state = name.rpartition(".")
     statuses = [event.payload["status"] for event in story.caused[name]]
@@ -274,7 +274,7 @@ def test_what_was_not_acknowledged_is_redelivered_by_one_call(story: Story) -> N
 def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     program = program.replace("http://127.0.0.1:8080", story.base_url)
-    program = program.replace("loja@sandbox.pix.example", story.account.key).replace("order-1", "of-the-guide")
+    program = program.replace("loja@demo.pix.example", story.account.key).replace("order-1", "of-the-guide")
     names: dict[str, Any] = {"client_id": story.account.client_id, "client_secret": story.account.client_secret}
     exec(program, names)  # noqa: S102  it is our own page
     assert capsys.readouterr().out.startswith("000201")

@@ -10,6 +10,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from pixconnect.api import envelope, openapi
+from pixconnect.api.openapi_examples import example_of_answer, example_of_body
+from pixconnect.api.openapi_records import FORMATS, SCHEMAS, Schema, find_schema
 from pixconnect.api.operation import AnyOperation, Document, Nothing, Section
 from pixconnect.domain import errors
 
@@ -24,7 +26,7 @@ keep <code>meta.request_id</code>. For programs there is <a href="/openapi.json"
 def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
     """Write the page; the document must be the OpenAPI document of the same sections."""
     style = (files("pixconnect.api") / "docs_page.css").read_text(encoding="utf-8")
-    schemas: dict[str, openapi.Schema] = document["components"]["schemas"]
+    schemas: dict[str, Schema] = document["components"]["schemas"]
     return "".join(
         [
             "<!doctype html><html lang=en><meta charset=utf-8>",
@@ -60,12 +62,12 @@ def _render_contents(section: Section) -> str:
     return f"<strong>{escape(section.title)}</strong>{links}"
 
 
-def _render_section(section: Section, schemas: dict[str, openapi.Schema]) -> str:
+def _render_section(section: Section, schemas: dict[str, Schema]) -> str:
     articles = "".join(_render_operation(row, schemas) for row in section.operations)
     return f"<h2>{escape(section.title)}</h2><p>{_prose(section.text)}</p>{articles}"
 
 
-def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> str:
+def _render_operation(row: AnyOperation, schemas: dict[str, Schema]) -> str:
     summary, description = openapi.summarize(row)
     needs = "Public." if row.scope is None else "Any valid token."
     if row.scope not in (None, "any"):
@@ -75,52 +77,61 @@ def _render_operation(row: AnyOperation, schemas: dict[str, openapi.Schema]) -> 
         f"<p><span class=verb>{row.method}</span><span class=path>{escape(row.path)}</span></p>",
         f"<p>{_prose(description)}</p>" if description else "",
         f"<p class=note>{needs}</p>",
-        _render_fields("Parameters", _parameters(row)),
+        _render_fields("Parameters", _parameters(row, schemas)),
     ]
     if row.body is not Nothing:
-        body = schemas[row.body.__name__]
         parts += [
-            _render_fields("Body", _fields(body)),
-            _render_example("Example", openapi.make_example(body, schemas)),
+            _render_fields("Body", _fields(row.body.__name__, schemas)),
+            _render_example("Example", example_of_body(row, schemas)),
         ]
     # A list is described by one of its items.
     if row.answer is not Document:
-        answer = schemas[row.record.__name__]
-        example = openapi.make_example(openapi.answer_schema(row), schemas)
-        parts += [_render_fields("Answer", _fields(answer)), _render_example("Example", example)]
+        example = example_of_answer(row, schemas)
+        parts += [_render_fields("Answer", _fields(row.record.__name__, schemas)), _render_example("Example", example)]
     return "".join([*parts, "</article>"])
 
 
-def _parameters(row: AnyOperation) -> list[tuple[str, str, str]]:
+def _parameters(row: AnyOperation, schemas: dict[str, Schema]) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str, str]] = []
     if row.parameter.name:
         rows.append((row.parameter.name, "in the path", row.parameter.description))
     for parameter in openapi.describe_query(row):
-        kind = _kind(parameter["schema"]) + (", required" if parameter["required"] else "")
+        kind = _kind(parameter["schema"], schemas) + (", required" if parameter["required"] else "")
         rows.append((parameter["name"], kind, parameter["description"]))
     return rows
 
 
-def _fields(schema: openapi.Schema) -> list[tuple[str, str, str]]:
-    required = schema.get("required", [])
+def _fields(record: str, schemas: dict[str, Schema]) -> list[tuple[str, str, str]]:
+    # Of alternatives, which have the same fields, all kinds of each field are shown.
+    forms = [find_schema(schema, schemas) for schema in schemas[record].get("oneOf", [schemas[record]])]
+    required = forms[0].get("required", [])
     return [
-        (name, _kind(field) + ("" if name in required else ", optional"), field.get("description", ""))
-        for name, field in schema["properties"].items()
+        (
+            name,
+            " | ".join(dict.fromkeys(_kind(form["properties"][name], schemas) for form in forms))
+            + ("" if name in required else ", optional"),
+            field.get("description", ""),
+        )
+        for name, field in forms[0]["properties"].items()
     ]
 
 
-def _kind(schema: openapi.Schema) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+def _kind(schema: Schema, schemas: dict[str, Schema]) -> str:
+    if "$ref" in schema and "enum" not in find_schema(schema, schemas):
+        return str(schema["$ref"]).removeprefix(SCHEMAS)
+    schema = find_schema(schema, schemas) | schema
     # Longer enumerations, such as that of the event types, would make the column unreadable.
     if "enum" in schema and len(schema["enum"]) <= 9:
         return " | ".join(map(str, schema["enum"]))
     if "items" in schema:
-        return f"list of {_kind(schema['items'])}"
+        return f"list of {_kind(schema['items'], schemas)}"
     limits = [f"{schema[word]}" for word in ("minLength", "maxLength") if word in schema]
-    # A default of null or {} says no more than that the field is optional.
-    default = f", default {schema['default']}" if schema.get("default") not in (None, {}) else ""
-    return str(schema.get("format", schema.get("type", ""))) + (f" ({' to '.join(limits)})" if limits else "") + default
+    default = f", default {schema['default']}" if "default" in schema else ""
+    # Of a number the type says more than the format.
+    words = ("type", "format") if schema.get("type") in FORMATS else ("format", "type")
+    return (
+        str(schema.get(words[0], schema.get(words[1], ""))) + (f" ({' to '.join(limits)})" if limits else "") + default
+    )
 
 
 def _render_fields(title: str, rows: list[tuple[str, str, str]]) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pixconnect.api import browser
 from pixconnect.api.operation import Anything, Document, Nothing, Request
 from pixconnect.api.services import Services
+
+OPENAPI_TYPE: Final = "application/json"
+DOCS_TYPE: Final = "text/html; charset=utf-8"
 
 
 async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -12,7 +17,15 @@ async def get_openapi(services: Services, request: Request[None, Anything, Nothi
 
     OpenAPI 3.1.
     """
-    return Document(content=services.descriptions.openapi, media_type="application/json")
+    return Document(content=services.descriptions.openapi, media_type=OPENAPI_TYPE)
+
+
+async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document as OpenAPI 3.0.
+
+    OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
+    """
+    return Document(content=services.descriptions.openapi_30, media_type=OPENAPI_TYPE)
 
 
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -20,6 +33,4 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
 
     One page for people; it needs nothing else.
     """
-    return Document(
-        content=services.descriptions.docs, media_type="text/html; charset=utf-8", policy=browser.DOCS_POLICY
-    )
+    return Document(content=services.descriptions.docs, media_type=DOCS_TYPE, policy=browser.DOCS_POLICY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -52,6 +52,8 @@ class ChangeEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The types of events that are posted to it."""
     status: Literal["active", "inactive"] | UnsetType = UNSET
     """Pause or resume."""
+
+    schema_rules: ClassVar = dict(minProperties=1)
 
 
 class WebhookEndpoint(Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     """Its type."""
     # Raw: it is answered as it was stored and posted, octet for octet.
     payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
-    """Depends on the event's family: see the page on webhooks."""
+    """What `ChargePayload`, `TransferPayload` or `RefundPayload` says, by the event's name."""
     create_timestamp: Instant
     """When it happened."""
 

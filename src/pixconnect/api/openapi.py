@@ -1,54 +1,35 @@
 """OpenAPI 3.1, read from the table and its records.
 
-Nothing is described twice: types and limits come from the records, what a field means from the sentence under it, what an
-operation does from its handler's docstring. A change of any of these changes the published document.
+Nothing is described twice: types and limits come from the records (``openapi_records.py``), what a field means from the
+sentence under it, what an operation does from its handler's docstring. A change of any of these changes the published document.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
-from msgspec import inspect as types
 
-from pixconnect.api import decoding, envelope
+from pixconnect.api import access, decoding, documents, envelope, location, oauth, statement
 from pixconnect.api.docstrings import describe_fields
+from pixconnect.api.openapi_examples import NOW, REQUEST_ID, example_of_answer, example_of_body
+from pixconnect.api.openapi_records import (
+    Schema,
+    describe_records,
+    described,
+    envelope_name,
+    polish,
+    split_docstring,
+    to_schema,
+    typed,
+)
+from pixconnect.api.openapi_webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
-from pixconnect.api.violation import alternatives
 from pixconnect.domain import errors
+from pixconnect.domain.access import SCOPE_TEXTS
 
-Schema = dict[str, Any]
-
-REQUEST_ID: Final = "#/components/parameters/RequestId"
-
-_EXAMPLES: Final[dict[str, object]] = {
-    "amount": 1234,
-    "available_funds": 100000000,
-    "current_funds": 100000000,
-    "key": "loja@sandbox.pix.example",
-    "external_id": "order-2026-0001",
-    "name": "Maria Silva",
-    "tax_id": "52998224725",
-    "bank": "Pix Connect Sandbox",
-    "emv": "00020101021226",
-    "emvqrcps": "00020101021226",
-    "base64image": "",
-    "txid": "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6",
-    "transaction_identification": "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6",
-    "end_to_end_id": "E99999003202611201234a1B2c3D4e5F",
-    "original_end_to_end_id": "E99999003202611201234a1B2c3D4e5F",
-    "return_identification": "D99999003202611201234a1B2c3D4e5F",
-    "request_id": "01930a2f-5c7a-7e8d-9f01-23456789abcd",
-    "version": "1.0",
-    "secret": "at-least-16-characters",
-    "effect": "delay:3000",
-    "url": "https://example.com/pix",
-}
-"""The value of a field of this name in examples, unless the field has an example of its own."""
-
-_EXAMPLES_BY_TYPE: Final = dict(string="text", integer=1, number=0.5, boolean=True)
+_REQUEST_ID: Final = {"$ref": "#/components/parameters/RequestId"}
 
 _FAILURES: Final = {
     "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),
@@ -64,10 +45,45 @@ _FAILURES: Final = {
 }
 
 
+_FILES: Final = {
+    statement.MEDIA_TYPES["csv"]: (
+        "CsvFile",
+        typed("string", format="binary", description="CSV (RFC 4180), in UTF-8."),
+    ),
+    statement.MEDIA_TYPES["ofx"]: ("OfxFile", typed("string", format="binary", description="OFX 2.")),
+    statement.MEDIA_TYPES["camt053"]: (
+        "Camt053File",
+        typed("string", format="binary", description="ISO 20022 `camt.053`."),
+    ),
+    location.JOSE_TYPE: ("SignedPayload", typed("string", description="A compact JWS (RFC 7515).")),
+    access.JWK_SET_TYPE: (
+        "KeySet",
+        typed(
+            "object",
+            description="A JWK set (RFC 7517).",
+            properties={"keys": typed("array", items=to_schema("PublishedKey"), description="The latest first.")},
+            required=["keys"],
+        ),
+    ),
+    documents.OPENAPI_TYPE: ("OpenApiDocument", typed("object", description="OpenAPI.")),
+    documents.DOCS_TYPE: ("HtmlPage", typed("string", description="HTML.")),
+}
+"""What is answered outside the envelope, by its media type: its name and its schema."""
+
+_DESCRIPTION: Final = """\
+Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.
+
+Amounts are integers in cents; an integer has neither fraction nor exponent, so `1478.0` is refused. Instants are RFC 3339 with
+an offset. Texts hold neither NUL nor half a surrogate pair. A field that an answer does not need is left out, never null. Other
+fields may come: ignore those that you do not know. Unknown fields of a request are refused, and unknown parameters too.
+"""
+
+
 def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: str, version: str) -> Schema:
     """The OpenAPI document; addresses as callers see them, and the program's version."""
     operations = [row for section in sections for row in section.operations]
-    schemas = _describe_records(operations)
+    schemas = describe_records(operations, PAYLOADS) | dict(_FILES.values())
+    add_event_schemas(schemas)
     paths: Schema = {}
     for section in sections:
         for row in section.operations:
@@ -79,68 +95,69 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": _TITLE,
+            "title": "Pix Connect",
             "version": envelope.VERSION,
-            "description": f"Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.",
+            "description": _DESCRIPTION.format(version=version),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
-        "security": [{"BearerAuth": []}],
-        "tags": [{"name": section.title, "description": section.text} for section in sections],
+        "security": _need(()),
+        "tags": [*({"name": section.title, "description": section.text} for section in sections), EVENTS],
         "paths": paths,
+        "webhooks": describe_webhooks(schemas, EVENTS["name"]),
         "components": {
-            "schemas": schemas,
-            "parameters": {"RequestId": _REQUEST_ID_PARAMETER},
+            "schemas": dict(sorted(schemas.items())),
+            "parameters": {"RequestId": _REQUEST_ID_PARAMETER, **HEADER_PARAMETERS},
             "responses": {name: _describe_failure(status, error) for status, (name, error) in _FAILURES.items()},
-            "securitySchemes": {"BearerAuth": _BEARER_AUTH},
+            "securitySchemes": {"OAuth2": _describe_oauth2(auth_url + oauth.TOKEN_PATH), "BearerAuth": _BEARER_AUTH},
         },
     }
-
-
-def _typed(kind: str, **more: object) -> Schema:
-    return {"type": kind, **more}
-
-
-def _object(properties: Schema) -> Schema:
-    return _typed("object", properties=properties, required=list(properties))
 
 
 def _parameter(place: str, name: str, description: str, schema: Schema, **more: object) -> Schema:
     return {"name": name, "in": place, **more, "description": description, "schema": schema}
 
 
-def _described(description: str, **more: object) -> Schema:
-    return {"description": description, **more}
-
-
-_NULL: Final = _typed("null")
-_TITLE: Final = "Pix Connect"
+# No pattern: nothing is refused for it.
 _REQUEST_ID_PARAMETER: Final = _parameter(
     "header",
     "X-Request-Id",
-    "Your own name for the request: comes back in `meta.request_id` and stands in every log line.",
-    _typed("string", pattern="^[A-Za-z0-9._-]{1,64}$"),
+    "Your own name for the request, 1 to 64 of `A-Z a-z 0-9 . _ -`: comes back in `meta.request_id` and stands in every log "
+    "line. Any other text is no error: the service makes a name instead.",
+    typed("string"),
 )
-_BEARER_AUTH: Final = _typed(
+_BEARER_AUTH: Final = typed(
     "http",
     scheme="bearer",
     bearerFormat="JWT",
     description="A token of the identity service, good for five minutes unless set otherwise.",
 )
-_LINK_HEADER: Final = _described(
+_LINK_HEADER: Final = described(
     'The address of the next page (RFC 8288, `rel="next"`), by cursor; left out on the last page.',
-    schema=_typed("string"),
+    schema=typed("string"),
+)
+_FILENAME_HEADER: Final = described(
+    "`attachment` and the name under which a browser saves the file; JSON has none.", schema=typed("string")
 )
 
 
-def _split_docstring(text: str) -> tuple[str, str]:
-    first, _, rest = inspect.cleandoc(text).partition("\n")
-    return first, " ".join(rest.split())
+def _describe_oauth2(token_url: str) -> Schema:
+    flow = {"tokenUrl": token_url, "scopes": dict(SCOPE_TEXTS)}
+    return typed(
+        "oauth2",
+        description="Client credentials (RFC 6749, 4.4), for libraries: the same token.",
+        flows={"clientCredentials": flow},
+    )
+
+
+def _need(scopes: Sequence[str]) -> list[Schema]:
+    # One token in either form; only oauth2 has a place for scopes.
+    return [{"OAuth2": list(scopes)}, {"BearerAuth": []}]
 
 
 def summarize(row: AnyOperation) -> tuple[str, str]:
     """A line on what an operation does, and sentences."""
-    first, rest = _split_docstring(row.handler.__doc__ or "")
+    first, rest = split_docstring(row.handler.__doc__ or "")
     if not row.is_built:
         return row.summary, "Not built yet: answers 503."
     return row.summary or first.removesuffix("."), rest
@@ -155,84 +172,14 @@ def describe_query(row: AnyOperation) -> list[Schema]:
     required = schema.get("required", [])
     descriptions = describe_fields(row.query)
     return [
-        _parameter("query", name, descriptions[name], _without_false(_polish(field)), required=name in required)
+        _parameter("query", name, descriptions[name], _without_false(polish(field)), required=name in required)
         for name, field in schema["properties"].items()
     ]
 
 
-def list_fields(record: type) -> list[str]:
-    """The names of a record's fields on the wire."""
-    (schema,), components = msgspec.json.schema_components([record])
-    return list(components[schema["$ref"].rpartition("/")[2]]["properties"])
-
-
-def make_example(schema: Schema, schemas: dict[str, Schema], name: str = "") -> object:
-    """A value that the schema allows and a reader understands."""
-    # What the schema says itself comes first, then what is usual for a field of this name, then any value of the type.
-    if "$ref" in schema:
-        return make_example(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
-    for word in ("const", "default"):
-        if word in schema:
-            return schema[word]
-    if "examples" in schema:
-        return schema["examples"][0]
-    if "enum" in schema:
-        return schema["enum"][0]
-    kind = schema.get("type")
-    if kind == "object":
-        fields: Schema = schema.get("properties", {})
-        return {field: make_example(part, schemas, field) for field, part in fields.items()}
-    if kind == "array":
-        return [make_example(schema["items"], schemas, name)]
-    return _EXAMPLES.get(name, _EXAMPLES_BY_TYPE.get(str(kind), {}))
-
-
-def answer_schema(row: AnyOperation) -> Schema:
-    """The whole answer of an operation's success, in the envelope unless it is bare."""
-    if row.is_bare:
-        return _ref(row.record)
-    item = row.item
-    data = _typed("array", items=_ref(item)) if item else _ref(row.record)
-    properties: Schema = {"success": _typed("boolean", const=True), "data": data, "meta": _ref(envelope.Meta)}
-    if item:
-        properties["pagination"] = _ref(envelope.Pagination)
-    return _object(properties)
-
-
-def _describe_records(operations: Iterable[AnyOperation]) -> dict[str, Schema]:
-    records: set[type] = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination}
-    for row in operations:
-        kinds = (row.body, row.record, row.refusals.record)
-        records.update(kind for kind in kinds if kind not in (None, Nothing, Document))
-    _, components = msgspec.json.schema_components(list(records), ref_template="#/components/schemas/{name}")
-    schemas = {name: _polish(schema) for name, schema in components.items()}
-    for record in {record for kind in types.multi_type_info(records) for record in _find_records(kind)}:
-        fields = schemas[record.__name__]["properties"]
-        for name, description in describe_fields(record).items():
-            fields[name] = _described_more(fields[name], description)
-    schemas["Failure"] = _object(
-        {
-            "success": _typed("boolean", const=False),
-            "error": _ref(envelope.ErrorInfo),
-            "meta": _ref(envelope.Meta),
-        }
-    )
-    # The record has any text there, because only errors.py and STATUSES list the codes.
-    schemas["ErrorInfo"]["properties"]["code"]["enum"] = list(envelope.STATUSES)
-    return dict(sorted(schemas.items()))
-
-
-def _find_records(kind: types.Type) -> Iterator[type]:
-    for one in alternatives(kind):
-        match one:
-            case types.StructType(cls=record, fields=fields):
-                yield record
-                for field in fields:
-                    yield from _find_records(field.type)
-            case types.ListType(item_type=inner) | types.DictType(value_type=inner):
-                yield from _find_records(inner)
-            case _:
-                pass
+def _without_false(schema: Schema) -> Schema:
+    """A switch that is off by default needs no word about it."""
+    return {name: value for name, value in schema.items() if (name, value) != ("default", False)}
 
 
 def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema]) -> Schema:
@@ -240,13 +187,13 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
     found: Schema = {"operationId": row.id, "tags": [tag], "summary": summary}
     if description:
         found["description"] = description
-    found["security"] = [] if row.scope is None else [{"BearerAuth": [] if row.scope == "any" else [row.scope]}]
-    found["parameters"] = [*_describe_parameter(row), *describe_query(row), {"$ref": REQUEST_ID}]
+    found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row), _REQUEST_ID]
     if row.body is not Nothing:
-        schema = _ref(row.body)
-        described = {"schema": schema, "example": make_example(schema, schemas)}
-        content = {media_type.decode(): described for media_type in decoding.MEDIA_TYPES[row.body_form]}
-        found["requestBody"] = {"required": True, "content": content}
+        content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
+        # Only the first: of two, generators send both at once.
+        media_type = decoding.MEDIA_TYPES[row.body_form][0].decode()
+        found["requestBody"] = {"required": True, "content": {media_type: content}}
     found["responses"] = {"200": _describe_success(row, schemas), **_failures_of(row)}
     return found
 
@@ -259,19 +206,21 @@ def _describe_parameter(row: AnyOperation) -> list[Schema]:
 
 
 def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
-    # The media types beside JSON, such as a CSV file's, are described as text.
-    content: Schema = {media_type: {"schema": _typed("string")} for media_type in row.media_types}
-    if row.answer is Document:
-        if row.media_types[0].endswith("json"):
-            content[row.media_types[0]] = {"schema": _typed("object")}
-        return _described("The document.", content=content)
-    schema = answer_schema(row)
-    content["application/json"] = {"schema": schema, "example": make_example(schema, schemas)}
-    found = _described("Done.", content=content)
+    content: Schema = {}
+    if row.answer is not Document:
+        # First, because generators take what comes first.
+        schema = to_schema(row.record.__name__ if row.is_bare else envelope_name(row))
+        content["application/json"] = {"schema": schema, "example": example_of_answer(row, schemas)}
+    for media_type in row.media_types:
+        content.setdefault(media_type, {"schema": to_schema(_FILES[media_type][0])})
+    found = described("The document." if row.answer is Document else "Done.", content=content)
+    headers: Schema = {}
     # Only what can be read on by cursor has a next page to link to.
     if "after" in row.query.__struct_fields__:
-        found["headers"] = {"Link": _LINK_HEADER}
-    return found
+        headers["Link"] = _LINK_HEADER
+    if len(row.media_types) > 1:
+        headers["Content-Disposition"] = _FILENAME_HEADER
+    return found | ({"headers": headers} if headers else {})
 
 
 def _failures_of(row: AnyOperation) -> Schema:
@@ -293,61 +242,20 @@ def _failures_of(row: AnyOperation) -> Schema:
         # Only a write can have been done without our knowing it.
         statuses += ["504"] if row.method != "GET" and row.scope else []
     if row.refusals.record is not None:
-        content = {"application/json": {"schema": _ref(row.refusals.record)}}
-        return {status: _described(_FAILURES[status][0], content=content) for status in sorted(statuses)}
+        content = {"application/json": {"schema": to_schema(row.refusals.record.__name__)}}
+        return {status: described(_FAILURES[status][0], content=content) for status in sorted(statuses)}
     return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
 
 
 def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
     codes = [code for code, of_code in envelope.STATUSES.items() if str(of_code) == status]
-    found = _described(", ".join(codes))
+    found = described(", ".join(codes))
     if any(name == b"retry-after" for name, _ in envelope.error_headers(error)):
-        found["headers"] = {"Retry-After": _described("Seconds.", schema=_typed("integer"))}
+        found["headers"] = {"Retry-After": described("Seconds.", schema=typed("integer"))}
     example = {
         "success": False,
         "error": {"code": error.code, "message": error.message},
-        "meta": {
-            "request_id": _EXAMPLES["request_id"],
-            "timestamp": "2026-11-20T12:34:56.789012Z",
-            "version": envelope.VERSION,
-        },
+        "meta": {"request_id": REQUEST_ID, "timestamp": NOW, "version": envelope.VERSION},
     }
-    schema = {"$ref": "#/components/schemas/Failure"}
-    found["content"] = {"application/json": {"schema": schema, "example": example}}
+    found["content"] = {"application/json": {"schema": to_schema("ErrorResponse"), "example": example}}
     return found
-
-
-def _ref(record: type) -> Schema:
-    return {"$ref": f"#/components/schemas/{record.__name__}"}
-
-
-def _polish(schema: Schema) -> Schema:
-    """A schema as we want it read: no null beside a type, and a type beside every enumeration."""
-    schema = dict(schema)
-    if "anyOf" in schema:
-        # What may be left out is never answered as null, and need not be sent as null.
-        parts = [part for part in schema.pop("anyOf") if part != _NULL]
-        schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
-        if schema.get("default", ...) is None:
-            del schema["default"]
-    # msgspec gives enumerations no type, and some readers of the document want one.
-    if "enum" in schema:
-        schema = {**_typed("string"), **schema}
-    if "items" in schema:
-        schema["items"] = _polish(schema["items"])
-    if isinstance(schema.get("additionalProperties"), dict):
-        schema["additionalProperties"] = _polish(schema["additionalProperties"])
-    if "properties" in schema:
-        schema["description"] = " ".join(_split_docstring(schema.get("description", ""))).strip()
-        schema["properties"] = {name: _polish(field) for name, field in schema["properties"].items()}
-    return schema
-
-
-def _described_more(schema: Schema, description: str) -> Schema:
-    """The field's description, followed by its type's, such as the unit."""
-    return {**schema, "description": f"{description} {schema.get('description', '')}".strip()}
-
-
-def _without_false(schema: Schema) -> Schema:
-    """A switch that is off by default needs no word about it."""
-    return {name: value for name, value in schema.items() if (name, value) != ("default", False)}

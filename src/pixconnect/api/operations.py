@@ -170,9 +170,11 @@ SERVICE: Final = Section(
         Row("check_readiness", "GET", "/readyz", None,
             NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY),
         Row("get_openapi", "GET", "/openapi.json", None,
-            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=("application/json",)),
+            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=(documents.OPENAPI_TYPE,)),
+        Row("get_openapi_30", "GET", "/openapi-3.0.json", None,
+            NONE, Anything, Nothing, Document, documents.get_openapi_30, media_types=(documents.OPENAPI_TYPE,)),
         Row("get_docs", "GET", "/docs", None,
-            NONE, Anything, Nothing, Document, documents.get_docs, media_types=("text/html; charset=utf-8",)),
+            NONE, Anything, Nothing, Document, documents.get_docs, media_types=(documents.DOCS_TYPE,)),
     ),
 )
 
@@ -183,7 +185,7 @@ SANDBOX: Final = Section(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
             NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
         Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
-            NONE, Nothing, sandbox.ReturnRequest, sandbox.Return, sandbox.give_back),
+            NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
             NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",

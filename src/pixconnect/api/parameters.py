@@ -29,7 +29,7 @@ def _text(name: str, description: str) -> Parameter[str]:
     return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
 
 
-def _schema(kind: str, **limits: int) -> Mapping[str, object]:
+def _schema(kind: str, **limits: object) -> Mapping[str, object]:
     return {"type": kind, **limits}
 
 
@@ -41,7 +41,7 @@ NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, descriptio
 ID: Final = Parameter[int](
     name="id",
     read=_read_id,
-    schema=_schema("integer", minimum=1, maximum=_ID_MAX),
+    schema=_schema("integer", format="int64", minimum=1, maximum=_ID_MAX),
     description="The `id` that the service gave it.",
 )
 EXTERNAL_ID: Final = Parameter[str](

@@ -6,7 +6,7 @@ In live mode none of these paths exists.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -26,7 +26,7 @@ from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import sandbox as sandbox_usecases
 
 
-class Payer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Somebody outside; what is left out is made up."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
@@ -44,8 +44,15 @@ class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One of your Pix keys; needs an amount."""
     amount: Amount | None = None
     """The amount to pay; the code's amount if left out."""
-    payer: Payer | None = None
+    payer: OutsidePayer | None = None
     """The payer."""
+
+    # Either a code, or a key with an amount; not as alternatives, of each of which generators would make a type.
+    schema_rules: ClassVar = {
+        "not": {"required": ["emv", "key"]},
+        "if": {"not": {"required": ["emv"]}},
+        "then": {"required": ["key", "amount"]},
+    }
 
 
 class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,7 +79,7 @@ class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Why it is given back."""
 
 
-class Return(Struct, frozen=True, kw_only=True):
+class ReturnOutcome(Struct, frozen=True, kw_only=True):
     """The outcome of a return."""
 
     return_identification: str
@@ -137,6 +144,11 @@ class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
     """The code's txid."""
 
+    schema_rules: ClassVar = {
+        "if": {"properties": {"kind": {"const": "dynamic"}}},
+        "then": {"required": ["amount"]},
+    }
+
 
 class QrCode(Struct, frozen=True, kw_only=True):
     """A QR code of an outside merchant."""
@@ -162,6 +174,8 @@ class ClockRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reset: bool | None = None
     """Back to real time."""
 
+    schema_rules: ClassVar = dict(minProperties=1, maxProperties=1)
+
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
     """The time of the service and the sandbox."""
@@ -177,7 +191,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     """
     body = request.body
     # A payer without a name or tax id is made up by the sandbox.
-    who = body.payer or Payer()
+    who = body.payer or OutsidePayer()
     payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     if (body.emv is None) == (body.key is None):
@@ -194,7 +208,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     return Payment(end_to_end_id=arrival.id, amount=arrival.amount_cents, status=arrival.status, code=arrival.code)
 
 
-async def give_back(services: Services, request: Request[None, Nothing, ReturnRequest]) -> Return:
+async def give_back(services: Services, request: Request[None, Nothing, ReturnRequest]) -> ReturnOutcome:
     """Be given back what you sent.
 
     The receiver returns a Pix of yours, wholly or in part.
@@ -205,7 +219,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
         services.context, request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
     )
     # The network calls what has ended well CONFIRMED; a refund of ours is RETURNED.
-    return Return(
+    return ReturnOutcome(
         return_identification=arrival.id,
         original_end_to_end_id=body.end_to_end_id,
         amount=arrival.amount_cents,

@@ -21,6 +21,8 @@ class Descriptions(Struct, frozen=True, kw_only=True):
 
     openapi: bytes
     """The OpenAPI document, JSON."""
+    openapi_30: bytes
+    """The same as OpenAPI 3.0.3."""
     docs: bytes
     """The page for people, HTML."""
 

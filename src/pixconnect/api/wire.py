@@ -15,8 +15,7 @@ PAGE_SIZE_MAX: Final = 1000
 Amount = Annotated[
     int,
     Meta(
-        description="Cents.",
-        examples=[1234],
+        description="Cents, without a fraction.",
         extra_json_schema={"minimum": AMOUNT_MIN_CENTS, "maximum": AMOUNT_MAX_CENTS},
     ),
 ]
@@ -37,7 +36,6 @@ Instant = Annotated[
     str,
     Meta(
         description="RFC 3339, UTC, with microseconds.",
-        examples=["2026-11-20T12:34:56.789012Z"],
         extra_json_schema={"format": "date-time"},
     ),
 ]
@@ -49,7 +47,6 @@ ExternalId = Annotated[
         min_length=1,
         max_length=255,
         description="Unique among your own, and what makes a repeated request safe. Made by the service if left out.",
-        examples=["order-2026-0001"],
     ),
 ]
 

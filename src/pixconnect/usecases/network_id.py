@@ -73,6 +73,8 @@ def _misfit(told: Told, reason: str) -> Misfit:
 async def _name_orders(batch: Batch[Told]) -> list[Misfit | None]:
     work = await lock_balances(batch)
     connection = work.connection
+    # In the order in which endings lock them too; those that have ended have no order any more.
+    await order_store.lock(connection, [name_of(told.ordered) for told in batch])
     transfers = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Transfer)}
     refunds = {(told.ordered.id, told.holder_id) for told in batch if isinstance(told.ordered, Refund)}
     now_named = {

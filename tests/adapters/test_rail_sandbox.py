@@ -623,7 +623,7 @@ async def test_a_refused_connection_took_nothing() -> None:
 
 async def test_a_payment_from_outside_whose_answer_is_late_may_have_been_made(sandbox: Sandbox) -> None:
     with pytest.raises(SandboxSilent):
-        await sandbox.control.call(structs.replace(PAY, timeout_s=0.2), outside_transfer(txid="slow"))
+        await sandbox.control.call(structs.replace(PAY, timeout_s=2.0), outside_transfer(txid="slow"))
     [report] = await next_reports(sandbox.rail)
     assert isinstance(report, CreditReport)
     assert report.txid == "slow"

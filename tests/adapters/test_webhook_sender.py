@@ -450,13 +450,16 @@ async def test_of_all_receivers_together_so_many_connections_are_kept(monkeypatc
 
 
 async def test_nothing_is_left_of_targets_that_are_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_connections, "IDLE_S", 0.05)
     async with open_receiver() as receiver, open_http(connect_s=60.0, exchange_s=60.0) as http:
         await asyncio.gather(*(post(WebhookSender(http, allows_loopback=True), receiver.url) for _ in range(3)))
         assert len(http._idle) == 3
-        async with asyncio.timeout(60):
-            while len(http._idle) or http._idle._sweep:  # noqa: ASYNC110  a timer of the loop's
-                await asyncio.sleep(0.02)
+        sweep = http._idle._sweep
+        assert sweep is not None
+        monkeypatch.setattr(idle_connections, "IDLE_S", 0.0)
+        # As the loop does when the timer is over.
+        sweep.cancel()
+        http._idle._close_idle()
+        assert (len(http._idle), http._idle._sweep) == (0, None)
         assert http._idle._of_address == {}
 
 

@@ -159,7 +159,7 @@ async def test_one_party_alone_has_every_place() -> None:
 
 
 async def test_while_another_is_there_a_party_has_half_and_afterwards_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "PRESENT_S", 0.2)
+    monkeypatch.setattr(shares, "PRESENT_S", 2.0)
     semaphore, inside, leave = FairSemaphore(4, waiting_max=10, what="tries"), list[str](), asyncio.Event()
     async with semaphore.hold("b"):
         pass

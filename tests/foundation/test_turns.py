@@ -63,7 +63,7 @@ class Asking:
             self.turns.release(party)
 
     async def until(self, party: str, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.running.count(party) < count:
                 self._began.clear()
                 await self._began.wait()

@@ -441,13 +441,24 @@ async def test_more_than_1_kib_around_chunks_is_refused_once_and_hung_up_on(octe
         assert await client.is_hung_up()
 
 
-async def slow_ok(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Reads the body, takes its time, answers."""
-    while (await receive())["more_body"]:
-        pass
-    await asyncio.sleep(0.1)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+class Held:
+    """Reads the body, and answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.has_begun, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        self.has_begun.set()
+        await self.may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def answer_after_what_was_sent(self) -> None:
+        # The loop hears of what is in the socket before it looks at its timers, however long it stood still.
+        await asyncio.sleep(0.05)
+        self.may_answer.set()
 
 
 @pytest.mark.parametrize(
@@ -457,28 +468,34 @@ async def slow_ok(scope: dict[str, Any], receive: Any, send: Any) -> None:
 )
 @pytest.mark.parametrize("waits_s", [0.0, 0.03])
 async def test_what_is_owed_an_answer_gets_it_and_no_refusal(garbage: bytes, waits_s: float) -> None:
-    async with serving(slow_ok) as (_, connect):
+    held = Held()
+    async with serving(held) as (_, connect):
         client = await connect()
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
         await asyncio.sleep(waits_s)
         await client.send(garbage)
+        await held.answer_after_what_was_sent()
         status, headers, body = await client.answer()
         assert (status, headers.get(b"connection"), body) == (b"HTTP/1.1 200 OK", b"close", b"ok")
         assert await client.is_hung_up()
 
 
 async def test_a_request_whose_body_cannot_be_read_is_refused_after_the_answer_before_it() -> None:
-    async with serving(slow_ok) as (_, connect):
+    held = Held()
+    async with serving(held) as (_, connect):
         client = await connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" + CHUNKED + b"xyz\r\n")
+        await held.answer_after_what_was_sent()
         assert [(await client.answer())[0] for _ in range(2)] == [b"HTTP/1.1 200 OK", b"HTTP/1.1 400 Bad Request"]
         assert await client.is_hung_up()
 
 
 async def test_each_of_those_sent_ahead_is_answered_before_garbage_ends_the_connection() -> None:
-    async with serving(slow_ok) as (_, connect):
+    held = Held()
+    async with serving(held) as (_, connect):
         client = await connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 3 + b"garbage\r\n\r\n")
+        await held.answer_after_what_was_sent()
         answers = [await client.answer() for _ in range(3)]
         assert [answer[0] for answer in answers] == [b"HTTP/1.1 200 OK"] * 3
         assert b"connection" not in answers[1][1]
@@ -496,12 +513,14 @@ async def test_a_request_that_was_answered_already_is_not_refused_for_its_body_a
 
 
 async def test_a_half_of_the_next_head_does_not_cost_the_answer_to_the_request_before() -> None:
-    async with serving(slow_ok) as (server, connect):
+    held = Held()
+    async with serving(held) as (server, connect):
         client = await connect()
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HT")
-        await asyncio.sleep(0.05)
+        await held.has_begun.wait()
         (connection,) = server.connections.all
         connection.close_if_overdue(connection.loop.time() + limits.HEAD_TIMEOUT_S + 1)
+        held.may_answer.set()
         status, headers, _ = await client.answer()
         assert (status, headers[b"connection"]) == (b"HTTP/1.1 200 OK", b"close")
 
@@ -522,12 +541,14 @@ async def test_at_the_bound_the_longest_idle_of_whoever_has_most_makes_room() ->
 
 
 async def test_who_waits_for_an_answer_never_makes_room() -> None:
-    async with serving(slow_ok, connections_max=1) as (_, connect):
+    held = Held()
+    async with serving(held, connections_max=1) as (_, connect):
         first = await connect()
         await first.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        await asyncio.sleep(0.02)
+        await held.has_begun.wait()
         second = await connect()
         assert await second.is_hung_up()
+        held.may_answer.set()
         assert (await first.answer())[0] == b"HTTP/1.1 200 OK"
 
 

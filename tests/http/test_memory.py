@@ -49,15 +49,15 @@ def peak_mib(pid: int) -> float:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
 
 
-async def attack(port: int, beginning: bytes, block: bytes) -> bool:
-    """Send without end and read nothing; whether we were hung up on before all was sent."""
+async def attack(port: int, beginning: bytes, block: bytes, patience_s: float = 1) -> bool:
+    """Send without end and read nothing; whether we were hung up on before all was sent or nothing was taken any more."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.transport.pause_reading()
     writer.write(beginning)
     try:
         for _ in range(SENT_MAX // len(block)):
             writer.write(block)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(patience_s):
                 await writer.drain()
     except OSError:
         return not isinstance(sys.exc_info()[1], TimeoutError)
@@ -87,5 +87,6 @@ async def test_megabytes_on_one_connection_are_not_held(
     port, pid = server
     assert await attack(port, b"", b"\r\n" * (SENT_MAX // 4)) is False  # so that all is loaded
     before_mib = peak_mib(pid)
-    assert await attack(port, beginning, block) is is_hung_up
+    # Who is to be hung up on waits for that, however busy the machine is; the others learn that nothing is read any more.
+    assert await attack(port, beginning, block, 60 if is_hung_up else 1) is is_hung_up
     assert peak_mib(pid) - before_mib < GROWTH_MAX_MIB

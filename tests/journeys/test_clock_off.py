@@ -9,7 +9,7 @@ from support.whole_installation import Account, Answer, WholeInstallation, open_
 
 pytestmark = pytest.mark.journey
 OFF_S = [3600, -3600]
-TIMEOUT_S = 30.0
+TIMEOUT_S = 180.0
 FUNDS_CENTS = 1_000
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,22 +23,6 @@ from support.postgres import Addresses
 from support.service import FakeClock
 
 DAY_S = 86_400
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(monotonic_s=0.0)
-
-
-@pytest.fixture
-async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
-    async with identity.open_context(database, clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def keyring(context: Context) -> Keyring:
-    return await identity.start_keyring(context)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -30,11 +30,6 @@ def make_box(key: bytes, previous_key: bytes | None = None) -> AesSecretBox:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(monotonic_s=0.0)
-
-
-@pytest.fixture
 async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
     """The service as it was when the key leaked: keys, and webhook endpoints with one or two secrets."""
     async with identity.open_context(database, clock) as context:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import asyncpg
@@ -21,22 +20,6 @@ from support.postgres import Addresses
 from support.service import FakeClock
 
 DAY_S = 86_400
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(monotonic_s=0.0)
-
-
-@pytest.fixture
-async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
-    async with identity.open_context(database, clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def keyring(context: Context) -> Keyring:
-    return await identity.start_keyring(context)
 
 
 async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:

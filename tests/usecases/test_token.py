@@ -35,11 +35,6 @@ class Process:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(monotonic_s=0.0)
-
-
-@pytest.fixture
 async def processes(database: Addresses, clock: FakeClock) -> AsyncIterator[list[Process]]:
     async with AsyncExitStack() as stack:
         made: list[Process] = []

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -20,22 +19,6 @@ from support.identity import token_request
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import STARTED_AT, FakeClock
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(monotonic_s=0.0)
-
-
-@pytest.fixture
-async def context(database: Addresses, clock: FakeClock) -> AsyncIterator[Context]:
-    async with identity.open_context(database, clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def keyring(context: Context) -> Keyring:
-    return await identity.start_keyring(context)
 
 
 @pytest.fixture

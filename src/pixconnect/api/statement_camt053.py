@@ -35,14 +35,8 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
         document.write(*_make_header(statement))
         with document.element("Stmt"):
             document.write(*_make_body(statement))
-            async for lines in parts:
-                entries = xml.make_group()
-                for line in lines:
-                    _append_line(entries, line)
-                document.write(*entries)
-                # A group at a time is sent: the statement may be longer than memory.
-                document.flush()
-                yield output.take()
+            async for written in xml.write_lines(document, output, parts, _append_line):
+                yield written
     yield output.take()
 
 

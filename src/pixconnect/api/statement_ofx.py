@@ -29,13 +29,8 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
                 document.write(*_make_account(statement))
                 with document.element("BANKTRANLIST"):
                     document.write(*_make_period(statement))
-                    async for lines in parts:
-                        transactions = xml.make_group()
-                        for line in lines:
-                            _append_line(transactions, line)
-                        document.write(*transactions)
-                        document.flush()
-                        yield output.take()
+                    async for written in xml.write_lines(document, output, parts, _append_line):
+                        yield written
                 document.write(*_make_balances(statement))
     yield output.take()
 

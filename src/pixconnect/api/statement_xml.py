@@ -7,12 +7,14 @@ namespace of its own each of them would repeat it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Final, Protocol, cast
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
+
+from pixconnect.domain.statement import StatementLine
 
 
 class Node(Protocol):
@@ -74,6 +76,23 @@ class Output:
 
 def open_document(output: Output) -> AbstractContextManager[Document]:
     return _etree.xmlfile(output, encoding="UTF-8")
+
+
+async def write_lines(
+    document: Document,
+    output: Output,
+    parts: AsyncIterable[Sequence[StatementLine]],
+    append_line: Callable[[Node, StatementLine], None],
+) -> AsyncIterator[bytes]:
+    """Write the lines of a statement, and hand out each part when it is written."""
+    async for lines in parts:
+        group = make_group()
+        for line in lines:
+            append_line(group, line)
+        document.write(*group)
+        # A part at a time is sent: the statement may be longer than memory.
+        document.flush()
+        yield output.take()
 
 
 def make_group() -> Node:

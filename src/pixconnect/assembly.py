@@ -225,7 +225,7 @@ async def serve(
             _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
             serve_metrics(
                 _listen_for_metrics(settings),
-                api_metrics.make_read(base.context, application.answers, application.durations_s),
+                api_metrics.make_read(base.context.writes, application.answers, application.durations_s),
             ),
         ):
             await server.serve_until(sockets, [stop], on_ready=report_ready)

@@ -19,7 +19,7 @@ from pixconnect.domain.endpoint import EndpointChange
 from pixconnect.domain.listing import Span
 from pixconnect.domain.receivers import Exchange, Receivers
 from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases import delivery
+from pixconnect.usecases import clock, delivery
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -471,7 +471,7 @@ async def test_the_clock_can_walk_from_retry_to_retry(database: postgres.Address
         end = service.context.clock.now() + timedelta(days=4)
         while (due_at := await delivery_store.next_due_at(service.context.pool, end)) is not None:
             await move_clock(service, (due_at - service.context.clock.now()).total_seconds())
-            await delivery.read_now(service.context)
+            await clock.read_clock(service.context)
             assert await delivery.wait_until_sent(service.context, due_at, 60)
         assert await service.statuses() == {"failed": 1}
     assert len(receiver.received) == 15

@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.foundation.metrics import Family, Histogram, Measured, Read
 from pixconnect.usecases import metrics as usecase_metrics
-from pixconnect.usecases.context import Context
+from pixconnect.writing.write_queues import WriteQueues
 
 REQUESTS: Final = Family(
     name="pixconnect_requests_total",
@@ -24,11 +24,13 @@ DURATIONS: Final = Family(
 FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
 
 
-def make_read(context: Context, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]) -> Read:
+def make_read(
+    writes: WriteQueues, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]
+) -> Read:
     """A function that measures this process.
 
     Args:
-        context: This process's.
+        writes: Their figures are told too.
         answers: How many there were, by operation and status.
         durations_s: How long they took, by operation.
     """
@@ -40,7 +42,7 @@ def make_read(context: Context, answers: Mapping[tuple[str, int], int], duration
         return (
             Measured(family=REQUESTS, values=requests),
             Measured(family=DURATIONS, values=durations),
-            *usecase_metrics.measure_writes(context.writes),
+            *usecase_metrics.measure_writes(writes),
         )
 
     return read

@@ -44,7 +44,10 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
 
-class ChargeContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasDirectory, HasSigner, Protocol): ...
+class ExpiryContext(HasPool, HasWrites, Protocol): ...
+
+
+class ChargeContext(ExpiryContext, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, HasSigner, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
@@ -174,7 +177,7 @@ async def read_location(context: ChargeContext, txid: str) -> str:
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
-async def expire_charges(context: ChargeContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
+async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time.
 
     Args:

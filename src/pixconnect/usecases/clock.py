@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import asyncpg
 import structlog
@@ -26,9 +26,9 @@ from pixconnect.domain.sandbox_control import READ_DUE, SET_OFFSET, SandboxContr
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
 from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases.charge import expire_charges
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.delivery import wait_until_sent
+from pixconnect.usecases.charge import ExpiryContext, expire_charges
+from pixconnect.usecases.context import HasClock, HasPool
+from pixconnect.usecases.delivery import WalkContext, wait_until_sent
 from pixconnect.usecases.settlement import ASK_AFTER, ASK_AFTER_MAX
 from pixconnect.writing.service_time import service_now
 
@@ -55,17 +55,24 @@ _ALL_SLOTS = range(SLOTS_COUNT)
 _log = structlog.get_logger(__name__)
 
 
-async def read_clock(context: Context) -> datetime:
+class ClockContext(HasPool, HasClock, Protocol): ...
+
+
+class MovingContext(ClockContext, ExpiryContext, WalkContext, Protocol):
+    """What doing everything that falls due on the way needs."""
+
+
+async def read_clock(context: ClockContext) -> datetime:
     await service_now(context.clock, context.pool)
     return context.clock.now()
 
 
-async def advance_clock(context: Context, control: SandboxControl, by: timedelta) -> datetime:
+async def advance_clock(context: MovingContext, control: SandboxControl, by: timedelta) -> datetime:
     async with _moving_alone(context):
         return await _walk(context, control, await read_clock(context) + by)
 
 
-async def move_clock(context: Context, control: SandboxControl, target: datetime) -> datetime:
+async def move_clock(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
     """Move the clock: forward it walks, back it jumps.
 
     Returns:
@@ -82,7 +89,7 @@ async def move_clock(context: Context, control: SandboxControl, target: datetime
         return await _walk(context, control, target)
 
 
-async def reset_clock(context: Context, control: SandboxControl) -> datetime:
+async def reset_clock(context: MovingContext, control: SandboxControl) -> datetime:
     """Return to real time. Open deadlines move back by as much as the clock does."""
     async with _moving_alone(context):
         await read_clock(context)
@@ -91,7 +98,7 @@ async def reset_clock(context: Context, control: SandboxControl) -> datetime:
         return await _jump_back(context, control, timedelta(0))
 
 
-async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
+async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> None:
     """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock(connection):
@@ -103,7 +110,9 @@ async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
             await clock_store.unlock(connection)
 
 
-async def follow_clock(context: Context, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]) -> None:
+async def follow_clock(
+    context: ClockContext, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]
+) -> None:
     """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
     while True:
         try:
@@ -113,7 +122,7 @@ async def follow_clock(context: Context, connect: Callable[[], Awaitable[asyncpg
         await asyncio.sleep(_REJOIN_AFTER_S)
 
 
-async def _follow(context: Context, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def _follow(context: ClockContext, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     lost = asyncio.Event()
 
     def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
@@ -133,7 +142,7 @@ async def _follow(context: Context, connection: asyncpg.Connection[asyncpg.Recor
 
 
 @asynccontextmanager
-async def _moving_alone(context: Context) -> AsyncGenerator[None]:
+async def _moving_alone(context: ClockContext) -> AsyncGenerator[None]:
     async with _holding_lock(context):
         try:
             yield
@@ -144,7 +153,7 @@ async def _moving_alone(context: Context) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _holding_lock(context: Context) -> AsyncGenerator[None]:
+async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
     # Who waits for the lock looks again and again, and holds no connection meanwhile: there are ten, and others need them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
     while True:
@@ -175,7 +184,7 @@ class _Walk:
         self.slow_endpoint_ids.clear()
 
 
-async def _walk(context: Context, control: SandboxControl, target: datetime) -> datetime:
+async def _walk(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
         raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
     walk = _Walk(context.clock.monotonic_s())
@@ -195,7 +204,7 @@ async def _walk(context: Context, control: SandboxControl, target: datetime) -> 
     return context.clock.now()
 
 
-async def _next_stop(context: Context, control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
+async def _next_stop(context: ClockContext, control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
     """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
     candidates = [
         await clock_store.find_first_due(context.pool),
@@ -210,14 +219,14 @@ async def _next_stop(context: Context, control: SandboxControl, target: datetime
     return max(first, last or first)
 
 
-async def _set_time(context: Context, control: SandboxControl, now: datetime) -> None:
+async def _set_time(context: ClockContext, control: SandboxControl, now: datetime) -> None:
     # Never back: real time may have overtaken the stop.
     offset = max(now - context.clock.real_now(), context.clock.offset)
     context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
     await control.call(SET_OFFSET, offset)
 
 
-async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) -> bool:
+async def _finish_due(context: MovingContext, control: SandboxControl, walk: _Walk) -> bool:
     """Wait until workers have done all that is due; ``False`` if the time for walking is up."""
     context.wake_workers()
     while context.clock.monotonic_s() < walk.ends_at_s:
@@ -227,7 +236,7 @@ async def _finish_due(context: Context, control: SandboxControl, walk: _Walk) ->
     return False
 
 
-async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -> bool:
+async def _is_all_done(context: MovingContext, control: SandboxControl, walk: _Walk) -> bool:
     now = context.clock.now()
     sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
@@ -244,7 +253,7 @@ async def _is_all_done(context: Context, control: SandboxControl, walk: _Walk) -
     return True
 
 
-async def _jump_back(context: Context, control: SandboxControl, offset: timedelta) -> datetime:
+async def _jump_back(context: ClockContext, control: SandboxControl, offset: timedelta) -> datetime:
     by = context.clock.offset - offset
     now = context.clock.real_now() + offset
     async with context.pool.acquire() as connection, connection.transaction():

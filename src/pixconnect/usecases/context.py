@@ -87,6 +87,11 @@ class HasSecretBox(Protocol):
     def secret_box(self) -> SecretBox: ...
 
 
+class HasSandboxControl(Protocol):
+    @property
+    def sandbox_control(self) -> SandboxControl | None: ...
+
+
 class HasWakeWorkers(Protocol):
     @property
     def wake_workers(self) -> Callable[[], None]: ...

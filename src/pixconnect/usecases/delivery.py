@@ -28,7 +28,6 @@ from pixconnect.store import lease as lease_store
 from pixconnect.usecases.context import (
     HasClock,
     HasEntropy,
-    HasPolicy,
     HasPool,
     HasReceivers,
     HasSecretBox,
@@ -37,7 +36,6 @@ from pixconnect.usecases.context import (
 )
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
-from pixconnect.writing.service_time import service_now
 
 _WAIT_STEP_S = 0.02
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
@@ -47,10 +45,6 @@ _log = structlog.get_logger(__name__)
 
 class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSecretBox, Protocol):
     """What an attempt needs."""
-
-
-class ServiceTimeContext(HasPool, HasClock, HasPolicy, Protocol):
-    """What reading service time needs."""
 
 
 class BacklogContext(HasPool, HasClock, Protocol):
@@ -71,14 +65,6 @@ class Recording(Struct, frozen=True, kw_only=True):
     @property
     def holder_id(self) -> int:
         return self.conclusion.delivery.holder_id
-
-
-async def read_now(context: ServiceTimeContext) -> datetime:
-    """Service time, with the offset that the sandbox has now."""
-    if context.policy.is_sandbox:
-        async with context.pool.acquire() as connection:
-            await service_now(context.clock, connection)
-    return context.clock.now()
 
 
 class Signatures(Protocol):

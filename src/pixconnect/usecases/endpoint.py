@@ -39,7 +39,10 @@ _RESUMED_MAX = 100
 """Resumed endpoints that one pass of housekeeping takes at most."""
 
 
-class EndpointContext(HasPool, HasClock, HasPolicy, HasReceivers, HasSecretBox, HasWakeWorkers, Protocol):
+class ResumingContext(HasPool, HasClock, HasWakeWorkers, Protocol): ...
+
+
+class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Protocol):
     """What webhook endpoints need."""
 
 
@@ -124,7 +127,7 @@ async def change_endpoint(
     return after
 
 
-async def finish_resuming(context: EndpointContext) -> int:
+async def finish_resuming(context: ResumingContext) -> int:
     """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
     batches_count = 0
     for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):

@@ -6,6 +6,8 @@ before that.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import structs
 
 from pixconnect.domain import br_code, errors, identifiers, money, pix_key, sandbox_control, tax_id
@@ -29,12 +31,15 @@ from pixconnect.domain.sandbox_control import (
 )
 from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasDirectory, HasPolicy, HasPool, HasSandboxControl
 from pixconnect.usecases.directory import with_key
 
 
+class OutsideContext(HasPool, HasPolicy, HasDirectory, HasSandboxControl, Protocol): ...
+
+
 async def pay_by_code(
-    context: Context, caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
+    context: OutsideContext, caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
 ) -> Arrival:
     """Let somebody outside scan one of the holder's QR codes and pay; without an amount, what the code asks for.
 
@@ -68,7 +73,9 @@ async def pay_by_code(
     )
 
 
-async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: int, payer: OutsidePayer) -> Arrival:
+async def pay_by_key(
+    context: OutsideContext, caller: Caller, key: str, amount_cents: int, payer: OutsidePayer
+) -> Arrival:
     """Let somebody outside pay to one of the holder's keys.
 
     Raises:
@@ -80,7 +87,7 @@ async def pay_by_key(context: Context, caller: Caller, key: str, amount_cents: i
 
 
 async def give_back(
-    context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
+    context: OutsideContext, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
     """Let the receiver of a transfer of this holder return an amount, or what is left of it.
 
@@ -99,7 +106,7 @@ async def give_back(
     return await call(context, sandbox_control.GIVE_BACK, asked)
 
 
-async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
+async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:
     """Add a directory entry of a new outside account, or return the one that the key has already.
 
     Raises:
@@ -114,13 +121,13 @@ async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
     return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
 
 
-async def make_qr_code(context: Context, new: NewQrCode) -> str:
+async def make_qr_code(context: HasSandboxControl, new: NewQrCode) -> str:
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
     return await call(context, sandbox_control.MAKE_QR_CODE, new)
 
 
-async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+async def call(context: HasSandboxControl, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
     """Ask the sandbox, and make its refusals and its silence errors for the caller."""
     try:
         return await find_control(context).call(what, asked)
@@ -137,21 +144,21 @@ async def call(context: Context, what: ControlCall[Asked, Answered], asked: Aske
         raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
 
 
-def find_control(context: Context) -> SandboxControl:
+def find_control(context: HasSandboxControl) -> SandboxControl:
     """Return the sandbox's control; in live mode there is none (``NotFound``)."""
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
 
 
-async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
+async def _own_party(context: HasDirectory, caller: Caller, text: str, field: str) -> Party:
     key = pix_key.parse_pix_key(text)
     if await context.directory.find_owner(key.key) != caller.holder_id:
         raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
     return with_key((await context.directory.read_account(caller.holder_id)).party, key)
 
 
-async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
+async def _pay(context: HasSandboxControl, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     return await call(context, sandbox_control.PAY, transfer)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import structlog
 
@@ -26,7 +27,8 @@ from pixconnect.foundation.metrics import Histogram
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import delivery as delivery_usecases
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasPool, HasSigner, HasWrites
+from pixconnect.usecases.delivery import AttemptContext
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
@@ -72,8 +74,13 @@ class DeliveryFigures:
             self.first_attempt_s.observe(max(0.0, (attempt.started_at - delivery.due_at).total_seconds()))
 
 
+class DeliveringContext(AttemptContext, HasPool, HasWrites, HasSigner, Protocol): ...
+
+
 class DeliveryWorker:
-    def __init__(self, context: Context, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog) -> None:
+    def __init__(
+        self, context: DeliveringContext, leases: SlotLeases, limits: QueueLimits, attempt_log: AttemptLog
+    ) -> None:
         self._context = context
         self._attempt_log = attempt_log
         self._leases = leases

@@ -16,8 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from pixconnect.domain.delivery import DueCursor, DueDelivery
 from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.delivery import read_now
+from pixconnect.usecases.clock import ClockContext, read_clock
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -34,7 +33,7 @@ _BACKLOGS_MAX = 4
 
 
 class DeliveryReader:
-    def __init__(self, context: Context, queue: DeliveryQueue) -> None:
+    def __init__(self, context: ClockContext, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
         self._forward: DueCursor | None = None
@@ -48,7 +47,7 @@ class DeliveryReader:
 
         ``done`` are the deliveries that were delivered or given up since the last pass.
         """
-        now = await read_now(self._context)
+        now = await read_clock(self._context)
         if done:
             for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
                 self._offer(follower, held)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -16,8 +16,8 @@ from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import charge as charge_store
-from pixconnect.usecases.charge import expire_charges
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.charge import ExpiryContext, expire_charges
+from pixconnect.usecases.context import HasClock, HasRail
 from pixconnect.worker.leases import SlotLeases
 
 BATCH_MAX: Final = 256
@@ -30,8 +30,11 @@ WAIT_MAX_S: Final = 60.0
 _log = structlog.get_logger(__name__)
 
 
+class ExpiringContext(ExpiryContext, HasClock, HasRail, Protocol): ...
+
+
 class Expiry:
-    def __init__(self, context: Context, leases: SlotLeases) -> None:
+    def __init__(self, context: ExpiringContext, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._waits_since_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -18,7 +18,8 @@ from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
 from pixconnect.usecases import tally as tally_usecases
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.context import HasSandboxControl
+from pixconnect.usecases.endpoint import ResumingContext
 from pixconnect.usecases.operator import SigningContext
 
 FOLD_EVERY_S: Final = 2.0
@@ -31,7 +32,10 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-async def run_housekeeping(context: Context, signing: SigningContext, retention_days: int) -> None:
+class HousekeepingContext(ResumingContext, HasSandboxControl, Protocol): ...
+
+
+async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled."""
 
     async def fold() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Protocol, get_args
 
 from pixconnect.domain import kept_report
 from pixconnect.domain.event import SLOTS_COUNT
@@ -20,7 +20,8 @@ from pixconnect.store.order_figures import OrderFigures
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import metrics as usecase_metrics
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.clock import ClockContext, read_clock
+from pixconnect.usecases.context import HasWrites
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rail_figures import RailFigures
@@ -80,7 +81,10 @@ _OF_THIS_WORKER: Final = _tabulate(
 FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *usecase_metrics.FAMILIES)
 
 
-def make_read(context: Context, leases: SlotLeases, deliveries: DeliveryWorker, rail: RailFigures) -> Read:
+class MeasuredContext(ClockContext, HasWrites, Protocol): ...
+
+
+def make_read(context: MeasuredContext, leases: SlotLeases, deliveries: DeliveryWorker, rail: RailFigures) -> Read:
 
     async def read() -> Sequence[Measured]:
         readings: dict[str, Reading] = {
@@ -104,9 +108,9 @@ def make_read(context: Context, leases: SlotLeases, deliveries: DeliveryWorker, 
     return read
 
 
-async def _measure_waiting(context: Context) -> Sequence[Measured]:
+async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
     try:
-        now = await delivery_usecases.read_now(context)
+        now = await read_clock(context)
         due_count = await delivery_store.count_due(context.pool, now, COUNTED_MAX)
         oldest_due_at = await delivery_usecases.read_oldest_due(context)
         found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct
@@ -14,9 +14,9 @@ from msgspec import Struct
 from pixconnect.domain import errors
 from pixconnect.domain.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.handover import move_due
-from pixconnect.usecases.report import take_reports
+from pixconnect.usecases.context import HasClock
+from pixconnect.usecases.handover import HandoverContext, move_due
+from pixconnect.usecases.report import ReportContext, take_reports
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 BATCH_MAX: Final = 256
@@ -56,10 +56,13 @@ class _Cursor(Struct, frozen=True, kw_only=True):
     """The monotonic time of the last sweep."""
 
 
+class OrdersContext(HandoverContext, HasClock, Protocol): ...
+
+
 class OrderMover:
     """Does the next step of every transfer and refund that is due in the worker's slots."""
 
-    def __init__(self, context: Context, leases: SlotLeases) -> None:
+    def __init__(self, context: OrdersContext, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._has_news = asyncio.Event()
@@ -115,7 +118,7 @@ class OrderMover:
             return
 
 
-async def keep_taking_reports(context: Context) -> None:
+async def keep_taking_reports(context: ReportContext) -> None:
     """Record what the rail reports, until cancelled; the next batch is fetched while the last ones are recorded."""
     batch_limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
@@ -133,7 +136,7 @@ async def keep_taking_reports(context: Context) -> None:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _take(context: Context, reports: Sequence[Report], batch_limit: asyncio.Semaphore) -> None:
+async def _take(context: ReportContext, reports: Sequence[Report], batch_limit: asyncio.Semaphore) -> None:
     try:
         if reports and await take_reports(context, reports) < len(reports):
             # What was not acknowledged comes again at once, and would keep this loop busy.

@@ -80,7 +80,6 @@ TAKEN_FROM_ELSEWHERE = {
     "merchant_city": "EMV's field of a BR Code",
     "merchant_name": "EMV's field of a BR Code",
     "name_system_user": "the operating system's user",
-    "transactions": "OFX's element of that name",
     "transaction": "the database's transaction, and the wire's line of the ledger's list",
     "transaction_identification": "the wire's name of a txid",
     "user": "the operating system's user",

@@ -114,8 +114,9 @@ def watch() -> None:
     for name, target in _CALLS.get(part, {}).items():
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
-        # After it is wrapped: this one stands in front of the sandbox's.
+        # After it is wrapped: these stand in front of the sandbox's.
         importlib.import_module("support.renaming_rail").install()
+        importlib.import_module("support.bare_rail").install()
     if part in _COMMITS:
         _wrap_commits(Path(home) / FOLDER_NAME, part)
 

@@ -99,6 +99,9 @@ class RenamingRail(SandboxRail):
 
 
 def install() -> None:
-    """Take the place of the sandbox's rail, if that is said not to keep our ids; before the service is put together."""
-    if not SandboxRail.abilities.keeps_our_id:
+    """Take the place of the sandbox's rail, if that is said not to keep our ids, before the service is put together.
+
+    One that cannot be asked by them is ``support.bare_rail``.
+    """
+    if not SandboxRail.abilities.keeps_our_id and SandboxRail.abilities.answers_by_our_id:
         rail_sandbox.SandboxRail = RenamingRail  # type: ignore[misc]

@@ -65,7 +65,9 @@ def test_everything_that_can_be_answered_or_reported_is_counted_under_its_own_la
     assert sorted(map(name_message, answers)) == [
         "already_known", "never_taken", "not_taken", "rejected", "settled", "taken", "unknown",
     ]  # fmt: skip
-    assert sorted(map(name_message, get_args(Report))) == ["credit", "rejected", "return", "settled"]
+    assert sorted(map(name_message, get_args(Report))) == [
+        "credit", "credit_accepted", "credit_cancelled", "rejected", "return", "settled",
+    ]  # fmt: skip
 
 
 async def test_every_answer_is_counted_and_passed_on() -> None:

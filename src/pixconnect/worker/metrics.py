@@ -71,7 +71,8 @@ _OF_THIS_WORKER: Final = _tabulate(
     ("pixconnect_order_questions_total", "counter", ("result",),
         "What the rail answered when it was asked what became of an order."),
     ("pixconnect_rail_reports_total", "counter", ("report",),
-        "What the rail reported: credit or return (money for us), settled or rejected (orders of ours); repeated ones too."),
+        "What the rail reported: credit or return (money for us), credit_accepted or credit_cancelled (steps of it), "
+        "settled or rejected (orders of ours); repeated ones too."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
         "Acknowledgements of reports, after these were recorded: accepted, or refused."),
     ("pixconnect_slots_held", "gauge", (),

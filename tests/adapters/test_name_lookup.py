@@ -1,7 +1,7 @@
 """Looking names up: nobody's hanging names keep another's from being found. A name server of our own, over UDP."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
 from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.foundation.shares import current_party
 from support.dns_server import DnsServer, open_dns_server
+from support.waiting import until
 
 GOOD = "shop.example"
 PUBLIC = ["93.184.216.34", "2606:4700:4700::1111"]
@@ -46,12 +47,6 @@ class Doors:
         finally:
             self.under_way_count -= 1
         return PUBLIC
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0)
 
 
 async def some_turns() -> None:

@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -49,11 +48,6 @@ _KEPT_REPORT = """
     insert into pixconnect.kept_report (kind, reason, explanation, name, report_id, report, fingerprint)
     values ('settled', 'unknown_order', 'we know no such order', 'E1', 'r1', '{}', '')
 """
-
-
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
 
 
 def test_every_verb_is_known_to_these_tests() -> None:

@@ -18,11 +18,6 @@ from support.identity import token_request
 from support.postgres import Addresses
 
 
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
-
-
 def test_the_choices_are_the_scopes() -> None:
     assert get_args(client.Scope) == SCOPES
 

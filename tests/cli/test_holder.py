@@ -2,15 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from support.command_line import CommandLine
 from support.postgres import Addresses
-
-
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
 
 
 def test_a_holder_is_opened_limited_blocked_and_shut_out(pixconnect: CommandLine) -> None:

@@ -1,16 +1,6 @@
 """``pixconnect key`` as an operator uses it."""
 
-from pathlib import Path
-
-import pytest
-
 from support.command_line import CommandLine
-from support.postgres import Addresses
-
-
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
 
 
 def test_a_key_is_printed_as_it_is_kept(pixconnect: CommandLine) -> None:

@@ -11,11 +11,6 @@ from support.postgres import Addresses
 HTTPS = {"PIXCONNECT_MODE": "live", "PIXCONNECT_BASE_URL": "https://pix.example"}
 
 
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
-
-
 @pytest.mark.parametrize(
     "words", [("serve",), ("work",), ("migrate",), ("holder", "show", "--holder-id", "1")], ids=" ".join
 )

@@ -2,10 +2,8 @@
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
-import pytest
 
 from pixconnect.domain.rail import SettledReport
 from pixconnect.domain.refund import RefundRequest
@@ -19,11 +17,6 @@ from support.records import ISPB
 from support.service import STARTED_AT, FakeClock, credit_report, no_fence, open_holder, open_service
 
 FORGOTTEN = f"E{ISPB}202607011500abcdefghijk"
-
-
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
 
 
 async def keep_two(database: Addresses) -> None:

@@ -13,11 +13,6 @@ NEW_KEY = base64.urlsafe_b64encode(bytes(32)).decode()
 OLD_KEY = base64.urlsafe_b64encode(SECRET_KEY).decode()
 
 
-@pytest.fixture
-def pixconnect(database: Addresses, tmp_path: Path) -> CommandLine:
-    return CommandLine(database, tmp_path)
-
-
 def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
     pixconnect.json("signing-key", "rotate")
     made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())

@@ -14,6 +14,7 @@ from pixconnect.http import limits
 from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
 from pixconnect.http.open_connections import Connections
 from pixconnect.http.server import Server
+from support.waiting import until
 
 Handler = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -643,12 +644,6 @@ async def test_a_connection_that_ended_leaves_nothing_to_the_garbage_collector()
             await until(lambda: kept() is None)
     finally:
         gc.enable()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0.02)
 
 
 async def test_every_answer_has_the_headers_of_the_server_a_refusal_too() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,15 +20,9 @@ from support.identity import published_kids
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import FakeClock
+from support.waiting import until
 
 DAY_S = 86_400
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something to become so."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.01)
 
 
 async def test_a_keyring_is_a_signer(keyring: Keyring) -> None:

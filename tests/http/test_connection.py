@@ -227,6 +227,32 @@ async def test_an_offer_to_upgrade_is_not_taken() -> None:
         assert (await client.answer())[2] == b"GET /a? "
 
 
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"Content-Length: 5", b"hello"),
+        (b"Content-Length: 0", b""),
+        (b"Transfer-Encoding: chunked", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"),
+        (b"Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\nTrailer: t\r\n\r\n"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+async def test_an_offer_to_upgrade_loses_no_body(framing: bytes, body: bytes, at_once: int) -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n%b\r\n\r\n" % framing
+    octets = head + body
+    pieces = [octets[start : start + at_once] for start in range(0, len(octets), at_once)]
+    # With the last piece, so that it is there before the answer.
+    pieces[-1] += b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
+    async with serving(echo) as (_, connect):
+        client = await connect()
+        for piece in pieces:
+            await client.send(piece)
+        status, _, content = await client.answer()
+        assert (status, content) == (b"HTTP/1.1 200 OK", b"POST /a? " + (b"hello" if body else b""))
+        # What comes after it is not read, as after any last request.
+        assert await client.is_hung_up()
+
+
 async def test_a_client_that_goes_away_takes_its_request_with_it() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -431,8 +457,9 @@ async def test_a_trailer_is_no_header(pieces: int) -> None:
         CHUNKED + b"0\r\n" + b"ab:cd\r\n" * 200 + b"\r\n",
         CHUNKED + b"0\r\nx: " + b"y" * 20_000,
         CHUNKED + b"1;" + b"y" * 20_000,
+        CHUNKED[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n0\r\n" + b"ab:cd\r\n" * 200,
     ],
-    ids=["fields", "complete", "value", "extension"],
+    ids=["fields", "complete", "value", "extension", "upgrade"],
 )
 async def test_more_than_1_kib_around_chunks_is_refused_once_and_hung_up_on(octets: bytes) -> None:
     async with serving(tell_headers) as (_, connect):

@@ -75,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         # The host of the last request that was accepted.
         self._host: bytes = _NO_HOST
         self._head_octets = 0
+        # The fields that say how long the body is, where the parser goes no further because of an offer to upgrade.
+        self._skipped_framing = b""
         # Octets to come of a body with a content-length.
         self._body_left = 0
         # Octets since the last one of a chunked body, and those of them that are complete trailers.
@@ -151,6 +153,9 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(HTTPStatus.BAD_REQUEST)
 
     def on_headers_complete(self) -> None:
+        # Only of what we write ourselves in `_read_skipped_body`.
+        if self._is_in_body:
+            return
         self._is_in_head = False
         if self._is_stopped or self.transport.is_closing():
             return
@@ -187,6 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         self._opening = b""
         self._is_in_body = True
         self._body_left = int(fields.get(b"content-length", 0))
+        self._skipped_framing = head.repeat_framing(scope["headers"]) if self._parser.should_upgrade() else b""
         self._overhead_octets = self._trailer_octets = 0
         self._tail = b""
         self._read = exchange = Exchange(
@@ -215,6 +221,8 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def on_message_complete(self) -> None:
+        if self._skipped_framing:
+            return
         self._is_in_body = False
         self._tail = b""
         self._unread_octets = 0
@@ -353,13 +361,24 @@ class Connection(asyncio.BufferedProtocol):
             self._parser.feed_data(part)
         # We speak no other protocol; the request itself is answered.
         except httptools.HttpParserUpgrade:
-            self._stop(None)
+            if self._skipped_framing:
+                self._read_skipped_body()
+            else:
+                self._stop(None)
         except httptools.HttpParserError:
             self._stop(HTTPStatus.BAD_REQUEST)
         if self._is_in_head or (self._is_in_body and not self._body_left):
             self._tail = (self._tail + part[-3:])[-3:]
             if self._overhead_octets > limits.TRAILERS_MAX:
                 self._stop(HTTPStatus.BAD_REQUEST)
+
+    def _read_skipped_body(self) -> None:
+        # Java's client offers h2c with its first request. The parser takes what follows for the other protocol, so a new one is
+        # told how long the body is, and reads it.
+        framing, self._skipped_framing = self._skipped_framing, b""
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.feed_data(b"POST / HTTP/1.1\r\nConnection: close\r\n" + framing + b"\r\n")
+        self._trailer_octets = 0
 
     def _run_next(self) -> None:
         # Not before the client has read the answer to the one before.

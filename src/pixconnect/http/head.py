@@ -47,6 +47,12 @@ def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping
     return _HOST.fullmatch(host) is not None
 
 
+def repeat_framing(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Write again the fields that say how long the body is; empty if there is none."""
+    framing = (b"content-length", b"transfer-encoding")
+    return b"".join(b"%b: %b\r\n" % field for field in headers if field[0] in framing)
+
+
 def split_target(target: bytes) -> tuple[bytes, bytes]:
     # Clients send the absolute form to a proxy.
     if not target.startswith(b"/"):

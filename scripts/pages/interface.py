@@ -13,8 +13,8 @@ _HEAD = """\
 # Interface
 
 Written by `make docs` from the table of operations. The same with schemas and examples is served at
-`/docs`, and for programs at `/openapi.json` (OpenAPI 3.1, with webhooks) and `/openapi-3.0.json`.
-Errors have [a page of their own](errors.md).
+`/docs`, and for programs at `/openapi.json` (OpenAPI 3.1, with webhooks) and `/openapi-3.0.json`, of which
+[clients are generated](../guides/generate-a-client.md). Errors have [a page of their own](errors.md).
 """
 
 

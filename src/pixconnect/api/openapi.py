@@ -226,9 +226,11 @@ def _describe_success(row: AnyOperation, schemas: dict[str, Schema]) -> Schema:
 def _failures_of(row: AnyOperation) -> Schema:
     """The statuses of an operation's failures: the health check has none, what only serves a document hardly any."""
     is_only_read = (row.answer is Document or row.is_bare) and row.body is Nothing
-    if row.id == "health_check" or (is_only_read and not row.parameter.name):
+    if row.id == "health_check" or (is_only_read and not row.parameter.name and row.refusals.record is None):
         return {}
-    if row.answer is Document:
+    if is_only_read and row.refusals.record is not None:
+        statuses = ["503"]
+    elif row.answer is Document:
         statuses = ["404", "503"]
     else:
         # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.

@@ -108,6 +108,14 @@ def test_a_token_that_lacks_a_claim_is_refused(claim: str) -> None:
         jose.verify_token(token, KEY)
 
 
+def test_a_signature_has_the_same_length_also_where_one_of_its_numbers_is_short() -> None:
+    # One number in 256 begins with an empty octet.
+    for number in range(1000):
+        signed, _, signature = SIGNER.sign(b"%d" % number).rpartition(".")
+        assert len(signature) == 86
+        assert identity.is_signed(signed, identity.decode(signature), PUBLIC)
+
+
 def test_a_detached_signature_is_over_the_body_that_travels_beside_it() -> None:
     body = b'{"id":1,"name":"qrcode.approved"}'
     head, middle, signature = SIGNER.sign_detached(body, {"aud": "7", "iat": 1, "jti": "evt_1"}).split(".")

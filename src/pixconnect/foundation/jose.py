@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import msgspec
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -62,12 +65,15 @@ _read_header = msgspec.json.Decoder(Header).decode
 _read_claims = msgspec.json.Decoder(Claims).decode
 _write = msgspec.json.Encoder().encode
 _es256 = jws.default_registry.get_alg(ALGORITHM)
+_ECDSA_SHA256 = ECDSA(SHA256())
+_COORDINATE_LENGTH = 32
+"""Octets of each of the two numbers that are a signature (RFC 7518, 3.4)."""
 
 
 class PrivateKey:
     def __init__(self, key: ECKey, kid: str) -> None:
         self.kid = kid
-        self._key = key
+        self._key = _private_part(key)
         self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
 
     def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
@@ -82,7 +88,9 @@ class PrivateKey:
         return (head + b".." + self._sign(head + b"." + encode_base64url(body))).decode()
 
     def _sign(self, signed: bytes) -> bytes:
-        return encode_base64url(_es256.sign(signed, self._key))
+        # As joserfc's ES256 does it, which takes 5 us more of 38 to ask again what kind of key this is.
+        r, s = decode_dss_signature(self._key.sign(signed, _ECDSA_SHA256))
+        return encode_base64url(r.to_bytes(_COORDINATE_LENGTH) + s.to_bytes(_COORDINATE_LENGTH))
 
 
 def make_key() -> ECKey:
@@ -96,10 +104,7 @@ def thumbprint(key: ECKey) -> str:
 
 def write_private_key(key: ECKey) -> bytes:
     """PKCS #8, unencrypted: the caller must seal it at once."""
-    private_key = key.private_key
-    if private_key is None:
-        raise AssertionError("this key has no private part")
-    return private_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    return _private_part(key).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_private_key(pkcs8: bytes) -> ECKey:
@@ -199,6 +204,12 @@ def decode_base64url(text: bytes) -> bytes:
     if encode_base64url(octets) != text:
         raise ValueError("not canonical base64url")
     return octets
+
+
+def _private_part(key: ECKey) -> EllipticCurvePrivateKey:
+    if key.private_key is None:
+        raise AssertionError("this key has no private part")
+    return key.private_key
 
 
 def _head(header: Mapping[str, str | int]) -> bytes:

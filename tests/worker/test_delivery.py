@@ -21,6 +21,7 @@ from pixconnect.domain.receivers import Exchange, Receivers
 from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases import clock, delivery
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.worker import delivery as delivery_worker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from support import identity, postgres
@@ -362,6 +363,29 @@ async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: pos
         await receiver.wait_for(200)
         await eventually(lambda: is_settled(service, delivered=200))
     assert 1 < most <= 8
+
+
+async def test_what_is_answered_while_much_is_under_way_is_recorded_together(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_worker, "GATHER_S", 600)
+    release = asyncio.Event()
+
+    async def wait(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        await release.wait()
+        writer.write(answer())
+
+    async with open_webhook_service(database) as service, open_receiver(wait) as receiver, running_worker(service):
+        await service.add_endpoint(receiver.url)
+        await service.announce(list(range(1, 13)))
+        await receiver.wait_for(12)
+        release.set()
+        await eventually(lambda: is_settled(service, delivered=12))
+        # Alone it waits for nobody.
+        await service.announce([100])
+        await eventually(lambda: is_settled(service, delivered=13))
+        (figures,) = (each for each in service.context.writes.read_figures() if each.name == "record_attempts")
+    assert figures.commits_by_size == {12: 1, 1: 1}
 
 
 async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: postgres.Addresses) -> None:

@@ -44,6 +44,9 @@ _READ_PART_MAX = 0.5
 # Attempts that start together need one read of their endpoints. They are signed one after the other, so this bounds how long a
 # signature waits; it is twice what one holder may have under way (``QueueLimits.holder_max``).
 START_MAX = 256
+# What was answered waits for this long at most to be recorded together with what is under way, if that is much.
+GATHER_S = 0.005
+GATHER_FROM = 8
 _RETRY_RECORD_S = 0.5
 # A slower answer lowers the endpoint's limit as if there were none.
 _SLOW_US = 5_000_000
@@ -87,6 +90,9 @@ class DeliveryWorker:
         self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
         self._attempts: set[asyncio.Task[None]] = set()
+        self._unanswered_count = 0
+        self._gathered = asyncio.Event()
+        self._gathered.set()
         self._done: list[DueDelivery] = []
         self._signatures = EventSignatures(context.signer)
         self._has_news = asyncio.Event()
@@ -189,9 +195,10 @@ class DeliveryWorker:
     async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
         has_answered, is_lost = False, True
         try:
-            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
+            conclusion = await self._attempt(work.delivery, endpoint)
             attempt = conclusion.attempt
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
+            await self._gather()
             recorded = await self._record(conclusion, work.epoch)
             is_lost = recorded is None
             if recorded is not None and recorded.status != "pending":
@@ -208,6 +215,26 @@ class DeliveryWorker:
         finally:
             self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
             self._has_work.set()
+
+    async def _attempt(self, delivery: DueDelivery, endpoint: Endpoint) -> Conclusion:
+        self._unanswered_count += 1
+        try:
+            return await delivery_usecases.attempt(self._context, delivery, endpoint, self._signatures)
+        finally:
+            self._unanswered_count -= 1
+
+    async def _gather(self) -> None:
+        """Wait for the others that are under way, if they are many: one transaction records all that are answered meanwhile."""
+        if self._unanswered_count == 0:
+            self._gathered.set()
+            return
+        if self._gathered.is_set():
+            if self._unanswered_count < GATHER_FROM:
+                return
+            # An event of its own for each gathering: a timer that comes late ends none but its own.
+            self._gathered = asyncio.Event()
+            asyncio.get_running_loop().call_later(GATHER_S, self._gathered.set)
+        await self._gathered.wait()
 
     async def _record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
         """Record an attempt; ``None`` if the slot went to another worker before."""

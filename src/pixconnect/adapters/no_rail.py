@@ -1,4 +1,4 @@
-"""The rail of live mode until there is an adapter to an institution: it can never be reached.
+"""The rail of live mode where none is set: it can never be reached.
 
 Charges can be made and read. Transfers wait and are then cancelled with their money back. Health says that the rail is away.
 Nothing is sent anywhere, so no order is ever marked as handed over (``Policy.has_rail``). Of orders that an earlier adapter has
@@ -24,7 +24,7 @@ from pixconnect.domain.rail import (
     SubmitAnswer,
 )
 
-_REASON = "live mode has no rail adapter yet"
+_REASON = "no rail is set for live mode"
 
 
 class NoRail:

@@ -48,7 +48,11 @@ RETRY_WAITS: Final = (
     timedelta(hours=12),
     timedelta(hours=24),
 )
-"""The backoff after each failed attempt; a delivery is given up when one fails after the last of them."""
+"""The backoff after each failed attempt; a delivery is given up when one fails after the last of them.
+
+Relied on: the number by ``ATTEMPTS_LISTED_MAX``, the sum by the least ``event_retention_days``, the first by the window in
+which the clock is walked (``usecases/clock.py``).
+"""
 ATTEMPTS_MAX = len(RETRY_WAITS) + 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pixconnect.adapters import name_lookup
+from pixconnect.adapters import dns_lookup, name_lookup
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
 from pixconnect.adapters.name_lookup import LOOKUPS_OF_HOLDER_MAX, NameLookups
 from pixconnect.adapters.outgoing_limit import OutgoingLimit
@@ -129,8 +129,12 @@ async def test_one_who_gives_up_leaves_the_look_up_to_those_who_still_wait() -> 
 
 
 async def test_a_failure_is_believed_for_some_seconds_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A server that takes its time is not asked a second time.
+    monkeypatch.setattr(dns_lookup, "_TRY_S", 60.0)
+    monkeypatch.setattr(dns_lookup, "ANSWERED_WITHIN_S", 60.0)
+    monkeypatch.setattr(name_lookup, "FAILED_FOR_S", 60.0)
     async with open_dns_server() as dns:
-        lookups = NameLookups(asking(dns))
+        lookups = NameLookups(asking(dns), lookup_s=60)
         for _ in range(5):
             with pytest.raises(OSError, match="there is no such name"):
                 await lookups.find(GOOD, 443)

@@ -566,14 +566,14 @@ async def test_what_does_not_come_may_pass(
 async def test_location_and_keys_have_their_time_together(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(answer: bytes) -> Any:
         async def route(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(3)
             writer.write(answer)
 
         return route
 
-    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(exchange_s=2.8))
+    monkeypatch.setattr(outside_location_reader, "LIMITS", type(LIMITS)(exchange_s=5.6))
     outside.routes |= {path: slow(outside.routes[path]) for path in ("/qr/1", "/jwks")}
-    with pytest.raises(LocationUnreachable, match=r"not read within 2.8 s"):
+    with pytest.raises(LocationUnreachable, match=r"not read within 5.6 s"):
         await outside.reader.read(outside.location)
     assert outside.asked == ["/qr/1", "/jwks"]
 

@@ -38,7 +38,7 @@ async def _read_in_transaction(pool: "Pool", number: int) -> None:
 
 
 async def _write(pool: "Pool", number: int) -> None:
-    async with pool.acquire(timeout=3) as connection, connection.transaction():
+    async with pool.acquire(timeout=60) as connection, connection.transaction():
         await connection.execute(f"update clock set offset_us = {number} * $1::bigint", 0)
 
 

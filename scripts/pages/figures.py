@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bench.figures import RESULTS, Row
+from support.greedy_holder import worst_of
 
 _HEAD = """\
 # Figures
@@ -60,6 +61,21 @@ def _claim(row: Row) -> str:
     return (
         f"p50 {row['claim_p50_ms']:.2f} ms, p99 {row['claim_p99_ms']:.1f} ms; looking through everything, which happens once a "
         f"minute, at most {row['sweep_max_ms']:.0f} ms"
+    )
+
+
+def _fairness(row: Row) -> str:
+    return (
+        f"{row['p99_ms_alone']:.0f} ms alone, {row['p99_ms_beside']:.0f} ms beside it: {'' if row['is_fair'] else 'not '}fair; "
+        f"{row['p99_ms_beside_asking_elsewhere']:.0f} ms while it asks elsewhere; the nine themselves woken "
+        f"{row['p99_ms_woken_late']:.0f} ms late"
+    )
+
+
+def _hot_share(row: Row) -> str:
+    return (
+        f"{row['per_second_alone']:,.0f}/s alone, {row['share_kept']:.2f} of that beside the nine, whose p99 is "
+        f"{row['p99_ms_alone']:.0f} ms alone and {row['p99_ms_beside']:.0f} ms beside it"
     )
 
 
@@ -156,6 +172,19 @@ _PARTS: dict[str, list[Line]] = {
             "addresses where webhooks may not go, in every spelling",
             lambda row: f"{row['connects']} connects in {row['tries']:,} tries",
         ),
+    ],
+    "Fairness": [
+        *(
+            Line(
+                "fairness",
+                f"fairness_{kind.replace(' ', '_')}",
+                f"p99 of nine calm holders beside a tenth's {kind}",
+                _fairness,
+            )
+            for kind in worst_of("", 0)
+        ),
+        Line("hot_share", "hot_charges_beside_nine", "charges of a hot account, 64 connections", _hot_share),
+        Line("hot_share", "hot_transfers_beside_nine", "transfers of a hot account, 64 connections", _hot_share),
     ],
     "A statement of a million lines": [
         Line("statement", f"statement_{name}", title, _statement)

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, cast
 
@@ -183,6 +184,34 @@ async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: p
         await eventually(lambda: is_settled(service, delivered=3))
     seen = [request.event["id"] for request in receiver.received]
     assert seen.index(second.id) > max(n for n, event_id in enumerate(seen) if event_id == first.id)
+
+
+async def test_who_does_not_answer_is_asked_again_after_a_rest_and_nobody_else_waits_for_it(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_worker, "UNANSWERED_REST_S", 3600)
+
+    async def hang_up(_request: Received, _reader: Any, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def count_tried() -> int:
+        return (await service.fetch("select count(*) from delivery where attempts_count > 0"))[0]["count"]
+
+    async with open_webhook_service(database) as service, open_receiver() as receiver, open_receiver(hang_up) as mute:
+        await service.add_endpoint(mute.url, "qrcode.pending")
+        await service.add_endpoint(receiver.url, "qrcode.approved")
+        async with running_worker(service, QueueLimits(endpoint_max=4)):
+            await service.announce(list(range(1, 10)))
+            await eventually(lambda: _is_so(count_tried, 4))
+            await service.announce([10], "qrcode.approved")
+            await receiver.wait_for(1)
+            await eventually(lambda: _is_so(count_tried, 5))
+        # The worker did not wait for the rests before it ended.
+        assert (len(mute.received), await count_tried()) == (4, 5)
+
+
+async def _is_so(count: Callable[[], Awaitable[int]], expected: int) -> bool:
+    return await count() == expected
 
 
 async def test_what_follows_a_delivery_that_is_given_up_is_sent(database: postgres.Addresses) -> None:

@@ -48,6 +48,9 @@ START_MAX = 256
 GATHER_S = 0.005
 GATHER_FROM = 8
 _RETRY_RECORD_S = 0.5
+# How long an attempt that was not answered keeps its part of the endpoint's limit. An endpoint that refuses connections would
+# otherwise be asked hundreds of times a second, and each attempt recorded by a commit of its own, since so few are under way.
+UNANSWERED_REST_S = 0.02
 # A slower answer lowers the endpoint's limit as if there were none.
 _SLOW_US = 5_000_000
 _FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
@@ -97,7 +100,7 @@ class DeliveryWorker:
         self._signatures = EventSignatures(context.signer)
         self._has_news = asyncio.Event()
         self._has_work = asyncio.Event()
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
         self.figures = DeliveryFigures()
         leases.add(self)
@@ -112,7 +115,7 @@ class DeliveryWorker:
         self._attempt_log.flush()
 
     def stop(self) -> None:
-        self._is_stopping = True
+        self._stopping.set()
         self._has_news.set()
         self._has_work.set()
 
@@ -138,7 +141,7 @@ class DeliveryWorker:
 
     async def _keep_reading(self) -> None:
         clock = self._context.clock
-        while not self._is_stopping:
+        while not self._stopping.is_set():
             self._has_news.clear()
             started_s = clock.monotonic_s()
             has_more = await self._read()
@@ -165,10 +168,10 @@ class DeliveryWorker:
         return has_more
 
     async def _keep_starting(self) -> None:
-        while not self._is_stopping:
+        while not self._stopping.is_set():
             await self._has_work.wait()
             self._has_work.clear()
-            while not self._is_stopping and (taken := self.queue.take(START_MAX)):
+            while not self._stopping.is_set() and (taken := self.queue.take(START_MAX)):
                 await self._start(taken)
 
     async def _start(self, taken: list[Work]) -> None:
@@ -207,6 +210,8 @@ class DeliveryWorker:
             # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
             self.figures.note(conclusion)
             self._attempt_log.append(conclusion)
+            if not has_answered:
+                await _wait(self._stopping, UNANSWERED_REST_S)
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another

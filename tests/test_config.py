@@ -1,4 +1,4 @@
-"""Secrets in files."""
+"""Settings as they are read, and secrets in files."""
 
 import os
 import subprocess
@@ -19,6 +19,43 @@ def file(tmp_path: Path) -> Path:
     path.write_text("from the file\n")
     path.chmod(0o600)
     return path
+
+
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"PORT": "abc"}, "PORT: must be a whole number; it is 'abc'"),
+        ({"PIXCONNECT_PORT": "65536"}, "PIXCONNECT_PORT: must be at most 65535; it is '65536'"),
+        ({"PIXCONNECT_SANDBOX_SEED": "1.5"}, "PIXCONNECT_SANDBOX_SEED: must be a whole number; it is '1.5'"),
+        ({"PIXCONNECT_MODE": "prod"}, "PIXCONNECT_MODE: must be sandbox or live; it is 'prod'"),
+        (
+            {"PIXCONNECT_LOG_LEVEL": "trace"},
+            "PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error; it is 'trace'",
+        ),
+        ({"PIXCONNECT_TOKEN_LIFETIME_S": "0"}, "PIXCONNECT_TOKEN_LIFETIME_S: must be at least 1; it is '0'"),
+        ({"PIXCONNECT_ISPB": "1"}, "PIXCONNECT_ISPB: must have the form ^[0-9A-Z]{8}$; it is '1'"),
+        ({"PIXCONNECT_OPERATOR": "x" * 256}, "PIXCONNECT_OPERATOR: must have at most 255 characters"),
+    ],
+)
+def test_a_setting_that_cannot_be_says_what_it_must_be(environment: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        config.read_settings(environment)
+    assert str(refused.value).startswith(complaint)
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    names = [variable for name in Settings.__struct_fields__ for variable in config._variables(name)]
+    assert config.read_settings(dict.fromkeys(names, "")) == Settings()
+    assert config.read_settings({"PIXCONNECT_PORT": "", "PORT": "81"}).port == 81
+
+
+def test_no_setting_is_taken_for_a_misspelt_one() -> None:
+    names = [variable for name in Settings.__struct_fields__ for variable in config._variables(name)]
+    names += [f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS]
+    orchestrators = ["PIXCONNECT_SERVICE_HOST", "PIXCONNECT_SERVICE_PORT_HTTP", "PIXCONNECT_PORT_8080_TCP_ADDR"]
+    assert config.misspelt_variables(dict.fromkeys([*names, *orchestrators, "PATH"], "")) == []
+    (line,) = config.misspelt_variables({"PIXCONNECT_RETENTION_DAYS": "9"})
+    assert line.endswith("did you mean PIXCONNECT_EVENT_RETENTION_DAYS?")
 
 
 @pytest.mark.parametrize("name", config.SECRETS)

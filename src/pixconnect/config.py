@@ -1,14 +1,16 @@
 """Every setting: its name with the unit in it, its default, and its meaning (``make docs`` writes the page of it).
 
 Each is read from the environment as ``PIXCONNECT_<NAME>`` in capitals (``PORT`` and ``DATABASE_URL`` also without the
-prefix). A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
+prefix); one that is empty there counts as not set. A secret may also stand in a file that ``PIXCONNECT_<NAME>_FILE`` names.
 """
 
+import difflib
 import os
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +23,10 @@ Secret = Annotated[str, Meta(extra={"is_secret": True})]
 
 DEMONSTRATION_FILE = "sandbox.json"
 """In a sandbox's home: the credentials of its demonstration."""
+
+_PREFIX = "PIXCONNECT_"
+# Kubernetes sets these for a service that is called pixconnect.
+_IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
 
 
 class SettingsError(Exception):
@@ -246,18 +252,16 @@ def refuse_unsafe_live(settings: Settings) -> None:
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read all settings from the environment, and secrets from the files that it names."""
-    found: dict[str, str] = {}
-    for name in Settings.__struct_fields__:
-        for variable in _variables(name):
-            if variable in environment:
-                # The longer name comes first and counts.
-                found[name] = environment[variable]
-                break
+    # The longer name comes first and counts.
+    set_by = {
+        name: next((variable for variable in _variables(name) if environment.get(variable)), "")
+        for name in Settings.__struct_fields__
+    }
+    found = {name: environment[variable] for name, variable in set_by.items() if variable}
     for name, (variable, path) in _find_secret_files(environment).items():
         # Which of the two was meant nobody can tell, so neither is taken.
-        if found.get(name):
-            plain = next(plain for plain in _variables(name) if environment.get(plain))
-            raise SettingsError(f"{plain}: is set, and so is {variable}; set one of them")
+        if name in found:
+            raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
         found[name] = _read_secret_file(variable, path)
     try:
         return msgspec.convert(found, Settings, strict=False)
@@ -265,7 +269,42 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         # msgspec says "rule - at `$.name`".
         rule, _, path = str(error).partition(" - at ")
         name = path.strip("`").removeprefix("$.")
-        raise SettingsError(f"{_variables(name)[0]}: {rule}") from None
+        shown = "" if name in SECRETS else f"; it is {found[name]!r}"
+        raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
+
+
+def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A line for each variable that begins as ours do and is no setting, with the name that was probably meant."""
+    names = [variable for name in Settings.__struct_fields__ for variable in _variables(name)]
+    names += [f"{variable}_FILE" for name in SECRETS for variable in _variables(name)]
+    lines: list[str] = []
+    for variable in sorted(environment):
+        if not variable.startswith(_PREFIX) or variable in names or _IS_ORCHESTRATORS.search(variable):
+            continue
+        # Compared without the prefix, which would make all of them look alike.
+        near = difflib.get_close_matches(
+            variable.removeprefix(_PREFIX), [known.removeprefix(_PREFIX) for known in names], n=1
+        )
+        meant = f"did you mean {_PREFIX}{near[0]}?" if near else "all settings are in docs/reference/settings.md"
+        lines.append(f"{variable}: there is no such setting; {meant}")
+    return lines
+
+
+def _describe_rule(name: str, rule: str) -> str:
+    """What a setting must be, for msgspec's words on what it is not."""
+    kind = Settings.__annotations__[name]
+    words = get_args(kind)
+    if "enum" in rule:
+        return f"must be {', '.join(words[:-1])} or {words[-1]}"
+    # Of an Annotated type the first argument is the type itself.
+    if "got `str`" in rule and (kind is int or words[:1] == (int,)):
+        return "must be a whole number"
+    if bound := re.search(r"(>=|<=) (-?\d+)$", rule):
+        at = f"at {'least' if bound[1] == '>=' else 'most'} {bound[2]}"
+        return f"must have {at} characters" if "length" in rule else f"must be {at}"
+    if form := re.search(r"regex '(.*)'$", rule):
+        return f"must have the form {form[1]}"
+    return rule
 
 
 def secret_files(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
@@ -297,5 +336,5 @@ def _read_secret_file(variable: str, path: Path) -> str:
 
 def _variables(name: str) -> tuple[str, ...]:
     # Platforms that start containers set these two without a prefix.
-    own = f"PIXCONNECT_{name.upper()}"
+    own = f"{_PREFIX}{name.upper()}"
     return (own, name.upper()) if name in {"port", "database_url"} else (own,)

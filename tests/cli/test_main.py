@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,20 @@ def test_an_unknown_word_is_refused(word: str) -> None:
     assert word in done.stdout + done.stderr
 
 
+def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path) -> None:
+    environment = {"PIXCONNECT_PROT": "1", "PIXCONNECT_ZZZZZZ": "1", "PIXCONNECT_PORT_8080_TCP": "an orchestrator's"}
+    environment["PIXCONNECT_HOME"] = str(tmp_path)
+    done = subprocess.run([*PIXCONNECT, "migrate"], capture_output=True, text=True, check=False, env=environment)
+    *complaints, end = done.stderr.splitlines()
+    assert "there is no database" in end
+    assert complaints == [
+        "pixconnect: PIXCONNECT_PROT: there is no such setting; did you mean PIXCONNECT_PORT?",
+        "pixconnect: PIXCONNECT_ZZZZZZ: there is no such setting; all settings are in docs/reference/settings.md",
+    ]
+
+
 def test_a_setting_that_cannot_be_is_named_in_one_line() -> None:
     done = subprocess.run([*PIXCONNECT, "run"], capture_output=True, text=True, check=False, env={"PORT": "99999"})
     assert done.returncode == 1
-    assert done.stderr.startswith("pixconnect: PIXCONNECT_PORT: ")
+    assert done.stderr.startswith("pixconnect: PORT: must be at most 65535")
     assert done.stderr.count("\n") == 1

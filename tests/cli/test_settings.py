@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 
@@ -6,9 +7,12 @@ import pytest
 
 from pixconnect import assembly, config
 from pixconnect.cli import settings
+from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import RUNNING_FILE, Running
 from pixconnect.local import sandbox_file
+from pixconnect.local.postgres_placement import PLACEMENT_FILE
 from pixconnect.local.sandbox_file import SandboxFile
+from support.installation import run_verb
 
 
 def make_running(mode: str = "sandbox", **secret_files: str) -> Running:
@@ -50,6 +54,31 @@ def test_a_database_named_in_the_environment_is_another_service(home: Path, monk
 
 def test_without_a_running_service_the_environment_is_all(home: Path) -> None:
     assert settings.read_settings().database_url == ""
+
+
+def test_a_service_of_another_user_is_told_in_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(CommandError, match=r"running.json cannot be read \(Permission denied\): run this as the user"):
+        settings.read_settings()
+    assert home.is_dir()
+
+
+@pytest.mark.parametrize("verb", [("migrate",), ("holder", "show", "--holder-id", "1")])
+@pytest.mark.parametrize("was_killed", [True, False])
+def test_a_verb_beside_a_stopped_service_says_that_nothing_runs(
+    home: Path, verb: tuple[str, ...], *, was_killed: bool
+) -> None:
+    (home / PLACEMENT_FILE).touch()
+    if was_killed:
+        nowhere = f"postgresql://x@/x?host={home}"
+        gone = msgspec.structs.replace(make_running(), database_url=nowhere, owner_database_url=nowhere)
+        (home / RUNNING_FILE).write_bytes(msgspec.json.encode(gone))
+    done = run_verb(home, *verb, secret_key="A" * 43)
+    assert done.returncode == 1
+    assert done.stderr == f"pixconnect: nothing runs on {home}: start `make run` (or `pixconnect run`) there first\n"
 
 
 def test_what_came_from_the_environment_is_read_from_memory_and_written_nowhere(

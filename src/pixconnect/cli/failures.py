@@ -67,10 +67,15 @@ def explain(error: BaseException) -> str | None:
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
     if type(error) is ConnectionError:
         return str(error)
-    # asyncpg lets the system's errors through, and a missing Unix socket is a missing file.
-    if isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error):
+    if is_database_unreachable(error):
         return f"the database cannot be reached ({error or 'no answer'}): start it, or look at DATABASE_URL"
     return None
+
+
+def is_database_unreachable(error: BaseException) -> bool:
+    """Whether nothing answers at the database's address."""
+    # asyncpg lets the system's errors through, and a missing Unix socket is a missing file.
+    return isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect import __version__
+from pixconnect import __version__, config
 from pixconnect.cli import failures, settings, terminal
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
@@ -46,6 +46,8 @@ def launch(
         operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
     """
     settings.operator.set(operator)
+    for line in config.misspelt_variables():
+        terminal.complain(line)
     app(words)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from pixconnect.cli import failures, terminal
-from pixconnect.cli.settings import read_settings
+from pixconnect.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool, privileges, schema_history
 from pixconnect.store import installation as installation_store
@@ -29,7 +29,9 @@ _SCHEMAS = (
 
 def migrate() -> None:
     """Bring the database's tables up to date; may be run again, and by several at once."""
-    applied = asyncio.run(bring_up_to_date(read_settings()))
+    settings = read_database_settings()
+    with complaining_of_home(settings):
+        applied = asyncio.run(bring_up_to_date(settings))
     for migration in applied:
         terminal.say(f"applied {migration.version:04d} {migration.name}")
     terminal.say("the tables are up to date")
@@ -39,15 +41,11 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
     """Apply the migrations that are missing, as the owner, and grant the service's login its roles.
 
     Raises:
-        CommandError: There is no database, or it is too old.
+        CommandError: The database is too old.
         InstallationError: The tables are of the other mode.
         SchemaError: The tables were made by another program.
     """
     url = settings.owner_database_url or settings.database_url
-    if not url:
-        raise failures.CommandError(
-            "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
-        )
     connection = await pool.connect(url, role=None, schema="public", name="pixconnect migrate")
     try:
         await refuse_old_server(connection)

@@ -16,8 +16,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli import terminal
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.settings import read_settings
+from pixconnect.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.domain.access import IN_FORCE_AFTER_S
 from pixconnect.domain.clock import format_instant
 from pixconnect.foundation.logging import set_up_logging
@@ -40,15 +39,11 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
     """Run a use case on the database of a running service, or of ``DATABASE_URL``.
 
     Raises:
-        CommandError: There is no database.
+        CommandError: There is no database, or nothing runs on the home that was to have one.
         SettingsError: A setting has a value that it cannot have.
         PixConnectError: The use case refuses.
     """
-    settings = read_settings()
-    if not settings.operators_url:
-        raise CommandError(
-            "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
-        )
+    settings = read_database_settings()
     # Beside a result only complaints are worth a line.
     set_up_logging(settings.log_format, "warning")
     from pixconnect import assembly  # noqa: PLC0415  it imports everything; help and wrong options need not
@@ -57,7 +52,8 @@ def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
         async with assembly.open_operator(settings) as operator:
             return await use_case(operator)
 
-    return asyncio.run(do())
+    with complaining_of_home(settings):
+        return asyncio.run(do())
 
 
 def wait_until_in_force() -> None:

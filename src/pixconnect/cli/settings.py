@@ -6,7 +6,8 @@ names where each secret can be read: for one from the environment, that is memor
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect import config
+from pixconnect.cli import failures
+from pixconnect.cli.failures import CommandError
 from pixconnect.config import Settings, SettingsError
+from pixconnect.local.postgres_placement import PLACEMENT_FILE
 
 RUNNING_FILE = "running.json"
 _NAME_LENGTH_MAX = 255
@@ -42,6 +46,7 @@ def read_settings() -> Settings:
     """Read the settings; those that are empty in the environment are taken from the running service, if there is one.
 
     Raises:
+        CommandError: The service belongs to another user of this machine.
         SettingsError: A setting has a value that it cannot have.
     """
     settings = config.read_settings()
@@ -56,12 +61,50 @@ def read_settings() -> Settings:
         running = msgspec.json.decode((settings.home_path / RUNNING_FILE).read_bytes(), type=Running)
     except (FileNotFoundError, NotADirectoryError):
         return settings
+    except PermissionError as error:
+        raise CommandError(
+            f"{error.filename} cannot be read ({error.strerror}): run this as the user whose service it is, or set "
+            "DATABASE_URL"
+        ) from None
     # The mode is always the running service's: its tables refuse a verb of another.
     found: dict[str, Any] = msgspec.structs.asdict(running)
     found |= {name: _read_secret(path) for name, path in found.pop("secret_files").items()}
     return msgspec.structs.replace(
         settings, **{name: value for name, value in found.items() if name == "mode" or not getattr(settings, name)}
     )
+
+
+def read_database_settings() -> Settings:
+    """As ``read_settings``, for a verb that cannot do without a database.
+
+    Raises:
+        CommandError: There is no database.
+    """
+    settings = read_settings()
+    if settings.operators_url:
+        return settings
+    # Where `pixconnect run` has had a database of its own, it is that one which is meant.
+    if (settings.home_path / PLACEMENT_FILE).exists():
+        raise nothing_runs(settings)
+    raise CommandError(
+        "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
+    )
+
+
+@contextmanager
+def complaining_of_home(settings: Settings) -> Generator[None]:
+    """Where the database's address came from a home and leads nowhere, say that nothing runs there."""
+    try:
+        yield
+    except Exception as error:
+        # A service that was killed leaves its addresses behind.
+        if config.read_settings().database_url or not failures.is_database_unreachable(error):
+            raise
+        raise nothing_runs(settings) from None
+
+
+def nothing_runs(settings: Settings) -> CommandError:
+    return CommandError(f"nothing runs on {settings.home_path}: start `make run` (or `pixconnect run`) there first")
 
 
 def make_secret_files(given: Settings) -> dict[str, str]:

@@ -37,6 +37,9 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 _PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./-]*")
 _HOME_MARK = "home"
 
+PLACEMENT_FILE = "postgres.json"
+"""In a home that has an embedded server."""
+
 
 class Placement(Struct, frozen=True, kw_only=True):
     folder: str
@@ -55,7 +58,7 @@ def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], No
     Raises:
         PostgresUnavailableError: The record is lost or damaged, and the passwords with it.
     """
-    record = home / "postgres.json"
+    record = home / PLACEMENT_FILE
     try:
         return msgspec.json.decode(record.read_bytes(), type=Placement)
     except FileNotFoundError:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from support.command_line import CommandLine
 from support.postgres import Addresses
 
@@ -19,6 +21,12 @@ def test_a_holder_is_opened_limited_blocked_and_shut_out(pixconnect: CommandLine
     assert "disabled_at" not in pixconnect.json("holder", "enable", "--holder-id", holder_id)
 
 
+@pytest.mark.parametrize("masked", ["529.982.247-25", "11.222.333/0001-81", "12.abc.345/01de-35"])
+def test_a_tax_id_may_be_masked_as_people_write_it(pixconnect: CommandLine, masked: str) -> None:
+    made = pixconnect.json("holder", "create", "--name", "Ana", "--tax-id", masked, "--account-number", "1")
+    assert made["tax_id"] == "".join(mark for mark in masked.upper() if mark.isalnum())
+
+
 def test_without_json_a_result_is_lines_of_names_and_values(pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     lines = pixconnect.run("holder", "show", "--holder-id", holder_id).stdout.splitlines()
@@ -28,8 +36,8 @@ def test_without_json_a_result_is_lines_of_names_and_values(pixconnect: CommandL
 
 def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
     wrong_tax_id = ["--name", "x", "--tax-id", "52998224724", "--account-number", "1"]
-    assert "tax_id: " in pixconnect.refusal("holder", "create", *wrong_tax_id)
-    assert "there is no holder 404" in pixconnect.refusal("holder", "disable", "--holder-id", "404")
+    assert "--tax-id: " in pixconnect.refusal("holder", "create", *wrong_tax_id)
+    assert "--holder-id: there is no holder 404" in pixconnect.refusal("holder", "disable", "--holder-id", "404")
     assert "there is no database" in pixconnect.refusal("holder", "show", "--holder-id", "1", DATABASE_URL="")
     assert "secret key" in pixconnect.refusal("holder", "show", "--holder-id", "1", PIXCONNECT_SECRET_KEY="")
 
@@ -38,8 +46,8 @@ def test_in_live_mode_every_limit_is_named_or_none_is_wanted(database: Addresses
     live = CommandLine(database, tmp_path, PIXCONNECT_MODE="live")
     create = ["holder", "create", "--name", "Maria", "--tax-id", "52998224725", "--account-number"]
     limits = ["--transfer-limit", "5000", "--day-limit", "none", "--night-limit", "1000"]
-    assert "transfer_limit: missing" in live.refusal(*create, "1")
-    assert "night_limit: missing" in live.refusal(*create, "1", *limits[:4])
+    assert "--transfer-limit: missing" in live.refusal(*create, "1")
+    assert "--night-limit: missing" in live.refusal(*create, "1", *limits[:4])
     assert "must be from 0" in live.refusal(*create, "1", *limits[:5], "-1")
     made = live.json(*create, "1", *limits)
     assert (made["transfer_limit"], made.get("day_limit"), made["night_limit"]) == (5000, None, 1000)

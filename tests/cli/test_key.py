@@ -15,4 +15,6 @@ def test_a_key_is_printed_as_it_is_kept(pixconnect: CommandLine) -> None:
 def test_a_key_that_is_none_is_refused_in_one_line(pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     wrong = ["--holder-id", holder_id, "--key-type", "EMAIL", "--key", "nobody"]
-    assert "key: is no EMAIL" in pixconnect.refusal("key", "add", *wrong)
+    unnamed = ["--holder-id", holder_id, "--key-type", "EMAIL"]
+    assert "--key: missing; the service makes keys of the type EVP only" in pixconnect.refusal("key", "add", *unnamed)
+    assert "--key: is no EMAIL: an address" in pixconnect.refusal("key", "add", *wrong)

@@ -27,6 +27,14 @@ def test_an_unknown_word_is_refused(word: str) -> None:
     assert word in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("words", [("rnu",), ("holder", "show"), ("--operator",), ("run", "--wrong")])
+def test_a_wrong_word_is_one_line(words: tuple[str, ...]) -> None:
+    done = subprocess.run([*PIXCONNECT, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pixconnect: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path) -> None:
     environment = {"PIXCONNECT_PROT": "1", "PIXCONNECT_ZZZZZZ": "1", "PIXCONNECT_PORT_8080_TCP": "an orchestrator's"}
     environment["PIXCONNECT_HOME"] = str(tmp_path)

@@ -38,7 +38,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
 
     Args:
         name: The owner's name.
-        tax_id: The owner's CPF or CNPJ, without a mask.
+        tax_id: The owner's CPF or CNPJ, with its mask or without.
         account_number: 1 to 20 digits or capital letters, not yet taken.
         branch: 1 to 4 digits.
         city: The owner's city, printed in QR codes.

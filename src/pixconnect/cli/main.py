@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from pixconnect import __version__, config
-from pixconnect.cli import failures, settings, terminal
+from pixconnect.cli import failures, settings, terminal, usage
+from pixconnect.domain.errors import PixConnectError
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
@@ -30,6 +31,9 @@ app = App(
     name="pixconnect",
     help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
     version=__version__,
+    # What is wrong with its words is told as everything else is, in one line.
+    print_error=False,
+    exit_on_error=False,
 )
 for _name, _target, _help in _VERBS:
     app.command(f"pixconnect.cli.{_target}", name=_name, help=_help)
@@ -48,7 +52,11 @@ def launch(
     settings.operator.set(operator)
     for line in config.misspelt_variables():
         terminal.complain(line)
-    app(words)
+    try:
+        app(words)
+    except PixConnectError as error:
+        # The fields of our records are not what was typed.
+        raise failures.CommandError(usage.name_option(error.message, app, words)) from error
 
 
 def main() -> int:
@@ -59,6 +67,9 @@ def main() -> int:
     except KeyboardInterrupt:
         # As a shell reports a program that SIGINT ended.
         return 130
+    except CycloptsError as error:
+        terminal.complain(usage.explain(error))
+        return 1
     except Exception as error:
         line = failures.explain(error)
         # A defect of ours keeps its traceback.

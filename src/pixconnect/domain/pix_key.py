@@ -24,11 +24,6 @@ SENT_LENGTH_MAX: Final = 120
 
 _CACHED_MAX: Final = 4096
 
-# A mask counts only where a mask stands; each of its marks may be missing, as people write them.
-_MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
-_MASKED_CNPJ: Final = re.compile(
-    r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
-)
 _PHONE_MARKS: Final = str.maketrans("", "", " .-()")
 _PHONE: Final = re.compile(r"\+[1-9][0-9]{1,14}")
 # The version of the UUID is not judged: the directory's own example has none.
@@ -80,14 +75,12 @@ def _type_of(text: str) -> KeyType:
 
 
 def _normalise_cpf(text: str) -> str | None:
-    match = _MASKED_CPF.fullmatch(text)
-    key = "".join(match.groups()) if match else ""
+    key = tax_id.unmask_tax_id(text)
     return key if tax_id.is_cpf(key) else None
 
 
 def _normalise_cnpj(text: str) -> str | None:
-    match = _MASKED_CNPJ.fullmatch(text)
-    key = "".join(match.groups()).upper() if match else ""
+    key = tax_id.unmask_tax_id(text)
     return key if tax_id.is_cnpj(key) else None
 
 

@@ -17,6 +17,11 @@ from pixconnect.domain import errors
 
 _CPF_FORM: Final = re.compile(r"[0-9]{11}")
 _CNPJ_FORM: Final = re.compile(r"[0-9A-Z]{12}[0-9]{2}")
+# A mask counts only where a mask stands; each of its marks may be missing, as people write them.
+_MASKED_CPF: Final = re.compile(r"([0-9]{3})\.?([0-9]{3})\.?([0-9]{3})-?([0-9]{2})")
+_MASKED_CNPJ: Final = re.compile(
+    r"([0-9A-Za-z]{2})\.?([0-9A-Za-z]{3})\.?([0-9A-Za-z]{3})/?([0-9A-Za-z]{4})-?([0-9]{2})"
+)
 _CPF_LENGTH: Final = 11
 _CNPJ_LENGTH: Final = 14
 _CACHED_MAX: Final = 4096
@@ -28,6 +33,17 @@ def check_tax_id(text: str, field: str) -> None:
         raise errors.InvalidTaxId(
             f"{field}: must be a CPF of 11 digits or a CNPJ of 14 characters, unmasked, with right check digits"
         )
+
+
+def unmask_tax_id(text: str) -> str:
+    """A masked CPF or CNPJ without its mask, letters in capitals; any other text as it is.
+
+    Example:
+        >>> unmask_tax_id("529.982.247-25")
+        '52998224725'
+    """
+    found = _MASKED_CPF.fullmatch(text) or _MASKED_CNPJ.fullmatch(text)
+    return "".join(found.groups()).upper() if found else text
 
 
 def is_cpf(text: str) -> bool:

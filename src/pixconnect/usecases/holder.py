@@ -29,6 +29,7 @@ _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
 class NewHolder(Struct, frozen=True, kw_only=True):
     name: str
     tax_id: str
+    """With a mask or without."""
     branch: str
     """1 to 4 digits."""
     account_number: str
@@ -69,14 +70,15 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
         if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
             raise errors.BadRequest(f"{field}: must have 1 to {_TEXT_LENGTH_MAX} printable characters")
     limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
-    tax_id_rules.check_tax_id(new.tax_id, "tax_id")
+    tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
+    tax_id_rules.check_tax_id(tax_id, "tax_id")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         holder = Holder(
             id=await holder_store.next_id(connection),
             name=new.name,
-            tax_id=new.tax_id,
+            tax_id=tax_id,
             city=new.city,
             branch=new.branch,
             account_number=new.account_number,
@@ -140,7 +142,9 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
         InvalidPixKey: The key does not have its type's form, or another holder has it.
     """
     if text is None and key_type != "EVP":
-        raise errors.BadRequest(f"key: missing; only an EVP is made by the service, not a {key_type}")
+        raise errors.BadRequest(
+            f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
+        )
     key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)

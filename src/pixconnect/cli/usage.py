@@ -1,0 +1,83 @@
+"""One line for what is wrong with a verb's words, in the words that were typed: options, and what each must be."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Final, Literal, get_args, get_origin
+
+from cyclopts import App, CycloptsError
+from cyclopts.argument import Argument
+from cyclopts.exceptions import CoercionError, MissingArgumentError, UnusedCliTokensError, ValidationError
+
+_FIELD: Final = re.compile(r"([a-z_]+): ")
+_REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
+_KINDS: Final[dict[object, str]] = {int: "a whole number", bool: "true or false", str: "text"}
+
+
+def explain(error: CycloptsError) -> str:
+    """What is wrong with the words that a verb was given."""
+    error.verbose = False
+    argument, verb = error.argument, " ".join(("pixconnect", *(error.command_chain or ())))
+    match error:
+        case MissingArgumentError() if argument is not None:
+            if argument.tokens or error.keyword is not None:
+                return f"{error.keyword or argument.name}: needs a value; it must be {_describe(argument)}"
+            return f"{argument.name}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
+        case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
+            in_cents = _in_cents(token.value) if argument.name.endswith("-limit") else ""
+            return f"{token.keyword or argument.name}: must be {_describe(argument)}; it is {token.value!r}{in_cents}"
+        case ValidationError() if argument is not None and argument.tokens:
+            token = argument.tokens[0]
+            rule = error.exception_message.removesuffix(".")
+            return f"{token.keyword or argument.name}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
+        case UnusedCliTokensError():
+            return f"{' '.join(error.unused_tokens or ())}: one word too many; see `{verb} --help`"
+        case _:
+            return str(error)
+
+
+def name_option(message: str, app: App, words: Sequence[str]) -> str:
+    """A refusal with the option that was typed in place of the field that it speaks of, where the verb has such an option."""
+    field = _FIELD.match(message)
+    if field is None:
+        return message
+    # Amounts have their unit in the field's name, and not in the option's.
+    option = "--" + field[1].removesuffix("_cents").replace("_", "-")
+    return f"{option}: {message[field.end() :]}" if option in _list_options(app, words) else message
+
+
+def _guess(argument: Argument, unused: Sequence[str]) -> str:
+    """What somebody probably meant who left this option out."""
+    options = [token.partition("=")[0] for token in unused if token.startswith("--")]
+    if near := difflib.get_close_matches(argument.name, options, n=1):
+        return f"you wrote {near[0]}"
+    # Who leaves out only the option's name has given its value, and nothing else.
+    return f"write {argument.name} {unused[0]}" if len(unused) == 1 and not options else ""
+
+
+def _in_cents(text: str) -> str:
+    reais = _REAIS.fullmatch(text)
+    return f", which in cents is {int(reais[1] + reais[2])}" if reais else ""
+
+
+def _list_options(app: App, words: Sequence[str]) -> set[str]:
+    verb = app
+    for word in words:
+        if word.startswith("-") or word not in verb:
+            break
+        verb = verb[word]
+    return {name for argument in verb.assemble_argument_collection() for name in argument.names}
+
+
+def _describe(argument: Argument) -> str:
+    """What an option's value must be."""
+    hint = argument.hint
+    kinds: list[str] = []
+    for one in get_args(hint) if get_origin(hint) is not None and get_origin(hint) is not Literal else (hint,):
+        if get_origin(one) is Literal:
+            kinds += get_args(one)
+        elif one in _KINDS:
+            kinds.append(_KINDS[one])
+    return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds) or "a value"

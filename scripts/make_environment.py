@@ -7,10 +7,12 @@ needed; a stamp in the environment says what it was made from, and while that is
 import fcntl
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +22,10 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 
 # Who develops has what running takes: requirements/dev.txt is locked on top of requirements/run.txt.
 INCLUDES = {"run": ["run"], "dev": ["run", "dev"]}
+
+LINE_EACH = 10
+"""Where there is no terminal, one line for so many packages."""
+LINE_LENGTH_MAX = 79
 
 # Paths with spaces, or longer than the system allows after "#!", do not fit a script's first line.
 COMMAND = """#!/bin/sh
@@ -92,13 +98,49 @@ def install(kind: str) -> None:
     """Install what is locked, and nothing else."""
     lock = ROOT / "requirements" / f"{kind}.txt"
     say(f"installing what requirements/{kind}.txt locks (only when it changes)")
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
-    done = subprocess.run(
-        [*pip, "--require-hashes", "--no-deps", "-r", lock], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        complaints = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        fail(f"cannot install: {(complaints or done.stderr.splitlines() or ['pip said nothing'])[0]}")
+    # Unbuffered, or its lines would come all at once in the end.
+    pip = [PYTHON, "-u", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    with subprocess.Popen(
+        [*pip, "--require-hashes", "--no-deps", "-r", lock],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as installing:
+        assert installing.stdout is not None
+        try:
+            said = show_progress(installing.stdout, len(re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE)))
+        except BaseException:
+            # Whoever stops us alone, as `timeout` does, means pip too.
+            installing.kill()
+            raise
+    if installing.returncode != 0:
+        complaints = [line for line in said if line.startswith("ERROR")]
+        fail(f"cannot install: {(complaints or said or ['pip said nothing'])[0]}")
+
+
+def show_progress(lines: Iterable[str], total: int) -> list[str]:
+    """Read what pip says to its end, and tell how far it is: on a terminal in one line, elsewhere now and then."""
+    said: list[str] = []
+    count, name, is_terminal = 0, "", sys.stdout.isatty()
+    for line in lines:
+        said.append(line.strip())
+        word, _, rest = said[-1].partition(" ")
+        if word == "Ignoring":
+            total -= 1  # locked for another system
+        elif word == "Collecting" or said[-1].startswith("Requirement already satisfied"):
+            count, name = count + 1, rest.split(" ")[0]
+            if is_terminal:
+                show_line(f"{count} of {total} packages: {name}")
+            elif count % LINE_EACH == 0 or count == total:
+                say(f"{count} of {total} packages")
+        elif word == "Downloading" and is_terminal:
+            show_line(f"{count} of {total} packages: {name} {rest[rest.rfind('(') :]}")
+        elif said[-1].startswith("Installing collected packages"):
+            if is_terminal:
+                show_line("")
+            say("unpacking them")
+    return said
 
 
 def find_package_here() -> None:
@@ -112,6 +154,12 @@ def find_package_here() -> None:
     subprocess.run([PYTHON, "-m", "compileall", "-q", ROOT / "src"], check=False)
 
 
+def show_line(text: str) -> None:
+    """Write over the last line of a terminal."""
+    sys.stdout.write(f"\r\x1b[K{f'pixconnect: {text}'[:LINE_LENGTH_MAX] if text else ''}")
+    sys.stdout.flush()
+
+
 def say(text: str) -> None:
     """Tell one step."""
     print(f"pixconnect: {text}", flush=True)
@@ -123,4 +171,8 @@ def fail(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    try:
+        main(sys.argv[1])
+    except KeyboardInterrupt:
+        print("\npixconnect: stopped; the next time it goes on from here", file=sys.stderr)
+        sys.exit(130)

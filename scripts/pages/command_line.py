@@ -16,6 +16,9 @@ def write_page() -> str:
         "",
         "Written by `make docs` from the program's own help (`pixconnect VERB --help`).",
         "",
+        "The program is `.venv/bin/pixconnect`; `make run` prints a line that lets a shell find it as `pixconnect`, with its",
+        "home.",
+        "",
         "Settings are environment variables, on [a page of their own](settings.md). What is wrong is said in one line on",
         "standard error, and the exit status is then not 0. `--json` prints one object for scripts.",
     ]

@@ -93,6 +93,25 @@ def test_on_a_console_lines_are_for_people() -> None:
     assert "slots_count" in stream.getvalue()
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("wanted", "has_color"), [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)])
+def test_who_wants_no_color_gets_none(wanted: dict[str, str], has_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in wanted.items():
+        monkeypatch.setenv(name, value)
+    root = logging.getLogger()
+    before, stream = list(root.handlers), Terminal()
+    set_up_logging("auto", "info", stream)
+    structlog.get_logger("pixconnect.test").info("worker started")
+    structlog.reset_defaults()
+    root.handlers = before
+    assert ("\x1b[" in stream.getvalue()) == has_color
+
+
 def append(log: AccessLog, status: int = 200, request_id: str = "r") -> None:
     log.append(
         operation="readCharge",

@@ -47,6 +47,11 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
         assert (first.home / "sandbox.json").stat().st_mode & 0o777 == 0o600
         pasted = said.split("to paste into another terminal:\n\n")[1].split("\n\nCtrl-C")[0]
         answer = subprocess.run(["sh", "-c", pasted], capture_output=True, text=True, check=True).stdout
+        assert answer.endswith("}\n")
+        [alias] = [line for line in said.splitlines() if line.startswith("alias pixconnect=")]
+        verb = f"{alias}\npixconnect holder show --holder-id 1"
+        shown = subprocess.run(["sh", "-c", verb], capture_output=True, text=True, check=True, cwd="/").stdout
+        assert shown.startswith("holder_id: 1\n")
         assert json.loads(answer)["data"]["status"] == "PENDING"
         assert (first.home / "running.json").stat().st_mode & 0o777 == 0o600
     with running(home) as second:

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,74 @@ def test_a_python_without_venv_is_named_in_one_line(tmp_path: Path) -> None:
     assert "this Python has no venv module: install it" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not (tmp_path / ".venv").exists()
+
+
+_FAKE_PIP = f"""#!/bin/sh
+case "$*" in
+    *version_info*) echo '{sys.version_info[:2]}' ;;
+    *"pip install"*)
+        echo "Ignoring b: markers 'sys_platform == \"nowhere\"' don't match your environment"
+        echo "Collecting a==1.0 (from -r run.txt (line 1))"
+        echo "  Downloading a-1.0-py3-none-any.whl (12.3 MB)"
+        echo "Requirement already satisfied: c==1.0 in here"
+        END
+        ;;
+esac
+"""
+
+
+def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
+    """``make_environment.py run`` in a folder of its own, with a pip that ends in these words of the shell."""
+    for name in ("scripts", "requirements", "src", ".venv/bin"):
+        (folder / name).mkdir(parents=True)
+    (folder / "requirements" / "run.txt").write_text("a==1.0 \\\n    --hash=x\nb==1.0 ; nowhere\nc==1.0\n")
+    script = folder / "scripts" / "make_environment.py"
+    script.write_text((ROOT / "scripts" / "make_environment.py").read_text())
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text(_FAKE_PIP.replace("END", end))
+    python.chmod(0o755)
+    # Who runs the tests in the background may have left SIGINT ignored, which a child inherits.
+    run = (
+        "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['run']; "
+    )
+    run += f"runpy.run_path({str(script)!r}, run_name='__main__')"
+    return subprocess.Popen(
+        [sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def test_installing_tells_how_far_it_is(tmp_path: Path) -> None:
+    with start_installing(tmp_path, "echo 'Installing collected packages: a, c'") as installing:
+        said, complaints = installing.communicate(timeout=300)
+    assert (installing.returncode, complaints) == (0, "")
+    assert said.splitlines() == [
+        "pixconnect: installing what requirements/run.txt locks (only when it changes)",
+        "pixconnect: 2 of 2 packages",
+        "pixconnect: unpacking them",
+    ]
+    assert (tmp_path / ".venv" / "run.stamp").exists()
+
+
+def test_what_pip_refuses_is_one_line(tmp_path: Path) -> None:
+    with start_installing(tmp_path, "echo 'ERROR: no such version' >&2; exit 1") as installing:
+        _, complaints = installing.communicate(timeout=300)
+    assert (installing.returncode, complaints) == (1, "pixconnect: cannot install: ERROR: no such version\n")
+    assert not (tmp_path / ".venv" / "run.stamp").exists()
+
+
+def test_an_interrupt_while_installing_is_one_line_and_ends_pip(tmp_path: Path) -> None:
+    # Only the script is told, not the pip below it.
+    with start_installing(
+        tmp_path, f"echo $$ > {tmp_path}/pid; echo 'Installing collected packages: a'; exec sleep 60"
+    ) as installing:
+        assert installing.stdout is not None
+        while "unpacking them" not in (line := installing.stdout.readline()):
+            assert line
+        installing.send_signal(signal.SIGINT)
+        _, complaints = installing.communicate(timeout=300)
+    assert installing.returncode == 130
+    assert complaints.split("\n") == ["", "pixconnect: stopped; the next time it goes on from here", ""]
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_every_target_has_a_line_of_help() -> None:

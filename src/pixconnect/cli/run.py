@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import shlex
 import signal
+import sys
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -121,15 +124,30 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
     terminal.say(f"Ready in {seconds:.1f} s.\n")
     terminal.say(f"  API            {settings.public_base_url}")
     terminal.say(f"  documentation  {settings.public_base_url}/docs")
+    if settings.metrics_port:
+        port = settings.metrics_port
+        terminal.say(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")
     if file is not None:
         terminal.say(f"  client_id      {file.client_id}")
         terminal.say(f"  client_secret  {file.client_secret}")
         terminal.say(f"  holder_id      {file.holder_id}")
         terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
-        terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}\n")
-        terminal.say("A first charge of R$ 10.00, to paste into another terminal:\n")
+        terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}")
+    terminal.say("\nTo have the operators' verbs in another terminal, paste there (`pixconnect --help` lists them):\n")
+    terminal.say(_alias(settings.home_path))
+    if file is not None:
+        terminal.say("\nA first charge of R$ 10.00, to paste into another terminal:\n")
         terminal.say(_first_charge(file))
     terminal.say("\nCtrl-C stops.")
+
+
+def _alias(home: Path) -> str:
+    """A line for a shell by which it finds the verbs, and they find this home."""
+    found = Path(sys.argv[0]).absolute()
+    # Started as a module, there is no program of that name.
+    program = [str(found)] if found.name == "pixconnect" else [sys.executable, "-P", "-m", "pixconnect"]
+    command = f"PIXCONNECT_HOME={shlex.quote(str(home))} {shlex.join(program)}"
+    return f"alias pixconnect={shlex.quote(command)}"
 
 
 def _first_charge(file: SandboxFile) -> str:
@@ -137,6 +155,6 @@ def _first_charge(file: SandboxFile) -> str:
     body = msgspec.json.encode({"amount": 1000, "key": file.pix_keys[0]}).decode()
     return (
         f'TOKEN=$(curl -s {file.auth_url}/v1/iam/users/login {login} | sed \'s/.*"access_token":"\\([^"]*\\).*/\\1/\')\n'
-        f'curl -s {file.base_url}/v1/connect/charge -H "Authorization: Bearer $TOKEN" '
+        f'curl -s -w "\\n" {file.base_url}/v1/connect/charge -H "Authorization: Bearer $TOKEN" '
         f"-H 'Content-Type: application/json' -d '{body}'"
     )

@@ -9,6 +9,7 @@ are hidden by the names of their fields, and tokens, e-mail addresses and tax id
 
 import asyncio
 import logging
+import os
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -62,7 +63,7 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
         _hide_secrets,
     ]
     renderer: structlog.types.Processor = (
-        structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        structlog.dev.ConsoleRenderer(colors=stream.isatty() and not _wants_no_color())
         if is_console
         else structlog.processors.JSONRenderer(serializer=_write_json)
     )
@@ -83,6 +84,11 @@ def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys
     root.setLevel(level.upper())
     # Below a warning asyncio only logs details of the loop itself.
     logging.getLogger("asyncio").setLevel(max(logging.WARNING, root.level))
+
+
+def _wants_no_color() -> bool:
+    # https://no-color.org: set and not empty.
+    return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  what a person asks of all programs, and no setting of ours
 
 
 def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:

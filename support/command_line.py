@@ -9,8 +9,20 @@ from typing import Any
 
 import msgspec
 
+from pixconnect.adapters.secret_box import AesSecretBox
+from pixconnect.adapters.system import SystemEntropy
+from pixconnect.domain.endpoint import endpoint_seal
 from support.identity import SECRET_KEY
 from support.postgres import Addresses
+
+_SECRET = AesSecretBox(SECRET_KEY, SystemEntropy()).seal(b"a secret of an endpoint", endpoint_seal(5))
+DISABLED_ENDPOINT = f"""
+    insert into pixconnect.webhook_endpoint (id, holder_id, url, event_types, status, status_reason, secret, first_failure_at,
+        created_at, modified_at)
+    values (5, 1, 'https://shop.example/pix', '{{qrcode.approved}}', 'disabled', 'failed for five days', '\\x{_SECRET.hex()}',
+        now(), now(), now())
+"""
+"""An endpoint of holder 1 that nothing reaches."""
 
 
 class CommandLine:

@@ -9,7 +9,7 @@ from cyclopts import App
 
 from pixconnect.cli.main import app
 from support import postgres
-from support.command_line import CommandLine
+from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
 
 # Verbs that run a part of the service, or make its tables: they are not an operator's acts on what is in them.
@@ -18,6 +18,9 @@ _LOOKS = {
     "audit list": (),
     "database show": (),
     "client list": ("--holder-id", "1"),
+    "endpoint list": (),
+    "find": ("77",),
+    "holder list": (),
     "holder show": ("--holder-id", "1"),
     "key list": ("--holder-id", "1"),
     "report list": (),
@@ -41,6 +44,8 @@ _CHANGES: dict[str, Sequence[str]] = {
     "signing-key revoke": ("{kid}",),
     "signing-key renew-authority": (),
     "secrets reseal": (),
+    "endpoint resume": ("5",),
+    "client delete": ("--client-id", "{client}"),
     "report close": ("{report}", "--reason", "booked by hand"),
 }
 
@@ -58,6 +63,7 @@ def test_every_verb_is_known_to_these_tests() -> None:
 def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLine, database: Addresses) -> None:
     postgres.execute(database.owner_url, _KEPT_REPORT)
     holder_id = pixconnect.create_holder()
+    postgres.execute(database.owner_url, DISABLED_ENDPOINT)
     assert holder_id == "1"
     client_id = str(
         pixconnect.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")["client_id"]
@@ -124,6 +130,7 @@ async def test_nobody_changes_or_removes_a_row(pixconnect: CommandLine, database
         "update client set disabled_at = null",
         "update client set tokens_from = null",
         "update signing_key set revoked_at = now()",
+        "delete from client",
         "insert into client select * from client",
         "insert into pix_key select * from pix_key",
         "insert into balance (holder_id, modified_at) values (1, now())",

@@ -27,6 +27,16 @@ def test_a_tax_id_may_be_masked_as_people_write_it(pixconnect: CommandLine, mask
     assert made["tax_id"] == "".join(mark for mark in masked.upper() if mark.isalnum())
 
 
+def test_holders_are_listed_with_their_balances(pixconnect: CommandLine) -> None:
+    assert pixconnect.run("holder", "list").stdout == "there is none\n"
+    first, second = pixconnect.create_holder("1001"), pixconnect.create_holder("1002")
+    listed = pixconnect.json("holder", "list")["holders"]
+    assert [str(holder["holder_id"]) for holder in listed] == [first, second]
+    assert (listed[0]["available_funds"], listed[0]["reserved_funds"], listed[0]["current_funds"]) == (0, 0, 0)
+    (last,) = pixconnect.json("holder", "list", "--after", first, "--limit", "1")["holders"]
+    assert last["account_number"] == "1002"
+
+
 def test_without_json_a_result_is_lines_of_names_and_values(pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     lines = pixconnect.run("holder", "show", "--holder-id", holder_id).stdout.splitlines()

@@ -55,6 +55,21 @@ async def hand_over_a_refund(database: Addresses) -> str:
         return refund.return_id
 
 
+def test_that_nothing_is_unresolved_is_said_and_an_unknown_id_is_not_taken_for_resolved(
+    database: Addresses, pixconnect: CommandLine
+) -> None:
+    assert pixconnect.run("transfer", "unresolved").stdout == "there is none\n"
+    return_id = asyncio.run(hand_over_a_refund(database))
+    # Known, and silent for less long than asked for.
+    lately = pixconnect.run(
+        "transfer", "unresolved", "--return-identification", return_id, "--silent-for-s", "999999999"
+    )
+    assert (lately.returncode, lately.stdout) == (0, "there is none\n")
+    complaint = pixconnect.refusal("transfer", "unresolved", "--return-identification", "D" + "0" * 31)
+    assert f"--return-identification: there is no transfer or refund D{'0' * 31}" in complaint
+    assert "--end-to-end-id: " in pixconnect.refusal("transfer", "unresolved", "--end-to-end-id", "E1")
+
+
 def test_unresolved_refunds_are_shown_like_transfers(database: Addresses, pixconnect: CommandLine) -> None:
     return_id = asyncio.run(hand_over_a_refund(database))
     shown = pixconnect.json("transfer", "unresolved")

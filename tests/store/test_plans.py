@@ -19,6 +19,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
+from pixconnect.store import search as search_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.writing.changes import Changes
@@ -212,6 +213,13 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
     "payments accepted": lambda c: transfer_store.find_accepted(a_pool(c), LATER, HOT, end_to_end_id(5_001), 64),
     "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
+    "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, None, 100),
+    "anything by a number": lambda c: search_store.find_by_any_id(a_pool(c), "5000", 5000, "5000", 100),
+    "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, None, 100),
+    "anything by the network's id": lambda c: search_store.find_by_any_id(
+        a_pool(c), NETWORK_IDS["E"][0], None, None, 100
+    ),
+    "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, None, 100),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "orders locked": lambda c: order_store.lock(c, NAMES),
     "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),

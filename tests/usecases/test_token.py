@@ -96,13 +96,14 @@ async def test_a_known_token_is_recalled_without_asking_anybody(
     assert asked == []
 
 
-async def test_a_disabled_client_is_out_within_a_second_on_every_process(
-    processes: list[Process], issued: IssuedClient, clock: FakeClock
+@pytest.mark.parametrize("verb", [access.disable_client, access.delete_client])
+async def test_a_disabled_or_deleted_client_is_out_within_a_second_on_every_process(
+    processes: list[Process], issued: IssuedClient, clock: FakeClock, verb: Any
 ) -> None:
     header = await make_header(processes[0], issued)
     for process in processes:
         await process.verifier.verify(header)
-    await access.disable_client(as_operator(processes[0].context), issued.client.client_id)
+    await verb(as_operator(processes[0].context), issued.client.client_id)
     clock.advance(seconds=1.0)
     for process in processes:
         assert process.verifier.recall(header) is None

@@ -62,6 +62,20 @@ def enable(*, client_id: str, json: Json = False) -> None:
     operating.show(_shown(client), as_json=json)
 
 
+@app.command
+def delete(*, client_id: str, json: Json = False) -> None:
+    """Forget a client for good, tokens already issued included; prints what it was. What it did stays in the audit.
+
+    When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
+
+    Args:
+        client_id: The client.
+    """
+    client = operating.run(lambda context: access_usecases.delete_client(context, client_id))
+    operating.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
 @app.command(name="revoke-tokens")
 def revoke_tokens(client_id: str, *, json: Json = False) -> None:
     """Refuse every token that a client was issued until now; with its secret it may log in again.

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.cli import operating
@@ -74,6 +75,37 @@ def show(*, holder_id: HolderId, json: Json = False) -> None:
     """
     holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
     operating.show(_shown(holder), as_json=json)
+
+
+@app.command(name="list")
+def list_holders(
+    *,
+    after: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    json: Json = False,
+) -> None:
+    """Print holders by their ids, with their balances in cents.
+
+    Args:
+        after: Begin after this holder_id: the last one printed leads to the next page.
+        limit: The most holders to print.
+    """
+    found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
+    shown: list[operating.Shown] = [
+        {
+            "holder_id": holder.id,
+            "name": holder.name,
+            "tax_id": holder.tax_id,
+            "account_number": holder.account_number,
+            # As in the balance that callers read.
+            "available_funds": available_cents,
+            "reserved_funds": reserved_cents,
+            "current_funds": available_cents + reserved_cents,
+            "disabled_at": holder.disabled_at,
+        }
+        for holder, available_cents, reserved_cents in found
+    ]
+    operating.show_list("holders", shown, as_json=json)
 
 
 @app.command(name="set")

@@ -21,6 +21,8 @@ _VERBS = (
     ("key", "key:app", "The Pix keys of holders."),
     ("transfer", "transfer:app", "Transfers and refunds on their way."),
     ("report", "report:app", "Reports of the rail that wait for an operator."),
+    ("endpoint", "endpoint:app", "The webhook endpoints of holders."),
+    ("find", "find:find", "Print what has an id, of all holders."),
     ("database", "database:app", "The database under the service."),
     ("audit", "audit:app", "What operators did."),
     ("signing-key", "signing_key:app", "The keys that sign tokens, QR codes and webhooks."),

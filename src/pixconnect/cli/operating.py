@@ -83,6 +83,8 @@ def show_lists(lists: Mapping[str, Sequence[Shown]], *, as_json: bool) -> None:
         shown = {name: [_present(item) for item in items] for name, items in lists.items()}
         terminal.say(msgspec.json.encode(shown).decode())
         return
+    if not any(lists.values()):
+        terminal.say("there is none")
     # For people the kinds are not told apart: each item names itself, with an empty line between two.
     for number, item in enumerate(item for items in lists.values() for item in items):
         if number:

@@ -36,11 +36,14 @@ def unresolved(
         end_to_end_id: This transfer or payment only.
         return_identification: This refund only.
     """
-    asked = timedelta(seconds=silent_for_s), holder_id, end_to_end_id or return_identification
+    name = end_to_end_id or return_identification
+    asked = timedelta(seconds=silent_for_s), holder_id, name
 
     async def look(
         context: OperatorContext,
     ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer]]:
+        if name is not None:
+            await unresolved_usecases.check_known(context, name)
         found = await unresolved_usecases.list_unresolved(context, *asked)
         return found, await unresolved_usecases.list_accepted(context, *asked)
 

@@ -173,6 +173,14 @@ async def enable(connection: Connection, client_id: str) -> Client | None:
     return _CLIENT.read_found(row)
 
 
+_DELETE: LiteralString = "delete from client where client_id = $1"
+
+
+async def delete(connection: Connection, client_id: str) -> None:
+    """Forget a client; its tokens belong to nobody then, and are refused."""
+    await connection.execute(_DELETE, client_id)
+
+
 _END_TOKENS: LiteralString = f"""
 update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning {_CLIENT.select}
 """

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.endpoint import Endpoint
+from pixconnect.domain.endpoint import Endpoint, EndpointStatus
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
@@ -82,6 +82,27 @@ _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpo
 async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
     """Endpoints as they are now, by id; of whichever holders."""
     return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+
+
+_LOCK_BY_ID: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = $1 for no key update"
+
+
+async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
+    """The endpoint, of whichever holder, held until the transaction ends."""
+    row = await connection.fetchrow(_LOCK_BY_ID, endpoint_id)
+    return ENDPOINT.read_found(row)
+
+
+_LIST_ALL: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null)
+    order by id limit $3
+"""
+
+
+async def list_all(pool: Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int) -> list[Endpoint]:
+    """Endpoints of a holder, or of all, in one state, or in any."""
+    return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
 
 
 _LOCK: Final[LiteralString] = f"{_FIND} for no key update"

@@ -53,6 +53,18 @@ async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
     return HOLDER.read_found(row)
 
 
+_LIST: LiteralString = f"""
+select {HOLDER.select}, available_cents, reserved_cents from holder join balance on balance.holder_id = holder.id
+where id > $1 order by id limit $2
+"""
+
+
+async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
+    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+    rows = await pool.fetch(_LIST, after_id, count_max)
+    return [(HOLDER.read(row), row["available_cents"], row["reserved_cents"]) for row in rows]
+
+
 _FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where account_number = $2 and branch = $1"
 
 

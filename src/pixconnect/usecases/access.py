@@ -92,6 +92,15 @@ async def enable_client(context: OperatorContext, client_id: str) -> Client:
     return client
 
 
+async def delete_client(context: OperatorContext, client_id: str) -> Client:
+    """Forget a client: its tokens are refused on every process within a second, and its secret is good for nothing."""
+    async with write_alone(context.pool) as connection:
+        client = await _lock(connection, client_id)
+        await access_store.delete(connection, client_id)
+        await audit.record(context, connection, "client delete", _audited(client_id), before=client)
+    return client
+
+
 async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
     """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())

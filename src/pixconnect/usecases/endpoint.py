@@ -1,4 +1,4 @@
-"""What holders do with their webhook endpoints, their deliveries and their events.
+"""What holders do with their webhook endpoints, their deliveries and their events, and what operators may do for them.
 
 No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
 For an id that the holder does not have, each function raises ``NotFound``.
@@ -16,7 +16,7 @@ from pixconnect.domain import endpoint as endpoint_rules
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.delivery import Delivery, DeliveryStatus
-from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest
+from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
 from pixconnect.domain.event import Event
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.secret_box import SealBroken
@@ -24,8 +24,10 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
+from pixconnect.usecases import audit
 from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone, writing
+from pixconnect.usecases.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
 
 _BATCH_MAX = 5_000
@@ -35,6 +37,7 @@ _ARRIVING_MAX: Final = 1_000
 _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 _FIRST: Final = (0, 0, 0)
+_LISTED_MAX = 1_000
 _RESUMED_MAX = 100
 """Resumed endpoints that one pass of housekeeping takes at most."""
 
@@ -119,11 +122,52 @@ async def change_endpoint(
         after = structs.replace(after, modified_at=now)
         await endpoint_store.update(connection, after)
         if after.status == "active" and before.status != "active":
-            # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
-            await endpoint_store.set_resumed(connection, endpoint_id, now)
-            if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
-                await endpoint_store.forget_resumed(connection, endpoint_id, now)
+            await _resume(connection, endpoint_id, now)
     context.wake_workers()
+    return after
+
+
+async def _resume(connection: Connection, endpoint_id: int, now: datetime) -> None:
+    # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
+    await endpoint_store.set_resumed(connection, endpoint_id, now)
+    if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
+        await endpoint_store.forget_resumed(connection, endpoint_id, now)
+
+
+async def list_all_endpoints(
+    context: OperatorContext, holder_id: int | None, status: EndpointStatus | None
+) -> list[Endpoint]:
+    """Endpoints of one holder, or of all, by their ids."""
+    return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
+
+
+async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoint:
+    """Make an endpoint active again that was disabled; workers see it when they look next.
+
+    Raises:
+        BadRequest: Its owner has made it inactive.
+    """
+    async with write_alone(context.pool) as connection:
+        before = await endpoint_store.lock_by_id(connection, endpoint_id)
+        if before is None:
+            raise errors.NotFound(f"endpoint_id: there is no endpoint {endpoint_id}")
+        if before.status == "inactive":
+            raise errors.BadRequest("endpoint_id: its owner has made it inactive, and may make it active again")
+        if before.status == "active":
+            return before
+        now = await service_now_to_write(context.clock, connection)
+        # As for its owner: the five days start anew.
+        after = structs.replace(before, status="active", status_reason=None, first_failure_at=None, modified_at=now)
+        await endpoint_store.update(connection, after)
+        await _resume(connection, endpoint_id, now)
+        await audit.record(
+            context,
+            connection,
+            "endpoint resume",
+            f"endpoint {endpoint_id}",
+            before={"status": before.status, "status_reason": before.status_reason},
+            after={"status": after.status},
+        )
     return after
 
 

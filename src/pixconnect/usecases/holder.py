@@ -101,6 +101,11 @@ async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
         return _found(await holder_store.find(connection, holder_id), holder_id)
 
 
+async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
+    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+    return await holder_store.list_with_funds(context.pool, after_id, count_max)
+
+
 async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
@@ -56,6 +57,16 @@ async def list_unresolved(
     ordered = await read_ordered(context.pool, [order.name for order in orders])
     # One whose transfer or refund is missing is listed too: health counts it.
     return [(order, ordered.get(order.name)) for order in orders]
+
+
+async def check_known(context: OperatorContext, name: str) -> None:
+    """Raise ``NotFound`` for an id that nothing has: a misspelt one must not look like one that is resolved."""
+    # An order whose transfer is missing counts as known: that is what is looked for.
+    if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
+        return
+    if not await order_store.find_unresolved(context.pool, datetime.max.replace(tzinfo=UTC), None, name, 1):
+        field = "return_identification" if name.startswith("D") else "end_to_end_id"
+        raise errors.NotFound(f"{field}: there is no transfer or refund {name}")
 
 
 async def list_accepted(

@@ -1,0 +1,55 @@
+"""``pixconnect endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli import operating
+from pixconnect.cli.operating import HolderId, Json
+from pixconnect.domain.endpoint import Endpoint, EndpointStatus
+from pixconnect.usecases import endpoint as endpoint_usecases
+
+app = App(name="endpoint", help="The webhook endpoints of holders.")
+
+EndpointId = Annotated[int, Parameter(name=("--endpoint-id", "--id"), validator=Number(gte=1, lt=2**53))]
+
+
+@app.command(name="list")
+def list_endpoints(
+    *, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False
+) -> None:
+    """Print webhook endpoints by their ids, at most 1000.
+
+    Args:
+        holder_id: Of this holder only.
+        status: Only those that are so: `disabled` are those that failed for too long.
+    """
+    found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
+    operating.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
+
+
+@app.command
+def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Send to an endpoint again that was disabled because it failed for too long; what waits for it is due at once.
+
+    One that its owner has made inactive is the owner's to resume.
+
+    Args:
+        endpoint_id: The endpoint.
+    """
+    endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
+    operating.show(_shown(endpoint), as_json=json)
+
+
+def _shown(endpoint: Endpoint) -> operating.Shown:
+    return {
+        "id": endpoint.id,
+        "holder_id": endpoint.holder_id,
+        "url": endpoint.url,
+        "event_types": " ".join(endpoint.event_types),
+        "status": endpoint.status,
+        "status_reason": endpoint.status_reason,
+        "first_failure_at": endpoint.first_failure_at,
+        "created_at": endpoint.created_at,
+    }

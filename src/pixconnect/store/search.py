@@ -1,0 +1,78 @@
+"""Finds whatever has an id, of all holders.
+
+Each table is asked by indexes that others need anyway: ids, external ids and names of the network stand first in their keys. So
+it costs a few pages, however many holders and rows there are.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct, convert
+
+from pixconnect.foundation.pool import Pool
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A thing that has the id, by whichever of its ids that is."""
+
+    kind: str
+    id: str
+    """Ours; of a client and a key, what stands for it."""
+    holder_id: int | None
+    external_id: str | None
+    name: str | None
+    """The txid, end-to-end id or return id; of others what says most in a word."""
+    status: str | None
+    amount_cents: int | None
+    created_at: datetime
+
+
+# $1 is the text, $2 the same as a number, $3 the same as a Pix key, $4 how many of a kind.
+_FIND: Final[LiteralString] = """
+    (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
+        case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
+    from holder where id = $2 or account_number = $1 limit $4)
+    union all
+    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key where key = any(array[$1, $3]) limit $4)
+    union all
+    (select 'client', client_id, holder_id, null, name, case when disabled_at is null then 'enabled' else 'disabled' end,
+        null, created_at
+    from client where client_id = $1)
+    union all
+    (select 'charge', id::text, holder_id, external_id, txid, status, amount_cents, created_at
+    from charge where id = $2 or external_id = $1 or txid = $1 limit $4)
+    union all
+    (select 'transfer', id::text, holder_id, external_id, coalesce(network_id, end_to_end_id), status, amount_cents, created_at
+    from transfer where id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1 limit $4)
+    union all
+    (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
+    from refund where id = $2 or external_id = $1 or return_id = $1 or network_id = $1 limit $4)
+    union all
+    (select 'ledger entry', id::text, holder_id, null, debit_account || ' to ' || credit_account, null, amount_cents, created_at
+    from ledger_entry where id = $2 limit $4)
+    union all
+    (select 'event', id::text, holder_id, null, name, null, null, created_at from event where id = $2 limit $4)
+    union all
+    (select 'delivery', id::text, holder_id, null, 'event ' || event_id || ' to endpoint ' || endpoint_id, status, null,
+        created_at
+    from delivery where id = $2 limit $4)
+    union all
+    (select 'endpoint', id::text, holder_id, null, url, status, null, created_at from webhook_endpoint where id = $2)
+    union all
+    (select 'report', id::text, null, null, name, case when closed_at is null then 'open' else 'closed' end, null, first_seen_at
+    from kept_report where id = $2)
+"""
+
+
+async def find_by_any_id(pool: Pool, text: str, number: int | None, key: str | None, each_max: int) -> list[Found]:
+    """Everything that has this id.
+
+    Args:
+        text: As it is.
+        number: The same, if it can be one of our own ids.
+        key: The same as a Pix key is kept, if it can be one.
+        each_max: Of each kind, at most so many.
+    """
+    return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max)]

@@ -103,7 +103,7 @@ async def test_another_method_is_refused_with_those_allowed(api: Any, method: st
 
 @pytest.mark.parametrize(
     "target",
-    ["/", "/v1", CHARGE + "/", CHARGE + "/list/", "/v1//connect/charge", CHARGE + "/external-id/", "/v1/connect/charge/txid",
+    ["/v1", CHARGE + "/", CHARGE + "/list/", "/v1//connect/charge", CHARGE + "/external-id/", "/v1/connect/charge/txid",
      CHARGE + "/txid/a/b", "/v1/connect/../connect/charge", "/v1/connect%2Fcharge", "/V1/connect/charge", "/docs/"],
 )  # fmt: skip
 async def test_what_is_no_path_is_not_found_and_never_redirected(api: Any, target: str) -> None:
@@ -550,6 +550,14 @@ async def test_the_documentation_page_may_have_its_style_and_nothing_else(api: A
     policy = (await api.get("/docs", token=None)).headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; ")
     assert "script" not in policy
+
+
+async def test_the_bare_address_leads_to_the_documentation(api: Any) -> None:
+    answer = await api.get("/", token=None)
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert b'url=docs"' in answer.content
+    assert (await api.get("/docs", token=None)).status == 200
+    assert (await api.get("//", token=None)).status == 404
 
 
 def test_a_browser_is_told_to_stay_with_https_only_behind_https() -> None:

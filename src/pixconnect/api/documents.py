@@ -12,6 +12,25 @@ OPENAPI_TYPE: Final = "application/json"
 DOCS_TYPE: Final = "text/html; charset=utf-8"
 
 
+# Relative addresses, because a proxy may serve us below a path of its own.
+_FRONT: Final = b"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url=docs">
+<title>Pix Connect</title>
+<p>Pix Connect: <a href="docs">documentation</a>, <a href="openapi.json">OpenAPI</a>.</p>
+</html>
+"""
+
+
+async def get_front_page(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Be led to the documentation.
+
+    What a browser shows of the service's bare address.
+    """
+    return Document(content=_FRONT, media_type="text/html; charset=utf-8")
+
+
 async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the OpenAPI document.
 

@@ -173,6 +173,8 @@ SERVICE: Final = Section(
             NONE, Anything, Nothing, Document, documents.get_openapi, media_types=(documents.OPENAPI_TYPE,)),
         Row("get_openapi_30", "GET", "/openapi-3.0.json", None,
             NONE, Anything, Nothing, Document, documents.get_openapi_30, media_types=(documents.OPENAPI_TYPE,)),
+        Row("get_front_page", "GET", "/", None,
+            NONE, Anything, Nothing, Document, documents.get_front_page, media_types=("text/html; charset=utf-8",)),
         Row("get_docs", "GET", "/docs", None,
             NONE, Anything, Nothing, Document, documents.get_docs, media_types=(documents.DOCS_TYPE,)),
     ),

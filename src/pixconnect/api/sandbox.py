@@ -65,7 +65,7 @@ class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
     """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
-    """Why it was refused."""
+    """Why it was refused, as the scheme says it; the outcome of your incoming transfer says it as a sentence."""
 
 
 class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

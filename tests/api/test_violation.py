@@ -27,6 +27,7 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     share: Annotated[float, Meta(ge=0, le=1)] = 0.5
     word: Annotated[str, Meta(min_length=2, max_length=3)] = "ab"
     form: Annotated[str, Meta(pattern="^[a-z]+$")] = "a"
+    effect: Annotated[str, Meta(pattern="^(lost|delay:[0-9]+)$", description="lost, delay:<ms>")] = "lost"
     colour: Literal["blue", "red"] = "red"
     flag: bool = True
     words: Annotated[list[Annotated[str, Meta(max_length=2)]], Meta(min_length=1, max_length=2)] = []
@@ -63,6 +64,7 @@ class Open(Struct, frozen=True, kw_only=True):
         ({"word": "a"}, "word: must have at least 2 characters"),
         ({"word": "abcd"}, "word: must have at most 3 characters"),
         ({"form": "A"}, "form: must have the declared form"),
+        ({"effect": "late"}, "effect: must be one of lost, delay:<ms>"),
         ({"colour": 1}, "colour: must be a string"),
         ({"colour": "green"}, "colour: must be one of blue, red"),
         ({"flag": 1}, "flag: must be true or false"),

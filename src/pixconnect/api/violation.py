@@ -17,6 +17,7 @@ from msgspec import inspect
 NAME_LENGTH_MAX: Final = 64
 """A longer name that the caller made up is shown up to here."""
 
+_DECLARED_FORM: Final = "have the declared form"
 _KINDS: Final[Sequence[tuple[str, tuple[type[inspect.Type], ...]]]] = (
     ("an integer", (inspect.IntType,)),
     ("a number", (inspect.FloatType,)),
@@ -68,11 +69,19 @@ def _check(value: object, declared: inspect.Type, path: str) -> str | None:
         return _check_parts(parts, kind.value_type)
     rule = _broken_rule(value, kind)
     if rule is not None:
-        return f"{path or 'body'}: must {rule}"
+        return f"{path or 'body'}: must {_name_form(declared) if rule == _DECLARED_FORM else rule}"
     if isinstance(kind, inspect.ListType):
         parts = [(f"{path}[{index}]", part) for index, part in enumerate(cast(list[object], value))]
         return _check_parts(parts, kind.item_type)
     return None
+
+
+def _name_form(declared: inspect.Type) -> str:
+    # Who describes a pattern lists what there is to choose from.
+    if not isinstance(declared, inspect.Metadata):
+        return _DECLARED_FORM
+    schema = cast("dict[str, object]", declared.extra_json_schema or {})  # pyright: ignore[reportUnknownMemberType]
+    return f"be one of {schema['description']}" if "description" in schema else _DECLARED_FORM
 
 
 def _check_fields(given: Mapping[str, object], struct: inspect.StructType, path: str) -> str | None:
@@ -132,7 +141,7 @@ def _broken_rule(value: object, kind: inspect.Type) -> str | None:
             broken = _broken_length(len(text), kind.min_length, kind.max_length, "characters")
             # Patterns are for programs: a sentence that quotes one helps nobody.
             if broken is None and kind.pattern is not None and re.search(kind.pattern, text) is None:
-                return "have the declared form"
+                return _DECLARED_FORM
             return broken
         case inspect.ListType():
             return _broken_length(len(cast(list[object], value)), kind.min_length, kind.max_length, "items")

@@ -98,7 +98,7 @@ def complaining_of_home(settings: Settings) -> Generator[None]:
         yield
     except Exception as error:
         # A service that was killed leaves its addresses behind.
-        if config.read_settings().database_url or not failures.is_database_unreachable(error):
+        if config.read_settings().operators_url or not failures.is_database_unreachable(error):
             raise
         raise nothing_runs(settings) from None
 

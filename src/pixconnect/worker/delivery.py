@@ -93,7 +93,8 @@ class DeliveryWorker:
         self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
         self._attempts: set[asyncio.Task[None]] = set()
-        self._unanswered_count = 0
+        # Deliveries whose attempts were answered and are not recorded yet.
+        self._answered: set[int] = set()
         self._gathered = asyncio.Event()
         self._gathered.set()
         self._done: list[DueDelivery] = []
@@ -198,9 +199,10 @@ class DeliveryWorker:
     async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
         has_answered, is_lost = False, True
         try:
-            conclusion = await self._attempt(work.delivery, endpoint)
+            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
             attempt = conclusion.attempt
             has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
+            self._answered.add(work.delivery.id)
             await self._gather()
             recorded = await self._record(conclusion, work.epoch)
             is_lost = recorded is None
@@ -218,23 +220,19 @@ class DeliveryWorker:
             is_lost = False  # it is not read again at once, but by the next sweep
             _log.exception("delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
+            self._answered.discard(work.delivery.id)
             self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
             self._has_work.set()
 
-    async def _attempt(self, delivery: DueDelivery, endpoint: Endpoint) -> Conclusion:
-        self._unanswered_count += 1
-        try:
-            return await delivery_usecases.attempt(self._context, delivery, endpoint, self._signatures)
-        finally:
-            self._unanswered_count -= 1
-
     async def _gather(self) -> None:
         """Wait for the others that are under way, if they are many: one transaction records all that are answered meanwhile."""
-        if self._unanswered_count == 0:
+        # What was taken and not posted yet is under way too: waves of attempts that overlap are recorded together.
+        unanswered_count = self.queue.in_flight_count - len(self._answered)
+        if unanswered_count == 0:
             self._gathered.set()
             return
         if self._gathered.is_set():
-            if self._unanswered_count < GATHER_FROM:
+            if unanswered_count < GATHER_FROM:
                 return
             # An event of its own for each gathering: a timer that comes late ends none but its own.
             self._gathered = asyncio.Event()

@@ -21,26 +21,26 @@ _OUR_KEY: Final = "loja@demo.pix.example"
 _OTHER_KEY: Final = "settle@sandbox.pix.example"
 _OUT_ID: Final = "E99999003202611201234a1B2c3D4e5F"
 _IN_ID: Final = "E99999004202611201234q7R8s9T0u1V"
-_US: Final = {
-    "account_number": "10000001",
-    "account_type": "TRANSACTIONAL",
-    "bank": "Pix Connect Sandbox",
-    "branch": "0001",
-    "ispb": "99999003",
-    "name": "Loja Demonstração Ltda",
-    "tax_id": "12345678000195",
-}
-_OUTSIDE: Final = {
-    "account_number": "1001",
-    "account_type": "CHECKING",
-    "bank": "Outside Bank Sandbox",
-    "branch": "0001",
-    "ispb": "99999004",
-    "key": _OTHER_KEY,
-    "key_type": "EMAIL",
-    "name": "Sandbox Settle",
-    "tax_id": "52998224725",
-}
+_US: Final = dict(
+    account_number="10000001",
+    account_type="TRANSACTIONAL",
+    bank="Pix Connect Sandbox",
+    branch="0001",
+    ispb="99999003",
+    name="Loja Demonstração Ltda",
+    tax_id="12345678000195",
+)
+_OUTSIDE: Final = dict(
+    account_number="1001",
+    account_type="CHECKING",
+    bank="Outside Bank Sandbox",
+    branch="0001",
+    ispb="99999004",
+    key=_OTHER_KEY,
+    key_type="EMAIL",
+    name="Sandbox Settle",
+    tax_id="52998224725",
+)
 _EVENT_TYPES: Final = ["qrcode.approved", "transfer.out.confirmed"]
 _PUBLIC_KEY: Final = {
     "kid": "tKjBTVfMQvqzVzUVw5C3T-tFY09XndW5G3oITB2bLZM",
@@ -48,44 +48,44 @@ _PUBLIC_KEY: Final = {
     "y": "T8WDgr3S3lHIAvLtxzXZ550Dn8x4lstBGV9Ztzgez0I",
 }
 
-_BY_FIELD: Final[Mapping[str, object]] = {
-    "access_token": "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.c2lnbmF0dXJl",
-    "amount": 1234,
-    "bank": "Outside Bank Sandbox",
-    "base64image": "",
-    "client_id": "t1sQewJ8GCuWB8oTggpnGYSL",
-    "client_secret": "shown-once-when-the-client-was-made",
-    "correlation_id": "f5f97af6-ab22-40f1-b2d9-2bbf8ced29dc",
-    "create_timestamp": NOW,
-    "description": "Wrong size",
-    "end_to_end_id": _IN_ID,
-    "external_id": "order-2026-0001",
-    "final_date": "2026-11-21T00:00:00Z",
-    "grant_type": "client_credentials",
-    "initial_date": "2026-11-20T00:00:00Z",
-    "ispb": "99999004",
-    "key": _OUR_KEY,
-    "last_modified": NOW,
-    "name": "Maria Silva",
-    "original_end_to_end_id": _IN_ID,
-    "request_id": REQUEST_ID,
-    "return_identification": "D99999003202611201234a1B2c3D4e5F",
-    "scope": LEFT_OUT,
-    "secret": "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",
-    "tax_id": "52998224725",
-    "transaction_identification": _TXID,
-    "txid": LEFT_OUT,
-    "version": "1.0",
-}
+_BY_FIELD: Final[Mapping[str, object]] = dict(
+    access_token="eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.c2lnbmF0dXJl",  # noqa: S106  an example
+    amount=1234,
+    bank="Outside Bank Sandbox",
+    base64image="",
+    client_id="t1sQewJ8GCuWB8oTggpnGYSL",
+    client_secret="shown-once-when-the-client-was-made",  # noqa: S106  an example
+    correlation_id="f5f97af6-ab22-40f1-b2d9-2bbf8ced29dc",
+    create_timestamp=NOW,
+    description="Wrong size",
+    end_to_end_id=_IN_ID,
+    external_id="order-2026-0001",
+    final_date="2026-11-21T00:00:00Z",
+    grant_type="client_credentials",
+    initial_date="2026-11-20T00:00:00Z",
+    ispb="99999004",
+    key=_OUR_KEY,
+    last_modified=NOW,
+    name="Maria Silva",
+    original_end_to_end_id=_IN_ID,
+    request_id=REQUEST_ID,
+    return_identification="D99999003202611201234a1B2c3D4e5F",
+    scope=LEFT_OUT,
+    secret="whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3",  # noqa: S106  an example
+    tax_id="52998224725",
+    transaction_identification=_TXID,
+    txid=LEFT_OUT,
+    version="1.0",
+)
 """The value of a field of this name, unless its record has another."""
 
 _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
-    "Charge": {
-        "emvqrcps": format_dynamic_br_code(f"{ADDRESS}/v1/qr/{_TXID}", "Loja Demonstração Ltda", "São Paulo"),
-        "status": "PENDING",
-    },
-    "ChangeEndpointRequest": {"secret": LEFT_OUT, "event_types": LEFT_OUT, "url": LEFT_OUT, "status": "inactive"},
-    "CheckResult": {"status": "healthy", "error": LEFT_OUT},
+    "Charge": dict(
+        emvqrcps=format_dynamic_br_code(f"{ADDRESS}/v1/qr/{_TXID}", "Loja Demonstração Ltda", "São Paulo"),
+        status="PENDING",
+    ),
+    "ChangeEndpointRequest": dict(secret=LEFT_OUT, event_types=LEFT_OUT, url=LEFT_OUT, status="inactive"),
+    "CheckResult": dict(status="healthy", error=LEFT_OUT),
     "ClockRequest": {"advance_s": 3600, "now": LEFT_OUT, "reset": LEFT_OUT},
     "Counterparty": {"ispb": "99999004"},
     "CreateEndpointRequest": {"event_types": _EVENT_TYPES},
@@ -95,30 +95,30 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
         "+WZMxYpEyB8nEvlPxYOCvdLeUcgC8u3HNdnnnQOfzHiWy0EZX1m3OB7PQg==\n-----END PUBLIC KEY-----\n",
     },
     "DeliveryAttempt": {"number": 1, "status_code": 204, "response": "", "error": LEFT_OUT},
-    "FaultMatch": {"key": _OTHER_KEY, "amount": LEFT_OUT, "operation": "submit"},
+    "FaultMatch": dict(key=_OTHER_KEY, amount=LEFT_OUT, operation="submit"),
     "FaultRule": {"effect": "delay:3000", "probability": LEFT_OUT, "times": 1},
-    "Health": {"status": "healthy", "checks": {"database": {"status": "healthy", "duration": "1.27ms"}}},
+    "Health": dict(status="healthy", checks={"database": dict(status="healthy", duration="1.27ms")}),
     "HolderBalance": {"available_funds": 100_000_000, "current_funds": 100_000_000, "able_to_lend": False},
     "InitiatePixWithAccountDetailsRequest": {
         "credit_party": {name: value for name, value in _OUTSIDE.items() if name not in {"key", "key_type"}}
     },
-    "InitiatePixWithKeyRequest": {"key": _OTHER_KEY, "key_type": "EMAIL"},
+    "InitiatePixWithKeyRequest": dict(key=_OTHER_KEY, key_type="EMAIL"),
     "InitiatePixWithQRCodeRequest": {"emv": format_static_br_code(_OTHER_KEY, "Sandbox Settle", "Sao Paulo")},
-    "KeyRequest": {"key": "maria@outside.example", "key_type": "EMAIL"},
+    "KeyRequest": dict(key="maria@outside.example", key_type="EMAIL"),
     "Pagination": {"page_size": 10, "has_next": False, "has_prev": False},
     # By key: a code would have to be that of a charge that is there.
     "PaymentRequest": {"emv": LEFT_OUT},
     "PublishedKey": _PUBLIC_KEY,
     "QrCode": {"emv": format_static_br_code(_OTHER_KEY, "Sandbox Settle", "Sao Paulo", amount_cents=1234)},
-    "QrCodeRequest": {"kind": "static", "key": LEFT_OUT},
-    "Refund": {"flow": "OUT", "status": "PROCESSING", "reason": "MD06"},
+    "QrCodeRequest": dict(kind="static", key=LEFT_OUT),
+    "Refund": dict(flow="OUT", status="PROCESSING", reason="MD06"),
     "ReturnRequest": {"end_to_end_id": _OUT_ID},
-    "Payment": {"status": "CONFIRMED", "code": LEFT_OUT},
-    "ReturnOutcome": {
-        "return_identification": "D99999004202611201234q7R8s9T0u1V",
-        "original_end_to_end_id": _OUT_ID,
-        "status": "RETURNED",
-    },
+    "Payment": dict(status="CONFIRMED", code=LEFT_OUT),
+    "ReturnOutcome": dict(
+        return_identification="D99999004202611201234q7R8s9T0u1V",
+        original_end_to_end_id=_OUT_ID,
+        status="RETURNED",
+    ),
     "ServerMetadata": {
         "issuer": f"http://{ADDRESS}",
         "token_endpoint": f"http://{ADDRESS}/oauth/token",
@@ -138,29 +138,29 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "SystemInfo": dict(
         mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"
     ),
-    "Transfer": {
-        "credit_party": _OUTSIDE,
-        "debit_party": _US,
-        "end_to_end_id": _OUT_ID,
-        "impact_type": "OUT",
-        "status": "PROCESSING",
-        "transaction_identification": LEFT_OUT,
-    },
-    "TransferOutcome": {"status": "ERROR", "reason": "the account does not exist"},
+    "Transfer": dict(
+        credit_party=_OUTSIDE,
+        debit_party=_US,
+        end_to_end_id=_OUT_ID,
+        impact_type="OUT",
+        status="PROCESSING",
+        transaction_identification=LEFT_OUT,
+    ),
+    "TransferOutcome": dict(status="ERROR", reason="the account does not exist"),
     "TransferParty": _OUTSIDE,
-    "WebhookDelivery": {"status": "delivered"},
+    "WebhookDelivery": dict(status="delivered"),
     "WebhookEndpoint": {"event_types": _EVENT_TYPES},
 }
 
 _LATER: Final[Mapping[str, Mapping[str, object]]] = {
-    "Transfer": {"status": "CONFIRMED", "last_modified": "2026-11-20T12:34:58.123456Z"},
-    "Refund": {"status": "RETURNED", "last_modified": "2026-11-20T12:34:58.123456Z"},
+    "Transfer": dict(status="CONFIRMED", last_modified="2026-11-20T12:34:58.123456Z"),
+    "Refund": dict(status="RETURNED", last_modified="2026-11-20T12:34:58.123456Z"),
 }
 """What is otherwise when it is read: the rail has answered."""
 
 _BY_OPERATION: Final[Mapping[str, Mapping[str, Mapping[str, object]]]] = {
-    "change_webhook_endpoint": {"WebhookEndpoint": {"status": "inactive"}},
-    "sandbox_add_key": {"TransferParty": {"key": "maria@outside.example", "name": "Maria Silva"}},
+    "change_webhook_endpoint": {"WebhookEndpoint": dict(status="inactive")},
+    "sandbox_add_key": {"TransferParty": dict(key="maria@outside.example", name="Maria Silva")},
     "sandbox_clear_faults": {"FaultRules": {"rules": []}},
 }
 """What is otherwise because of what was asked."""

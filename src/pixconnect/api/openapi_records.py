@@ -47,7 +47,7 @@ _NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items
 # What the schema of a number adds to its type: without it generators take 32 bits, which is R$ 21 474 836.47.
 FORMATS: Final = dict(integer="int64", number="double")
 
-_NULL: Final = {"type": "null"}
+_NULL: Final = dict(type="null")
 
 
 def typed(kind: str, **more: object) -> Schema:
@@ -95,7 +95,7 @@ def _describe_envelopes(rows: Iterable[AnyOperation]) -> dict[str, Schema]:
         if row.answer is Document or row.is_bare:
             continue
         name = row.record.__name__
-        data = {**to_schema(name), "description": "What was asked for."}
+        data = dict(**to_schema(name), description="What was asked for.")
         if row.item:
             data = typed("array", items=to_schema(name), description="The items of this page.")
         found[envelope_name(row)] = _describe_envelope(f"`{name}` in the envelope.", is_success=True, data=data)

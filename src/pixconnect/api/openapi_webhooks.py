@@ -37,7 +37,7 @@ PAYLOADS: Final = tuple(family.payload for family in _FAMILIES)
 
 # A tag apart from that of the operations on webhooks: generators write a file for each tag, once for operations and once for
 # webhooks, and the later one would stand.
-EVENTS: Final = {"name": "Events", "description": "What is posted to your webhook endpoints."}
+EVENTS: Final = dict(name="Events", description="What is posted to your webhook endpoints.")
 
 _HEADERS: Final[Mapping[str, tuple[str, Schema, str]]] = {
     "WebhookId": ("webhook-id", typed("string"), "`evt_` and the event's id: the same on every attempt."),
@@ -58,7 +58,7 @@ _HEADERS: Final[Mapping[str, tuple[str, Schema, str]]] = {
 }
 
 HEADER_PARAMETERS: Final[Schema] = {
-    component: {"name": name, "in": "header", "required": True, "description": description, "schema": schema}
+    component: described(description, name=name, required=True, schema=schema) | {"in": "header"}
     for component, (name, schema, description) in _HEADERS.items()
 }
 """The headers of a webhook, for the document's components."""
@@ -80,14 +80,14 @@ def add_event_schemas(schemas: dict[str, Schema]) -> None:
         payload["status"]["enum"] = schemas[family.resource]["properties"]["status"]["enum"]
         properties = event["properties"] | {
             "name": typed("string", enum=family.names, description="What has happened."),
-            "payload": {**to_schema(family.payload.__name__), "description": "The facts."},
+            "payload": dict(**to_schema(family.payload.__name__), description="The facts."),
         }
         schemas[family.schema] = {**event, "description": f"An event `{family.prefix}*`.", "properties": properties}
     mapping = {name: to_schema(family.schema)["$ref"] for family in _FAMILIES for name in family.names}
     schemas["WebhookEvent"] = described(
         event["description"],
         oneOf=[to_schema(family.schema) for family in _FAMILIES],
-        discriminator={"propertyName": "name", "mapping": mapping},
+        discriminator=dict(propertyName="name", mapping=mapping),
     )
 
 

@@ -1,11 +1,15 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
-from cyclopts import App
+from typing import Annotated
+
+from cyclopts import App, Parameter
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json
+from pixconnect.cli.operating import HolderId, Json, TheHolder
 from pixconnect.domain.access import Client, Scope
 from pixconnect.usecases import access as access_usecases
+
+ClientId = Annotated[str, Parameter(help="The client.")]
 
 app = App(name="client", help="The OAuth clients of holders.")
 
@@ -26,13 +30,10 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
 
 
 @app.command
-def rotate(*, client_id: str, json: Json = False) -> None:
+def rotate(*, client_id: ClientId, json: Json = False) -> None:
     """Replace a client's secret; prints the new one. The old one and tokens issued until now are refused.
 
     When it returns, that is so on every process.
-
-    Args:
-        client_id: The client.
     """
     issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
     operating.show(_shown(issued.client, issued.client_secret), as_json=json)
@@ -40,11 +41,10 @@ def rotate(*, client_id: str, json: Json = False) -> None:
 
 
 @app.command
-def disable(*, client_id: str, json: Json = False) -> None:
-    """Shut out a client, tokens already issued included; those never come back. When it returns, that is so on every process.
+def disable(*, client_id: ClientId, json: Json = False) -> None:
+    """Shut out a client, tokens already issued included; those never come back.
 
-    Args:
-        client_id: The client.
+    When it returns, that is so on every process.
     """
     client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -52,24 +52,17 @@ def disable(*, client_id: str, json: Json = False) -> None:
 
 
 @app.command
-def enable(*, client_id: str, json: Json = False) -> None:
-    """Let a client in again.
-
-    Args:
-        client_id: The client.
-    """
+def enable(*, client_id: ClientId, json: Json = False) -> None:
+    """Let a client in again."""
     client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
     operating.show(_shown(client), as_json=json)
 
 
 @app.command
-def delete(*, client_id: str, json: Json = False) -> None:
+def delete(*, client_id: ClientId, json: Json = False) -> None:
     """Forget a client for good, tokens already issued included; prints what it was. What it did stays in the audit.
 
     When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
-
-    Args:
-        client_id: The client.
     """
     client = operating.run(lambda context: access_usecases.delete_client(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -77,13 +70,10 @@ def delete(*, client_id: str, json: Json = False) -> None:
 
 
 @app.command(name="revoke-tokens")
-def revoke_tokens(client_id: str, *, json: Json = False) -> None:
+def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
     """Refuse every token that a client was issued until now; with its secret it may log in again.
 
     When it returns, that is so on every process.
-
-    Args:
-        client_id: The client.
     """
     client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
     operating.show(_shown(client), as_json=json)
@@ -91,12 +81,8 @@ def revoke_tokens(client_id: str, *, json: Json = False) -> None:
 
 
 @app.command(name="list")
-def list_clients(*, holder_id: HolderId, json: Json = False) -> None:
-    """Print a holder's clients, oldest first.
-
-    Args:
-        holder_id: The holder.
-    """
+def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder's clients, oldest first."""
     clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
     operating.show_list("clients", [_shown(client) for client in clients], as_json=json)
 

@@ -7,7 +7,7 @@ from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json
+from pixconnect.cli.operating import HolderId, Json, TheHolder
 from pixconnect.domain.holder import AccountType, Holder
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import HolderChanges, NewHolder
@@ -67,12 +67,8 @@ def create(  # noqa: PLR0913  each is an option on the command line
 
 
 @app.command
-def show(*, holder_id: HolderId, json: Json = False) -> None:
-    """Print a holder: account, flags, limits.
-
-    Args:
-        holder_id: The holder.
-    """
+def show(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder: account, flags, limits."""
     holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
     operating.show(_shown(holder), as_json=json)
 
@@ -143,23 +139,15 @@ def change(
 
 
 @app.command
-def disable(*, holder_id: HolderId, json: Json = False) -> None:
-    """Shut out a holder and all its clients, tokens already issued included. When it returns, that is so on every process.
-
-    Args:
-        holder_id: The holder.
-    """
+def disable(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Shut out a holder and all its clients, tokens already issued included. When it returns, that is so on every process."""
     _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
     operating.wait_until_in_force()
 
 
 @app.command
-def enable(*, holder_id: HolderId, json: Json = False) -> None:
-    """Let a holder and its clients in again.
-
-    Args:
-        holder_id: The holder.
-    """
+def enable(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Let a holder and its clients in again."""
     _change(holder_id, HolderChanges(is_disabled=False), as_json=json)
 
 

@@ -3,7 +3,7 @@
 from cyclopts import App
 
 from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json
+from pixconnect.cli.operating import HolderId, Json, TheHolder
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.usecases import holder as holder_usecases
@@ -25,12 +25,8 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
 
 
 @app.command(name="list")
-def list_keys(*, holder_id: HolderId, json: Json = False) -> None:
-    """Print a holder's keys, oldest first.
-
-    Args:
-        holder_id: The holder.
-    """
+def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder's keys, oldest first."""
     keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
     operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
 

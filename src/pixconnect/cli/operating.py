@@ -29,6 +29,7 @@ Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print on
 """``--json``, without a ``--no-json`` beside it."""
 HolderId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53))]
 """An id that could exist."""
+TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that may be given several times."""
 Shown = dict[str, str | int | bool | datetime | None]

@@ -4,7 +4,7 @@ A client belongs to one holder and has some of the scopes. Only the client knows
 lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, Literal, get_args
@@ -24,17 +24,19 @@ Scope = Literal[
     "webhook.read",
     "webhook.write",
 ]
-SCOPE_TEXTS: Final[Mapping[Scope, str]] = {
-    "charge.read": "reading and listing charges",
-    "charge.write": "creating charges",
-    "transfer.read": "reading and listing transfers",
-    "transfer.write": "starting transfers",
-    "refund.read": "reading and listing refunds",
-    "refund.write": "returning a received Pix",
-    "ledger.read": "the balance, the transactions, the statement",
-    "webhook.read": "reading webhook endpoints, deliveries and events",
-    "webhook.write": "changing endpoints, redelivery and replay",
-}
+SCOPE_TEXTS: Final = dict[Scope, str](
+    (
+        ("charge.read", "reading and listing charges"),
+        ("charge.write", "creating charges"),
+        ("transfer.read", "reading and listing transfers"),
+        ("transfer.write", "starting transfers"),
+        ("refund.read", "reading and listing refunds"),
+        ("refund.write", "returning a received Pix"),
+        ("ledger.read", "the balance, the transactions, the statement"),
+        ("webhook.read", "reading webhook endpoints, deliveries and events"),
+        ("webhook.write", "changing endpoints, redelivery and replay"),
+    )
+)
 """What each allows."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """In the order in which they are shown."""

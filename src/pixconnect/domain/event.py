@@ -4,7 +4,6 @@ An event is made where its fact is decided, and written in the same transaction.
 at every endpoint sends the same bytes.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal
 from uuid import UUID
@@ -33,24 +32,29 @@ EventName = Literal[
 ]
 EVENT_NAMES: Final = frozenset[str](EventName.__args__)
 
-EVENT_FACTS: Final[Mapping[EventName, str]] = {
-    "qrcode.pending": "A charge was created.",
-    "qrcode.approved": "A charge was paid, in time and in full.",
-    "qrcode.expired": "A charge was not paid in time.",
-    "transfer.in.processing": "A payment to you has arrived.",
-    "transfer.in.confirmed": "A payment to you was taken: the money is in your account.",
-    "transfer.in.error": "A payment to you was refused, and no money moved.",
-    "transfer.out.processing": "You started a transfer: its amount is reserved.",
-    "transfer.out.confirmed": "A transfer of yours has settled.",
-    "transfer.out.error": "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is "
-    "yours again.",
-    "refund.in.processing": "The receiver of a transfer of yours gives money back.",
-    "refund.in.returned": "What the receiver gave back was taken: the money is in your account.",
-    "refund.in.error": "What the receiver gave back was refused, and no money moved.",
-    "refund.out.processing": "You started to give a payment back: its amount is reserved.",
-    "refund.out.returned": "A refund of yours has settled.",
-    "refund.out.error": "A refund of yours was rejected, or given up before it left: the money is yours again.",
-}
+EVENT_FACTS: Final = dict[EventName, str](
+    (
+        ("qrcode.pending", "A charge was created."),
+        ("qrcode.approved", "A charge was paid, in time and in full."),
+        ("qrcode.expired", "A charge was not paid in time."),
+        ("transfer.in.processing", "A payment to you has arrived."),
+        ("transfer.in.confirmed", "A payment to you was taken: the money is in your account."),
+        ("transfer.in.error", "A payment to you was refused, and no money moved."),
+        ("transfer.out.processing", "You started a transfer: its amount is reserved."),
+        ("transfer.out.confirmed", "A transfer of yours has settled."),
+        (
+            "transfer.out.error",
+            "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is "
+            "yours again.",
+        ),
+        ("refund.in.processing", "The receiver of a transfer of yours gives money back."),
+        ("refund.in.returned", "What the receiver gave back was taken: the money is in your account."),
+        ("refund.in.error", "What the receiver gave back was refused, and no money moved."),
+        ("refund.out.processing", "You started to give a payment back: its amount is reserved."),
+        ("refund.out.returned", "A refund of yours has settled."),
+        ("refund.out.error", "A refund of yours was rejected, or given up before it left: the money is yours again."),
+    )
+)
 """What has happened; in the order of the specification."""
 
 Resource = Literal["charge", "transfer", "refund"]

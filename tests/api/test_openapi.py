@@ -241,7 +241,7 @@ def test_operations_need_their_scope_by_oauth2(document: dict[str, Any]) -> None
     assert tuple(flow["scopes"]) == SCOPES
     for row in ROWS:
         scopes = [] if row.scope == "any" else [row.scope]
-        expected = [] if row.scope is None else [{"OAuth2": scopes}, {"BearerAuth": []}]
+        expected = [] if row.scope is None else [{"BearerAuth": [], "OAuth2": scopes}]
         assert document["paths"][row.path][row.method.lower()]["security"] == expected
 
 

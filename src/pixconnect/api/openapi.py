@@ -152,7 +152,8 @@ def _describe_oauth2(token_url: str) -> Schema:
 
 def _need(scopes: Sequence[str]) -> list[Schema]:
     # One token in either form; only oauth2 has a place for scopes.
-    return [{"OAuth2": list(scopes)}, {"BearerAuth": []}]
+    # One header is both: a bearer token, had by OAuth 2 with these scopes.
+    return [{"BearerAuth": [], "OAuth2": list(scopes)}]
 
 
 def summarize(row: AnyOperation) -> tuple[str, str]:

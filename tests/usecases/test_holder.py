@@ -42,7 +42,7 @@ async def test_a_holder_is_refused_with_the_field_that_is_wrong(context: Context
         ({"name": "a\0b"}, errors.BadRequest),
         ({"city": ""}, errors.BadRequest),
         ({"tax_id": "52998224724"}, errors.InvalidTaxId),
-        ({"tax_id": "529.982.247-25"}, errors.InvalidTaxId),
+        ({"tax_id": "529.982.247-24"}, errors.InvalidTaxId),
         ({"branch": "00001"}, errors.InvalidAccount),
         ({"account_number": "10-1"}, errors.InvalidAccount),
     ]

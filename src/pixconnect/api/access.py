@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from pixconnect.api.authentication import read_address
 from pixconnect.api.operation import Anything, Document, Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.domain.access import client_address
 from pixconnect.usecases.token_issuer import TokenRequest
 
 JWK_SET_TYPE = "application/jwk-set+json"
@@ -71,13 +71,11 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
     Missing credentials and another `grant_type` are BAD_REQUEST; an unknown client and a wrong secret are UNAUTHORIZED, with
     one message for both. After ten failures a minute of one address or client: RATE_LIMITED.
     """
-    # Failures are counted by address: behind a proxy that is trusted, by the one that the proxy names.
-    forwarded_for = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")
     wanted = TokenRequest(
         client_id=request.body.client_id,
         client_secret=request.body.client_secret,
         grant_type=request.body.grant_type,
-        address=client_address(request.peer, forwarded_for, services.trusted_proxies),
+        address=read_address(request.headers, request.peer, services.trusted_proxies),
     )
     token = await services.token_issuer.login(wanted)
     return AccessToken(access_token=token.access_token, expires_in=token.expires_in_s, token_type="Bearer")  # noqa: S106

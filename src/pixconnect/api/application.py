@@ -20,7 +20,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.api import browser, decoding, envelope
-from pixconnect.api.authentication import authenticate
+from pixconnect.api.authentication import authenticate, read_address
 from pixconnect.api.envelope import Headers, Listing
 from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Nothing, Request
 from pixconnect.api.operations import list_operations
@@ -29,7 +29,7 @@ from pixconnect.api.refusal_pace import PACED, RefusalPace
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
-from pixconnect.domain.access import authorize, client_address
+from pixconnect.domain.access import authorize
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
@@ -151,10 +151,8 @@ class Application:
         """Let a refusal wait if there are many of this party."""
         party: Hashable = progress.caller.holder_id
         if not party:
-            forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")
-            party = client_address(
-                scope["client"][0] if scope["client"] else "", forwarded_for, self._services.trusted_proxies
-            )
+            peer = scope["client"][0] if scope["client"] else ""
+            party = read_address(headers, peer, self._services.trusted_proxies)
         delay_s = self._refusal_pace.delay_s(party, self._monotonic_s())
         if delay_s:
             await asyncio.sleep(delay_s)
@@ -165,7 +163,7 @@ class Application:
         operation, caller = progress.operation, progress.caller
         peer, proxies = scope["client"][0] if scope["client"] else "", self._services.trusted_proxies
         if proxies:
-            peer = client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), proxies)
+            peer = read_address(headers, peer, proxies)
         self._access_log.append(
             operation=operation.id if operation else "",
             method=scope["method"],

@@ -1,9 +1,9 @@
-"""Finds out who is calling, from the ``Authorization`` header and nothing else."""
+"""Finds out who is calling, from the ``Authorization`` header and nothing else, and from which address."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from pixconnect.domain.access import Caller
+from pixconnect.domain.access import Caller, Network, client_address
 
 
 class Verifier(Protocol):
@@ -30,3 +30,8 @@ async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes]) -> Ca
     # Most tokens were verified a moment ago, and are answered from memory.
     caller = verifier.recall(authorization) if authorization is not None else None
     return caller if caller is not None else await verifier.verify(authorization)
+
+
+def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: Sequence[Network]) -> str:
+    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
+    return client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), trusted_proxies)

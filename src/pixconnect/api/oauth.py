@@ -18,11 +18,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api import envelope
+from pixconnect.api.authentication import read_address
 from pixconnect.api.envelope import Headers, Refused
 from pixconnect.api.operation import Anything, Bare, Nothing, RefusalForm, Request
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
-from pixconnect.domain.access import SCOPES, client_address
+from pixconnect.domain.access import SCOPES
 from pixconnect.usecases.token_issuer import ScopeNotGranted, TokenRequest
 
 TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
@@ -108,13 +109,12 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
     client_id, client_secret = _read_credentials(request.headers, grant)
     if grant.grant_type != "client_credentials":
         raise GrantNotSupported("grant_type: must be client_credentials")
-    forwarded_for = request.headers.get(b"x-forwarded-for", b"").decode("latin-1")
     token = await services.token_issuer.login(
         TokenRequest(
             client_id=client_id,
             client_secret=client_secret,
             grant_type=grant.grant_type,
-            address=client_address(request.peer, forwarded_for, services.trusted_proxies),
+            address=read_address(request.headers, request.peer, services.trusted_proxies),
             scopes=tuple((grant.scope or "").split()) or None,
         )
     )

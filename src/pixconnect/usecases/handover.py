@@ -70,10 +70,9 @@ async def move_due(
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
     too_late = [order for order in due if may_give_up(order, until)]
     waiting = [order for order in due if order.handed_at is None and order.give_up_at > until]
-    abilities = context.policy.abilities
-    silent = [order for order in due if order.handed_at is not None]
-    mute = [order.name for order in silent if name_to_ask_by(order, abilities) is None]
-    askable = [order for order in silent if name_to_ask_by(order, abilities) is not None]
+    silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in due if order.handed_at is not None]
+    mute = [order.name for order, name in silent if name is None]
+    askable = [(order, name) for order, name in silent if name is not None]
     if too_late:
         await _end(context, [(order.name, GivenUp()) for order in too_late])
     if waiting and context.policy.has_rail:
@@ -101,30 +100,29 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
     await _record(context, await _send(context, handed, ordered, payers), now, "first")
 
 
-async def _ask(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
 
     Args:
-        orders: Those that the rail can be asked about.
+        askable: Each order, and the name that the rail is asked by.
     """
     async with context.pool.acquire() as connection, connection.transaction():
-        await fence(connection, _slots(orders))
+        await fence(connection, _slots([order for order, _ in askable]))
         # Counted before anything is sent: from now on only the rail's answer can end these.
-        again_at = {order.name: now + ask_again_after(order.asked_count) for order in orders}
+        again_at = {order.name: now + ask_again_after(order.asked_count) for order, _ in askable}
         open_names = await order_store.postpone(connection, again_at)
-    orders = [order for order in orders if order.name in open_names]
-    if not orders:
+    asked = [(order, name) for order, name in askable if order.name in open_names]
+    if not asked:
         return
     try:
-        abilities = context.policy.abilities
-        answers = await context.rail.query([name_to_ask_by(order, abilities) or order.name for order in orders])
+        answers = await context.rail.query([name for _, name in asked])
     except RailUnavailable:
         return  # they are asked about again when they are next due
-    known = list(zip(orders, answers, strict=True))
+    known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
     await _record(context, known, now, "query")
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
     # A rail that does not know our ids would take the same order twice.
-    if unseen and abilities.answers_by_our_id:
+    if unseen and context.policy.abilities.answers_by_our_id:
         await _record(context, await _send_again(context, fence, unseen), now, "again")
 
 

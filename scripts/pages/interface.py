@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pixconnect.api import openapi
+from pixconnect.api import idempotency_key, openapi
+from pixconnect.api.openapi import IDEMPOTENCY_KEY_PARAMETER
 from pixconnect.api.openapi_records import list_fields
 from pixconnect.api.operation import AnyOperation, Document, Nothing
 from pixconnect.api.operations import list_sections
@@ -39,6 +40,8 @@ def _describe(row: AnyOperation) -> Iterator[str]:
     for parameter in openapi.describe_query(row):
         need = "required" if parameter["required"] else "optional"
         yield f"- `{parameter['name']}` in the query, {need}: {parameter['description']}"
+    if idempotency_key.is_taken_by(row):
+        yield f"- `{IDEMPOTENCY_KEY_PARAMETER['name']}` in the header, optional: {IDEMPOTENCY_KEY_PARAMETER['description']}"
     if row.body is not Nothing:
         yield f"- Body: {_fields_of(row.body)}"
     if row.answer is Document:

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from pixconnect.api import browser, decoding, envelope
+from pixconnect.api import browser, decoding, envelope, idempotency_key
 from pixconnect.api.authentication import authenticate, read_address
 from pixconnect.api.envelope import Headers, Listing
 from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Nothing, Request
@@ -67,6 +67,7 @@ class _Endpoint(Struct, frozen=True, kw_only=True):
     scope: str | None
     parameter_name: str
     has_body: bool
+    takes_idempotency_key: bool
     query_decoder: decoding.QueryDecoder[Any]
     body_decoder: decoding.BodyDecoder[Any]
 
@@ -200,7 +201,9 @@ class Application:
         if endpoint.parameter_name:
             parameter = operation.parameter.read(decoding.decode_parameter(endpoint.parameter_name, raw_parameter))
         query = endpoint.query_decoder.decode(scope["query_string"])
-        body = endpoint.body_decoder.decode(raw_body, headers) if endpoint.has_body else _NOTHING
+        body: Any = endpoint.body_decoder.decode(raw_body, headers) if endpoint.has_body else _NOTHING
+        if endpoint.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
+            body = idempotency_key.apply(key, body)
         client = scope["client"]
         request = Request(
             caller=progress.caller,
@@ -241,6 +244,7 @@ def _prepare(operation: AnyOperation) -> _Endpoint:
         scope=None if operation.scope == "any" else operation.scope,
         parameter_name=operation.parameter.name,
         has_body=operation.body is not Nothing,
+        takes_idempotency_key=idempotency_key.is_taken_by(operation),
         query_decoder=decoding.QueryDecoder(operation.query),
         body_decoder=decoding.BodyDecoder(operation.body, operation.body_form),
     )

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from pixconnect.api import envelope, openapi
+from pixconnect.api import envelope, idempotency_key, openapi
 from pixconnect.api.openapi_examples import example_of_answer, example_of_body
 from pixconnect.api.openapi_records import FORMATS, SCHEMAS, Schema, find_schema
 from pixconnect.api.operation import AnyOperation, Document, Nothing, Section
@@ -98,6 +98,9 @@ def _parameters(row: AnyOperation, schemas: dict[str, Schema]) -> list[tuple[str
     for parameter in openapi.describe_query(row):
         kind = _kind(parameter["schema"], schemas) + (", required" if parameter["required"] else "")
         rows.append((parameter["name"], kind, parameter["description"]))
+    if idempotency_key.is_taken_by(row):
+        header = openapi.IDEMPOTENCY_KEY_PARAMETER
+        rows.append((header["name"], "string, in the header", header["description"]))
     return rows
 
 

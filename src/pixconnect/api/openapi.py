@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api import access, decoding, documents, envelope, location, oauth, statement
+from pixconnect.api import access, decoding, documents, envelope, idempotency_key, location, oauth, statement
 from pixconnect.api.docstrings import describe_fields
 from pixconnect.api.openapi_examples import NOW, REQUEST_ID, example_of_answer, example_of_body
 from pixconnect.api.openapi_records import (
@@ -30,6 +30,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPE_TEXTS
 
 _REQUEST_ID: Final = {"$ref": "#/components/parameters/RequestId"}
+_IDEMPOTENCY_KEY: Final = {"$ref": "#/components/parameters/IdempotencyKey"}
 
 _FAILURES: Final = {
     "400": ("BadRequest", errors.BadRequest("amount: must be an integer")),
@@ -107,7 +108,11 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
         "webhooks": describe_webhooks(schemas, EVENTS["name"]),
         "components": {
             "schemas": dict(sorted(schemas.items())),
-            "parameters": {"RequestId": _REQUEST_ID_PARAMETER, **HEADER_PARAMETERS},
+            "parameters": {
+                "RequestId": _REQUEST_ID_PARAMETER,
+                "IdempotencyKey": IDEMPOTENCY_KEY_PARAMETER,
+                **HEADER_PARAMETERS,
+            },
             "responses": {name: _describe_failure(status, error) for status, (name, error) in _FAILURES.items()},
             "securitySchemes": {"OAuth2": _describe_oauth2(auth_url + oauth.TOKEN_PATH), "BearerAuth": _BEARER_AUTH},
         },
@@ -124,6 +129,13 @@ _REQUEST_ID_PARAMETER: Final = _parameter(
     "X-Request-Id",
     "Your own name for the request, 1 to 64 of `A-Z a-z 0-9 . _ -`: comes back in `meta.request_id` and stands in every log "
     "line. Any other text is no error: the service makes a name instead.",
+    typed("string"),
+)
+IDEMPOTENCY_KEY_PARAMETER: Final = _parameter(
+    "header",
+    idempotency_key.NAME,
+    f"Another place for the body's `external_id`, 1 to {idempotency_key.LENGTH_MAX} printable ASCII characters, as they are or "
+    "as a string of structured fields (RFC 9651) between double quotes. Where both are given they must be equal.",
     typed("string"),
 )
 _BEARER_AUTH: Final = typed(
@@ -189,7 +201,8 @@ def _describe_operation(row: AnyOperation, tag: str, schemas: dict[str, Schema])
     if description:
         found["description"] = description
     found["security"] = [] if row.scope is None else _need(() if row.scope == "any" else (row.scope,))
-    found["parameters"] = [*_describe_parameter(row), *describe_query(row), _REQUEST_ID]
+    headers = [_IDEMPOTENCY_KEY, _REQUEST_ID] if idempotency_key.is_taken_by(row) else [_REQUEST_ID]
+    found["parameters"] = [*_describe_parameter(row), *describe_query(row), *headers]
     if row.body is not Nothing:
         content = {"schema": to_schema(row.body.__name__), "example": example_of_body(row, schemas)}
         # Only the first: of two, generators send both at once.

@@ -64,7 +64,7 @@ async def make_template(owner_url: str) -> None:
                 await schema_history.migrate(connection, schema, read_migrations(package))
         # In tests one login plays both; elsewhere the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
-        await privileges.allow_deposits(connection, "pixconnect", LOGIN_ROLE)
+        await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)
         await privileges.narrow(connection, "pixconnect", LOGIN_ROLE, "pixconnect_service")
     finally:
         await connection.close()

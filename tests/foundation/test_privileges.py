@@ -66,7 +66,7 @@ async def test_a_login_that_owns_the_tables_is_named(owner: "Connection") -> Non
 async def test_only_a_sandbox_can_be_given_deposits(owner: "Connection", database: postgres.Addresses) -> None:
     question = "select has_table_privilege('pixconnect_funding', 'pixconnect.deposit', 'insert')"
     assert await owner.fetchval(question)
-    await privileges.forbid_deposits(owner, "pixconnect")
+    await privileges.forbid_play(owner, "pixconnect")
     assert not await owner.fetchval(question)
     assert not await owner.fetchval(question.replace("pixconnect_funding", "pixconnect_service"))
-    await privileges.allow_deposits(owner, "pixconnect", LOGIN_ROLE)
+    await privileges.allow_play(owner, "pixconnect", LOGIN_ROLE)

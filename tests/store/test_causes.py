@@ -144,11 +144,11 @@ async def test_a_deposit_is_made_by_the_role_for_it_alone(
     await refuse(attacker, *taken, entry("funding", "available", 100), entry("funding", "available", 100))
     # In live mode that role has nothing to give.
     owner = await asyncpg.connect(database.owner_url)
-    await privileges.forbid_deposits(owner, "pixconnect")
+    await privileges.forbid_play(owner, "pixconnect")
     try:
         await refuse(attacker, *taken, entry("funding", "available", 100))
     finally:
-        await privileges.allow_deposits(owner, "pixconnect", "pixconnect_login")
+        await privileges.allow_play(owner, "pixconnect", "pixconnect_login")
         await owner.close()
     assert (await ledger_usecases.deposit(service.context, caller.holder_id, 100)).amount_cents == 100
 

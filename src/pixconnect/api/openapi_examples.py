@@ -97,6 +97,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "DeliveryAttempt": {"number": 1, "status_code": 204, "response": "", "error": LEFT_OUT},
     "FaultMatch": dict(key=_OTHER_KEY, amount=LEFT_OUT, operation="submit"),
     "FaultRule": {"effect": "delay:3000", "probability": LEFT_OUT, "times": 1},
+    "HolderRequest": dict(name="Loja de Teste", tax_id=LEFT_OUT, balance=100_000, scopes=LEFT_OUT),
     "Health": dict(status="healthy", checks={"database": dict(status="healthy", duration="1.27ms")}),
     "HolderBalance": {"available_funds": 100_000_000, "current_funds": 100_000_000, "able_to_lend": False},
     "InitiatePixWithAccountDetailsRequest": {
@@ -119,6 +120,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
         original_end_to_end_id=_OUT_ID,
         status="RETURNED",
     ),
+    "SandboxHolder": {"holder_id": 7, "key": "f5f97af6-ab22-40f1-b2d9-2bbf8ced29dc"},
     "ServerMetadata": {
         "issuer": f"http://{ADDRESS}",
         "token_endpoint": f"http://{ADDRESS}/oauth/token",

@@ -190,6 +190,8 @@ SANDBOX: Final = Section(
             NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",
             NONE, Nothing, sandbox.DepositRequest, sandbox.Deposit, sandbox.deposit),
+        Row("sandbox_open_holder", "POST", "/sandbox/v1/holders", "any",
+            NONE, Nothing, sandbox.HolderRequest, sandbox.SandboxHolder, sandbox.open_holder),
         Row("sandbox_list_keys", "GET", "/sandbox/v1/keys", "any",
             NONE, sandbox.KeyListQuery, Nothing, Listing[transfer.TransferParty], sandbox.list_keys),
         Row("sandbox_add_key", "POST", "/sandbox/v1/keys", "any",

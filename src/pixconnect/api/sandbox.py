@@ -17,6 +17,7 @@ from pixconnect.api.services import Services
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
 from pixconnect.domain import errors, sandbox_control
+from pixconnect.domain.access import Scope
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.refund import RefundReason
@@ -24,6 +25,8 @@ from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import sandbox as sandbox_usecases
+from pixconnect.usecases import sandbox_holder as sandbox_holder_usecases
+from pixconnect.usecases.sandbox_holder import NewSandboxHolder
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +160,34 @@ class QrCode(Struct, frozen=True, kw_only=True):
     """The text of the QR code."""
 
 
+class HolderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A holder for tests; all of it may be left out."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema=dict(default="Loja de Teste"))] | None = (
+        None
+    )
+    """The account's owner."""
+    tax_id: Annotated[str, Meta(min_length=11, max_length=14)] | None = None
+    """The owner's CPF or CNPJ, without a mask."""
+    balance: Amount | None = None
+    """What is put into the account at once; nothing if left out."""
+    scopes: Annotated[list[Scope], Meta(min_length=1)] | None = None
+    """What its client may do; everything if left out."""
+
+
+class SandboxHolder(Struct, frozen=True, kw_only=True):
+    """A holder for tests, and what a program needs to act as it."""
+
+    holder_id: Id
+    """The holder's id, which its tokens and webhooks have in them."""
+    client_id: str
+    """Logs in as this holder."""
+    client_secret: str
+    """Shown here and never again."""
+    key: str
+    """A Pix key of the holder, of the type EVP."""
+
+
 class FaultRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the network misbehaves: the first rule that matches wins. One set for all holders."""
 
@@ -271,6 +302,26 @@ async def make_qr_code(services: Services, request: Request[None, Nothing, QrCod
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     new = sandbox_control.NewQrCode(kind=body.kind, key=body.key, amount_cents=amount_cents, txid=body.txid)
     return QrCode(emv=await sandbox_usecases.make_qr_code(services.context, new))
+
+
+async def open_holder(services: Services, request: Request[None, Nothing, HolderRequest]) -> SandboxHolder:
+    """Make a holder for a test.
+
+    With a client, a Pix key and, if asked, money of its own, so that tests on one sandbox do not see each other. What the
+    sandbox has only once, its clock and its fault rules, they still share.
+    """
+    body = request.body
+    standard = NewSandboxHolder()
+    new = NewSandboxHolder(
+        name=body.name or standard.name,
+        tax_id=body.tax_id or standard.tax_id,
+        balance_cents=None if body.balance is None else clamp_cents(body.balance),
+        scopes=body.scopes or standard.scopes,
+    )
+    made = await sandbox_holder_usecases.open_sandbox_holder(services.context, request.caller, new)
+    return SandboxHolder(
+        holder_id=made.holder_id, client_id=made.client_id, client_secret=made.client_secret, key=made.key
+    )
 
 
 async def get_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:

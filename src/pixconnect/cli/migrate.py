@@ -65,11 +65,11 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         # The owner and the operators' login may both use operators' verbs.
         for login_url in (url, settings.operators_url):
             await privileges.let_take(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
-        # Only in a sandbox may the service make money out of nothing.
+        # Only in a sandbox may the service make money, and holders, out of nothing.
         if settings.mode == "sandbox":
-            await privileges.allow_deposits(connection, _SCHEMA, login)
+            await privileges.allow_play(connection, _SCHEMA, login)
         else:
-            await privileges.forbid_deposits(connection, _SCHEMA)
+            await privileges.forbid_play(connection, _SCHEMA)
         for line in await privileges.narrow(connection, _SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
         await check_mode(connection, settings.mode)

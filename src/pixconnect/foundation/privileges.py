@@ -22,15 +22,17 @@ async def let_take(connection: Connection, login: str, role: str) -> None:
         await _execute(connection, "grant %I to %I", role, login)
 
 
-async def allow_deposits(connection: Connection, schema: str, login: str) -> None:
-    """Let a sandbox's login put play money into accounts."""
+async def allow_play(connection: Connection, schema: str, login: str) -> None:
+    """Let a sandbox's login put play money into accounts, and make holders for tests."""
     await _execute(connection, "grant insert on %I.deposit to %I", schema, FUNDING_ROLE)
+    await _execute(connection, "grant execute on function %I.open_sandbox_holder to %I", schema, FUNDING_ROLE)
     await let_take(connection, login, FUNDING_ROLE)
 
 
-async def forbid_deposits(connection: Connection, schema: str) -> None:
+async def forbid_play(connection: Connection, schema: str) -> None:
     # Roles belong to the whole server: a sandbox in another of its databases may have granted this one to our login.
     await _execute(connection, "revoke insert on %I.deposit from %I", schema, FUNDING_ROLE)
+    await _execute(connection, "revoke execute on function %I.open_sandbox_holder from %I", schema, FUNDING_ROLE)
 
 
 _WHOLE_LOGIN: Final = """

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pixconnect.domain import access as access_rules
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, Client, IssuedClient
+from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.secret_box import SecretBox
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import access as access_store
@@ -34,13 +35,13 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     # Where money is real, nobody gets all scopes by oversight: none named is refused there.
     client = Client(
-        client_id=context.entropy.token(_CLIENT_ID_LENGTH),
+        client_id=make_client_id(context.entropy),
         holder_id=holder_id,
         name=name,
         scopes=access_rules.parse_scopes(scopes or (SCOPES if context.policy.is_sandbox else ())),
         created_at=context.clock.real_now(),
     )
-    client_secret = context.entropy.token(_SECRET_LENGTH)
+    client_secret = make_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
     async with write_alone(context.pool) as connection:
         if await holder_store.find(connection, holder_id) is None:
@@ -52,7 +53,7 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
 
 async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
-    client_secret = context.entropy.token(_SECRET_LENGTH)
+    client_secret = make_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
     # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
     now = context.clock.real_now()
@@ -131,6 +132,14 @@ def _found(client: Client | None, client_id: str) -> Client:
     if client is None:
         raise errors.NotFound(f"client_id: there is no client {client_id}")
     return client
+
+
+def make_client_id(entropy: Entropy) -> str:
+    return entropy.token(_CLIENT_ID_LENGTH)
+
+
+def make_secret(entropy: Entropy) -> str:
+    return entropy.token(_SECRET_LENGTH)
 
 
 def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Sequence[bytes]:

@@ -18,7 +18,7 @@ _LOOKS = {
     "audit list": (),
     "database show": (),
     "client list": ("--holder-id", "1"),
-    "endpoint list": (),
+    "operator endpoint list": (),
     "find": ("77",),
     "holder list": (),
     "holder show": ("--holder-id", "1"),
@@ -44,7 +44,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "signing-key revoke": ("{kid}",),
     "signing-key renew-authority": (),
     "secrets reseal": (),
-    "endpoint resume": ("5",),
+    "operator endpoint resume": ("5",),
     "client delete": ("--client-id", "{client}"),
     "report close": ("{report}", "--reason", "booked by hand"),
 }

@@ -52,3 +52,10 @@ def test_a_setting_that_cannot_be_is_named_in_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("pixconnect: PORT: must be at most 65535")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*PIXCONNECT, "run"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "disk is full" in done.stderr

@@ -5,8 +5,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.output import Json
 from pixconnect.store.audit import AuditEntry
 from pixconnect.usecases import audit as audit_usecases
 
@@ -25,10 +25,10 @@ def list_entries(
         limit: The most rows to print.
     """
     found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
-    operating.show_list("entries", [_shown(entry) for entry in found], as_json=json)
+    output.show_list("entries", [_shown(entry) for entry in found], as_json=json)
 
 
-def _shown(entry: AuditEntry) -> operating.Shown:
+def _shown(entry: AuditEntry) -> output.Shown:
     return {
         "id": entry.id,
         "at": entry.at,

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json, TheHolder
+from pixconnect.cli import operating, output
+from pixconnect.cli.operating import HolderId, TheHolder
+from pixconnect.cli.output import Json
 from pixconnect.domain.access import Client, Scope
 from pixconnect.usecases import access as access_usecases
 
@@ -26,7 +27,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
         scope: What the client may do; repeat the option for each scope. In the sandbox the default is all scopes.
     """
     issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
-    operating.show(_shown(issued.client, issued.client_secret), as_json=json)
+    output.show(_shown(issued.client, issued.client_secret), as_json=json)
 
 
 @app.command
@@ -36,7 +37,7 @@ def rotate(*, client_id: ClientId, json: Json = False) -> None:
     When it returns, that is so on every process.
     """
     issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
-    operating.show(_shown(issued.client, issued.client_secret), as_json=json)
+    output.show(_shown(issued.client, issued.client_secret), as_json=json)
     operating.wait_until_in_force()
 
 
@@ -47,7 +48,7 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
     When it returns, that is so on every process.
     """
     client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
-    operating.show(_shown(client), as_json=json)
+    output.show(_shown(client), as_json=json)
     operating.wait_until_in_force()
 
 
@@ -55,7 +56,7 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
 def enable(*, client_id: ClientId, json: Json = False) -> None:
     """Let a client in again."""
     client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
-    operating.show(_shown(client), as_json=json)
+    output.show(_shown(client), as_json=json)
 
 
 @app.command
@@ -65,7 +66,7 @@ def delete(*, client_id: ClientId, json: Json = False) -> None:
     When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
     """
     client = operating.run(lambda context: access_usecases.delete_client(context, client_id))
-    operating.show(_shown(client), as_json=json)
+    output.show(_shown(client), as_json=json)
     operating.wait_until_in_force()
 
 
@@ -76,7 +77,7 @@ def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
     When it returns, that is so on every process.
     """
     client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
-    operating.show(_shown(client), as_json=json)
+    output.show(_shown(client), as_json=json)
     operating.wait_until_in_force()
 
 
@@ -84,12 +85,12 @@ def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
 def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's clients, oldest first."""
     clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
-    operating.show_list("clients", [_shown(client) for client in clients], as_json=json)
+    output.show_list("clients", [_shown(client) for client in clients], as_json=json)
 
 
-def _shown(client: Client, client_secret: str | None = None) -> operating.Shown:
+def _shown(client: Client, client_secret: str | None = None) -> output.Shown:
     # Beside the client_id, where people look for it.
-    secret: operating.Shown = {} if client_secret is None else {"client_secret": client_secret}
+    secret: output.Shown = {} if client_secret is None else {"client_secret": client_secret}
     scope = " ".join(client.scopes)
     return {
         "client_id": client.client_id,

@@ -1,12 +1,13 @@
-"""``pixconnect endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
+"""``pixconnect operator endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
 
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.operating import HolderId
+from pixconnect.cli.output import Json
 from pixconnect.domain.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases import endpoint as endpoint_usecases
 
@@ -26,7 +27,7 @@ def list_endpoints(
         status: Only those that are so: `disabled` are those that failed for too long.
     """
     found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
-    operating.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
+    output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
 
 
 @app.command
@@ -39,10 +40,10 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
         endpoint_id: The endpoint.
     """
     endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
-    operating.show(_shown(endpoint), as_json=json)
+    output.show(_shown(endpoint), as_json=json)
 
 
-def _shown(endpoint: Endpoint) -> operating.Shown:
+def _shown(endpoint: Endpoint) -> output.Shown:
     return {
         "id": endpoint.id,
         "holder_id": endpoint.holder_id,

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.output import Json
 from pixconnect.store.search import Found
 from pixconnect.usecases import search as search_usecases
 
@@ -20,10 +20,10 @@ def find(any_id: Annotated[str, Parameter(allow_leading_hyphen=True)], *, json: 
         any_id: The id.
     """
     found = operating.run(lambda context: search_usecases.find_by_any_id(context, any_id))
-    operating.show_list("found", [_shown(one) for one in found], as_json=json)
+    output.show_list("found", [_shown(one) for one in found], as_json=json)
 
 
-def _shown(found: Found) -> operating.Shown:
+def _shown(found: Found) -> output.Shown:
     return {
         "kind": found.kind,
         "id": found.id,

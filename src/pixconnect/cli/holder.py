@@ -6,8 +6,9 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json, TheHolder
+from pixconnect.cli import operating, output
+from pixconnect.cli.operating import HolderId, TheHolder
+from pixconnect.cli.output import Json
 from pixconnect.domain.holder import AccountType, Holder
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import HolderChanges, NewHolder
@@ -63,14 +64,14 @@ def create(  # noqa: PLR0913  each is an option on the command line
         night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
     holder = operating.run(lambda context: holder_usecases.create_holder(context, new))
-    operating.show(_shown(holder), as_json=json)
+    output.show(_shown(holder), as_json=json)
 
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits."""
     holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
-    operating.show(_shown(holder), as_json=json)
+    output.show(_shown(holder), as_json=json)
 
 
 @app.command(name="list")
@@ -87,7 +88,7 @@ def list_holders(
         limit: The most holders to print.
     """
     found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
-    shown: list[operating.Shown] = [
+    shown: list[output.Shown] = [
         {
             "holder_id": holder.id,
             "name": holder.name,
@@ -101,7 +102,7 @@ def list_holders(
         }
         for holder, available_cents, reserved_cents in found
     ]
-    operating.show_list("holders", shown, as_json=json)
+    output.show_list("holders", shown, as_json=json)
 
 
 @app.command(name="set")
@@ -153,7 +154,7 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
     holder = operating.run(lambda context: holder_usecases.set_holder(context, holder_id, changes))
-    operating.show(_shown(holder), as_json=as_json)
+    output.show(_shown(holder), as_json=as_json)
 
 
 # An option with a value instead of a pair of switches: left out, it changes nothing.
@@ -165,7 +166,7 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
     return UNSET if limit is None else None if limit == "none" else limit
 
 
-def _shown(holder: Holder) -> operating.Shown:
+def _shown(holder: Holder) -> output.Shown:
     # Flags have the names that callers know from their balance.
     return {
         "holder_id": holder.id,

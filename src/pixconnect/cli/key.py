@@ -2,8 +2,9 @@
 
 from cyclopts import App
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import HolderId, Json, TheHolder
+from pixconnect.cli import operating, output
+from pixconnect.cli.operating import HolderId, TheHolder
+from pixconnect.cli.output import Json
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.usecases import holder as holder_usecases
@@ -21,15 +22,15 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
         key: The key; an EVP is made if you leave it out.
     """
     added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
-    operating.show({"key": added.key, "key_type": added.key_type, "holder_id": holder_id}, as_json=json)
+    output.show({"key": added.key, "key_type": added.key_type, "holder_id": holder_id}, as_json=json)
 
 
 @app.command(name="list")
 def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's keys, oldest first."""
     keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
-    operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
+    output.show_list("keys", [_shown(key) for key in keys], as_json=json)
 
 
-def _shown(key: PixKey) -> operating.Shown:
+def _shown(key: PixKey) -> output.Shown:
     return {"key": key.key, "key_type": key.key_type}

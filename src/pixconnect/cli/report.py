@@ -5,8 +5,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.output import Json
 from pixconnect.domain.kept_report import KeptReport
 from pixconnect.usecases import kept_report as kept_usecases
 
@@ -27,7 +27,7 @@ def list_(
         with_closed: Also print closed reports.
     """
     found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
-    operating.show_list("reports", [_shown(kept) for kept in found], as_json=json)
+    output.show_list("reports", [_shown(kept) for kept in found], as_json=json)
 
 
 @app.command
@@ -38,7 +38,7 @@ def show(report_id: ReportId, *, json: Json = False) -> None:
         report_id: Its id, as `list` prints it.
     """
     kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
-    operating.show(_shown(kept) | {"report": kept.report}, as_json=json)
+    output.show(_shown(kept) | {"report": kept.report}, as_json=json)
 
 
 @app.command
@@ -50,10 +50,10 @@ def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
         reason: What was found, and what was done about it.
     """
     kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
-    operating.show(_shown(kept), as_json=json)
+    output.show(_shown(kept), as_json=json)
 
 
-def _shown(kept: KeptReport) -> operating.Shown:
+def _shown(kept: KeptReport) -> output.Shown:
     return {
         "id": kept.id,
         "kind": kept.kind,

@@ -2,9 +2,9 @@
 
 from cyclopts import App
 
-from pixconnect.cli import operating
+from pixconnect.cli import operating, output
 from pixconnect.cli.failures import CommandError
-from pixconnect.cli.operating import Json
+from pixconnect.cli.output import Json
 from pixconnect.usecases import secret_key as secret_key_usecases
 
 _NAMED_MAX = 10
@@ -19,7 +19,7 @@ def reseal(*, json: Json = False) -> None:
     The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
     done = operating.run(secret_key_usecases.reseal)
-    operating.show(
+    output.show(
         {
             "webhook_endpoints_resealed": done.webhook_endpoints_count,
             "signing_keys_resealed": done.signing_keys_count,
@@ -41,8 +41,8 @@ def reseal(*, json: Json = False) -> None:
 def clients_left(*, json: Json = False) -> None:
     """Print the clients that have not logged in since the secret key was replaced: they still need the previous one."""
     clients = operating.run(secret_key_usecases.list_clients_left)
-    shown: list[operating.Shown] = [
+    shown: list[output.Shown] = [
         {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}
         for one in clients
     ]
-    operating.show_list("clients", shown, as_json=json)
+    output.show_list("clients", shown, as_json=json)

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.output import Json
 from pixconnect.domain.signing import SigningKey
 from pixconnect.usecases import signing_key as signing_key_usecases
 
@@ -15,7 +15,7 @@ app = App(name="signing-key", help="The keys that sign tokens, QR codes and webh
 @app.command
 def rotate(*, json: Json = False) -> None:
     """Make a new signing key: published at once, it signs a minute later; the old one stays published."""
-    operating.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
+    output.show(_shown(operating.run(signing_key_usecases.rotate)), as_json=json)
 
 
 # One key in 64 has a name that begins with a hyphen.
@@ -33,24 +33,24 @@ def revoke(kid: Kid, *, json: Json = False) -> None:
     """
     # No question is asked first: who revokes a key is in a hurry, and a new one signs at once.
     current = operating.run(lambda context: signing_key_usecases.revoke(context, kid))
-    operating.show({"revoked": kid, **_shown(current)}, as_json=json)
+    output.show({"revoked": kid, **_shown(current)}, as_json=json)
     operating.wait_until_in_force()
 
 
 @app.command(name="renew-authority")
 def renew_authority(*, json: Json = False) -> None:
     """Make a new certificate authority, and a new signing key that it certifies: published at once, it signs a minute later."""
-    operating.show(_shown(operating.run(signing_key_usecases.renew_authority)), as_json=json)
+    output.show(_shown(operating.run(signing_key_usecases.renew_authority)), as_json=json)
 
 
 @app.command(name="list")
 def list_keys(*, json: Json = False) -> None:
     """Print the signing keys, the latest first, revoked ones too."""
     keys = operating.run(signing_key_usecases.list_keys)
-    operating.show_list("keys", [_shown(key) for key in keys], as_json=json)
+    output.show_list("keys", [_shown(key) for key in keys], as_json=json)
 
 
-def _shown(key: SigningKey) -> operating.Shown:
+def _shown(key: SigningKey) -> output.Shown:
     return {
         "kid": key.kid,
         "host": key.host,

@@ -1,8 +1,16 @@
-"""Output for people: progress and results on standard output, complaints of one line on standard error."""
+"""What a terminal shows: lines on standard output, complaints of one line on standard error, and colours for people."""
+
+from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from typing import Final, Literal, TextIO
+
+Colour = Literal["bold", "dim", "green", "yellow", "red"]
+
+_CODES: Final[dict[Colour, int]] = {"bold": 1, "dim": 2, "green": 32, "yellow": 33, "red": 31}
+_BAD: Final = frozenset({"ERROR", "CANCELLED", "EXPIRED", "disabled", "failed"})
+_UNDER_WAY: Final = frozenset({"PENDING", "PROCESSING", "inactive", "pending"})
 
 
 def say(text: str) -> None:
@@ -13,12 +21,42 @@ def complain(text: str) -> None:
     _write(sys.stderr, f"pixconnect: {' '.join(text.split())}")
 
 
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a person looks at the stream, by default standard output."""
+    return (stream or sys.stdout).isatty()
+
+
+def paint(text: str, colour: Colour) -> str:
+    """The text in a colour, where it goes to a terminal and nobody has asked for none."""
+    # As in logs: what a person asks of all programs is no setting of ours.
+    no_colour = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"  # noqa: TID251
+    return text if no_colour or not text or not is_terminal() else f"\033[{_CODES[colour]}m{text}\033[0m"
+
+
+def paint_state(state: str) -> str:
+    """A status, in the colour of how good it is."""
+    return paint(state, "red" if state in _BAD else "yellow" if state in _UNDER_WAY else "green")
+
+
+def format_reais(cents: int) -> str:
+    sign = "-" if cents < 0 else ""
+    return f"{sign}R$ {abs(cents) // 100:,}.{abs(cents) % 100:02d}".replace(",", " ")
+
+
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(f"{text}\n")
         stream.flush()
     except BrokenPipeError:
         # A reader that went away, such as `head`, is no reason to stop; Python would complain again on exit.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        _silence(stream)
+    except OSError:
+        # Whoever catches this complains of it; so would Python, of what the stream still holds, on exit.
+        _silence(stream)
+        raise
+
+
+def _silence(stream: TextIO) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

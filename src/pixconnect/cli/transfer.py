@@ -5,8 +5,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import operating
-from pixconnect.cli.operating import Json
+from pixconnect.cli import operating, output
+from pixconnect.cli.output import Json
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
@@ -48,7 +48,7 @@ def unresolved(
         return found, await unresolved_usecases.list_accepted(context, *asked)
 
     found, accepted = operating.run(look)
-    operating.show_lists(
+    output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
@@ -58,7 +58,7 @@ def unresolved(
     )
 
 
-def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> operating.Shown:
+def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:
     # The row can be missing, which only an operator can find out about: then there is what the order says.
     return {
         "id": order.resource_id,
@@ -69,7 +69,7 @@ def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> operating.Sh
     } | _shown_order(order)
 
 
-def _shown_refund(order: OpenOrder, refund: Refund) -> operating.Shown:
+def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
     return {
         "id": refund.id,
         "holder_id": refund.holder_id,
@@ -80,7 +80,7 @@ def _shown_refund(order: OpenOrder, refund: Refund) -> operating.Shown:
     } | _shown_order(order)
 
 
-def _shown_credit(transfer: Transfer) -> operating.Shown:
+def _shown_credit(transfer: Transfer) -> output.Shown:
     return {
         "id": transfer.id,
         "holder_id": transfer.holder_id,
@@ -91,5 +91,5 @@ def _shown_credit(transfer: Transfer) -> operating.Shown:
     }
 
 
-def _shown_order(order: OpenOrder) -> operating.Shown:
+def _shown_order(order: OpenOrder) -> output.Shown:
     return {"handed_at": order.handed_at, "asked_count": order.asked_count, "next_asked_at": order.due_at}

@@ -163,7 +163,7 @@ async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoin
         await audit.record(
             context,
             connection,
-            "endpoint resume",
+            "operator endpoint resume",
             f"endpoint {endpoint_id}",
             before={"status": before.status, "status_reason": before.status_reason},
             after={"status": after.status},

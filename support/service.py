@@ -278,7 +278,7 @@ async def open_service(
     rail, locations = FakeRail(rules.abilities), FakeLocations()
     wakers: list[Callable[[], None]] = []
 
-    def wake_workers() -> None:
+    def wake_workers(orders_count: int = 0) -> None:
         for wake in wakers:
             wake()
 

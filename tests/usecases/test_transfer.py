@@ -26,6 +26,7 @@ from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
+from pixconnect.writing.write_queues import WriteQueues
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -341,3 +342,15 @@ async def test_a_list_has_both_directions_of_one_status(service: Service, caller
     assert ids == {made[0].transfer.end_to_end_id: "OUT", made[1].transfer.end_to_end_id: "IN"}
     assert page.total_count == 2
     assert (await transfer_usecases.list_transfers(service.context, caller, "PROCESSING", Span())).total_count == 1
+
+
+async def test_workers_are_told_of_the_order_alone_where_nobody_listens_for_its_event(service: Service) -> None:
+    told: list[int] = []
+    writes = WriteQueues(
+        pool=service.context.pool, clock=service.clock, size_max=256, queue_length_max=256, wake_workers=told.append
+    )
+    caller = await open_holder(service, funds_cents=1000)
+    context = msgspec.structs.replace(service.context, writes=writes)
+    await transfer_usecases.start_transfer(context, caller, by_account())
+    assert told == [1]
+    await writes.close()

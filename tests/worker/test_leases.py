@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
 
+from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import connect
 from pixconnect.store import lease as lease_store
 from pixconnect.worker import leases
 from support import postgres
+from support.service import Service
 
 Connection = asyncpg.Connection
 
@@ -156,3 +158,41 @@ async def _all_leases(database: postgres.Addresses) -> list[asyncpg.Record]:
 
 def test_a_lease_lasts_fifteen_seconds() -> None:
     assert timedelta(seconds=leases.LEASE_S) == timedelta(seconds=15)
+
+
+class Listener:
+    """A part of a worker that notes what it is woken for."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Queue[bool] = asyncio.Queue()
+
+    def wake(self, *, only_orders: bool = False) -> None:
+        self.heard.put_nowait(only_orders)
+
+    def busy_slots(self) -> frozenset[int]:
+        return frozenset()
+
+    def slots_lost(self) -> None: ...
+
+    def oldest_due_at(self) -> datetime | None:
+        return None
+
+
+async def test_a_worker_hears_whether_orders_are_all_that_is_new(service: Service) -> None:
+    async def join() -> Connection:
+        return await connect(
+            service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
+        )
+
+    held = leases.SlotLeases(join, service.clock)
+    listener = Listener()
+    held.add(listener)
+    running = asyncio.create_task(held.run())
+    notifier = Notifier(service.context.pool)
+    async with asyncio.timeout(60):
+        assert await listener.heard.get() is False  # it has slots, which may have all kinds of work
+        for orders_count, is_only_orders in [(1, True), (0, False)]:
+            notifier.notify(orders_count)
+            assert await listener.heard.get() is is_only_orders
+        held.stop()
+        await running

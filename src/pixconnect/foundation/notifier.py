@@ -1,4 +1,4 @@
-"""Wakes the other processes by one debounced ``NOTIFY``, outside every transaction that makes work for them.
+"""Wakes the workers by one debounced ``NOTIFY``, outside every transaction that makes work for them.
 
 ``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is a statement of its own, sent at most once
 in ``QUIET_S``. A lost one only costs the time until the others poll.
@@ -7,36 +7,61 @@ in ``QUIET_S``. A lost one only costs the time until the others poll.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 
 CHANNEL: Final = "pixconnect_work"
+ONLY_ORDERS: Final = "orders"
+"""The payload where orders are all that is new: whoever looks for anything else need not wake up."""
 QUIET_S: Final = 0.005
+QUIET_BUSY_S: Final = 0.02
+"""The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
+BUSY_FROM: Final = 4
+
+
+class WakeWorkers(Protocol):
+    def __call__(self, orders_count: int = 0) -> None:
+        """Wake them soon, and return at once; ``orders_count`` if so many new orders are all that there is to do."""
 
 
 class Notifier:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._speaking: asyncio.Task[None] | None = None
-        self._has_more = False
+        self._orders_count = 0
+        self._has_other_news = asyncio.Event()
 
-    def notify(self) -> None:
-        """Wake the others soon; returns at once."""
-        self._has_more = True
+    def notify(self, orders_count: int = 0) -> None:
+        """Wake the others soon; returns at once. As ``WakeWorkers``."""
+        self._orders_count += orders_count
+        if not orders_count:
+            self._has_other_news.set()
         if self._speaking is None or self._speaking.done():
             self._speaking = asyncio.create_task(self._speak(), name="notifier")
 
     async def _speak(self) -> None:
-        while self._has_more:
-            self._has_more = False
+        while self._orders_count or self._has_other_news.is_set():
+            is_busy = self._orders_count >= BUSY_FROM
+            payload = "" if self._has_other_news.is_set() else f", '{ONLY_ORDERS}'"
+            self._orders_count = 0
+            self._has_other_news.clear()
             try:
                 # On behalf of all, or it would wait for a connection in the share of whoever asked first.
                 with for_everybody():
-                    await self._pool.execute(f"notify {CHANNEL}")
+                    await self._pool.execute(f"notify {CHANNEL}{payload}")
             # The others will find the work when they poll.
             except DATABASE_FAILED:
                 return
             await asyncio.sleep(QUIET_S)
+            if is_busy:
+                await self._wait_for_other_news(QUIET_BUSY_S - QUIET_S)
+
+    async def _wait_for_other_news(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._has_other_news.wait()
+        except TimeoutError:
+            return

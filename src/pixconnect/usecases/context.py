@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -15,6 +14,7 @@ from pixconnect.domain.receivers import Receivers
 from pixconnect.domain.sandbox_control import SandboxControl
 from pixconnect.domain.secret_box import SecretBox
 from pixconnect.domain.signing import Signer
+from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases.directory import HolderDirectory
@@ -94,7 +94,7 @@ class HasSandboxControl(Protocol):
 
 class HasWakeWorkers(Protocol):
     @property
-    def wake_workers(self) -> Callable[[], None]: ...
+    def wake_workers(self) -> WakeWorkers: ...
 
 
 class HasUnderWay(Protocol):
@@ -129,7 +129,7 @@ class Context(Struct, frozen=True, kw_only=True):
     secret_box: SecretBox
     sandbox_control: SandboxControl | None
     """``None`` in live mode."""
-    wake_workers: Callable[[], None]
+    wake_workers: WakeWorkers
     """Returns at once. Nothing depends on it: workers also look from time to time."""
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)

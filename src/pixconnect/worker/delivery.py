@@ -120,8 +120,9 @@ class DeliveryWorker:
         self._has_news.set()
         self._has_work.set()
 
-    def wake(self) -> None:
-        self._has_news.set()
+    def wake(self, *, only_orders: bool = False) -> None:
+        if not only_orders:
+            self._has_news.set()
 
     def busy_slots(self) -> AbstractSet[int]:
         return self.queue.busy_slots()

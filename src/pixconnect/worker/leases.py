@@ -28,7 +28,7 @@ from msgspec import Struct
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.notifier import CHANNEL
+from pixconnect.foundation.notifier import CHANNEL, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import lease as lease_store
 from pixconnect.writing.service_time import check_skew, is_clock_right
@@ -70,8 +70,8 @@ class Member(Protocol):
         """Stop what is under way: no slot is held any more."""
         ...
 
-    def wake(self) -> None:
-        """Look again: there may be work, or other slots."""
+    def wake(self, *, only_orders: bool = False) -> None:
+        """Look again: there may be work, or other slots; or only new orders."""
         ...
 
     def oldest_due_at(self) -> datetime | None:
@@ -177,12 +177,12 @@ class SlotLeases:
             self._wake()
         return True
 
-    def _heard(self, *_: object) -> None:
-        self._wake()
+    def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
+        self._wake(only_orders=payload == ONLY_ORDERS)
 
-    def _wake(self) -> None:
+    def _wake(self, *, only_orders: bool = False) -> None:
         for member in self._members:
-            member.wake()
+            member.wake(only_orders=only_orders)
 
     def _lose(self) -> None:
         had = bool(self._epochs)

@@ -104,7 +104,7 @@ class OrderMover:
     def slots_lost(self) -> None:
         """Stop nothing: what is under way is refused by its fence."""
 
-    def wake(self) -> None:
+    def wake(self, *, only_orders: bool = False) -> None:
         self._has_news.set()
 
     def oldest_due_at(self) -> datetime | None:

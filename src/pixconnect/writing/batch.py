@@ -8,6 +8,7 @@ from typing import TypeVar
 import structlog
 
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Connection
 
 Item = TypeVar("Item")
@@ -23,7 +24,7 @@ class Batch(list[Item]):
         requests: Iterable[Item],
         connection: Connection,
         clock: Clock,
-        wake_workers: Callable[[], None],
+        wake_workers: WakeWorkers,
         find_latecomers: Callable[[Callable[[Item], bool]], Iterable[Item]] = lambda _: (),
     ) -> None:
         super().__init__(requests)

@@ -43,6 +43,7 @@ import structlog
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
@@ -123,7 +124,7 @@ class BatchQueue(Generic[Request, Answer]):
         clock: Clock,
         size_max: int,
         queue_length_max: int,
-        wake_workers: Callable[[], None],
+        wake_workers: WakeWorkers,
         stalled_tries: asyncio.Semaphore,
     ) -> None:
         self._operation = operation

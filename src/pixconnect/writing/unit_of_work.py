@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pixconnect.domain import errors
@@ -42,7 +43,7 @@ class UnitOfWork:
         self.balances = dict(balances)
         self.changes = Changes()
         self._batch = batch
-        self._has_orders = False
+        self._orders_count = 0
         self._take_block(first_id)
 
     async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
@@ -104,12 +105,14 @@ class UnitOfWork:
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
         """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""
         self.changes.add_order(open_order(ordered, self.now, handover_timeout))
-        self._has_orders = True
+        self._orders_count += 1
 
     async def write(self) -> None:
         has_deliveries = await self.changes.write(self.connection)
-        if has_deliveries or self._has_orders:
+        if has_deliveries:
             self._batch.on_commit(self._batch.wake_workers)
+        elif self._orders_count:
+            self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
 
     def _take_block(self, first_id: int) -> None:
         # Events and entries have tables of their own, so both may count through the same block.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing import stalled_holders
 from pixconnect.writing.batch import Batch
@@ -27,7 +28,7 @@ class QueueFigures(Struct, frozen=True, kw_only=True):
 
 class WriteQueues:
     def __init__(
-        self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: Callable[[], None]
+        self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: WakeWorkers
     ) -> None:
         self._pool = pool
         self._clock = clock

@@ -1,0 +1,70 @@
+"""Workers are woken by one statement at a time, which says where nothing but orders is new."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from pixconnect.foundation import notifier as notifier_module
+from pixconnect.foundation.notifier import Notifier
+from pixconnect.foundation.pool import Pool
+
+ORDERS, ALL = "notify pixconnect_work, 'orders'", "notify pixconnect_work"
+
+
+class FakePool:
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[str] = asyncio.Queue()
+
+    async def execute(self, statement: str) -> None:
+        self.said.put_nowait(statement)
+
+    async def hear(self) -> str:
+        async with asyncio.timeout(60):
+            return await self.said.get()
+
+
+@pytest.fixture
+def pool() -> FakePool:
+    return FakePool()
+
+
+@pytest.fixture
+def notifier(pool: FakePool) -> Notifier:
+    return Notifier(cast(Pool, pool))
+
+
+async def test_new_orders_alone_are_told_as_such(pool: FakePool, notifier: Notifier) -> None:
+    notifier.notify(1)
+    assert await pool.hear() == ORDERS
+    notifier.notify()
+    assert await pool.hear() == ALL
+
+
+async def test_orders_and_anything_else_at_once_are_told_once_and_to_everybody(
+    pool: FakePool, notifier: Notifier
+) -> None:
+    notifier.notify(100)
+    notifier.notify()
+    assert await pool.hear() == ALL
+    notifier.notify(1)
+    assert await pool.hear() == ORDERS
+    assert pool.said.empty()
+
+
+async def test_other_news_does_not_wait_out_the_pause_after_many_orders(
+    pool: FakePool, notifier: Notifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier_module, "QUIET_BUSY_S", 3600)
+    notifier.notify(notifier_module.BUSY_FROM)
+    assert await pool.hear() == ORDERS
+    notifier.notify(1)
+    notifier.notify()
+    assert await pool.hear() == ALL
+
+
+async def test_a_single_order_is_told_although_many_were_just_before_it(pool: FakePool, notifier: Notifier) -> None:
+    notifier.notify(notifier_module.BUSY_FROM)
+    assert await pool.hear() == ORDERS
+    notifier.notify(1)
+    assert await pool.hear() == ORDERS

@@ -18,9 +18,10 @@ from pixconnect.api.services import Services
 from pixconnect.api.wire import ListQuery
 from pixconnect.domain import errors
 from pixconnect.domain.listing import Page
+from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
-from support.records import a_charge
+from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"
 KEY = "/v1/connect/transfer/key"
@@ -413,6 +414,40 @@ async def test_a_created_charge_is_shown_in_the_contracts_words(api: Any, use_ca
         "base64image": "",
         "transaction_identification": "a" * 32,
     }
+
+
+async def test_by_what_a_charge_was_paid(api: Any, use_cases: Any) -> None:
+    paying = a_transfer(id=9, direction="IN", status="CONFIRMED", settled_at=datetime(2026, 7, 1, 15, tzinfo=UTC))
+    use_cases.answers["read_paying_transfer"] = lambda *_: paying
+    answer = await api.get(CHARGE + "/id/5/payment")
+    assert (answer.status, use_cases.asked[-1][1][2]) == (200, 5)
+    shown = answer.body["data"]
+    payer = shown.pop("payer")
+    assert shown == {
+        "charge_id": 5,
+        "transfer_id": 9,
+        "end_to_end_id": "E99999003202607011500abcdefghijk",
+        "amount": 1000,
+        "status": "CONFIRMED",
+        "paid_at": "2026-07-01T15:00:00.000000Z",
+    }
+    assert (payer["name"], payer["tax_id"], payer["ispb"]) == ("Joana", "12345678909", "99999004")
+    assert (await api.get(CHARGE + "/id/x/payment")).status == 400
+    assert (await api.get(CHARGE + "/id/5/payments")).status == 404
+
+
+async def test_a_search_asks_for_what_was_given_with_the_key_as_it_is_kept(api: Any, use_cases: Any) -> None:
+    use_cases.answers["search_transfers"] = lambda *_: Page(items=[], total_count=0)
+    search = "/v1/connect/transfer/search"
+    assert (await api.get(search)).status == 200
+    assert use_cases.asked[-1][1][2] == TransferSearch()
+    query = "status=ERROR&direction=IN&external_id=o%2F1&end_to_end_id=E1&key=529.982.247-25&txid=t"
+    assert (await api.get(f"{search}?{query}")).status == 200
+    assert use_cases.asked[-1][1][2] == TransferSearch(
+        status="ERROR", direction="IN", external_id="o/1", end_to_end_id="E1", key="52998224725", txid="t"
+    )
+    for bad in ("status=FAILED", "direction=in", "external_id=", f"txid={'t' * 36}", "name=x"):
+        assert (await api.get(f"{search}?{bad}")).status == 400, bad
 
 
 async def test_base64_draws_the_code(api: Any, use_cases: Any) -> None:

@@ -5,7 +5,7 @@ the tables looked otherwise are judged as well.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,7 +13,9 @@ import asyncpg
 import msgspec
 import pytest
 
+from pixconnect.domain import errors
 from pixconnect.domain.listing import Cursor, Page, Span
+from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.pool import connect
 from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
@@ -22,6 +24,7 @@ from pixconnect.store import refund as refund_store
 from pixconnect.store import search as search_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.store import transfer_search as transfer_search_store
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.service import FakeClock
@@ -112,6 +115,20 @@ class OneConnection:
 
 def listing(read: Callable[["Pool", Span], Awaitable[object]], span: Span) -> Statement:
     return lambda connection: read(cast("Pool", OneConnection(connection)), span)
+
+
+def searching(search: TransferSearch, span: Span) -> Statement:
+    read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+    return listing(lambda pool, span: read(pool, HOT, search, span), span)
+
+
+def too_many(search: TransferSearch) -> Statement:
+    async def read(pool: "Pool", span: Span) -> None:
+        # Where the tables are small, it is no refusal but an answer.
+        with suppress(errors.BadRequest):
+            await transfer_search_store.read_filtered_page(pool, HOT, search, span)
+
+    return listing(read, Span())
 
 
 PAIRS = [(n, HOT) for n in GROUP]
@@ -211,15 +228,16 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a transfer by id": lambda c: transfer_store.find_by_id(a_pool(c), HOT, 5_000),
     "a transfer by external id": lambda c: transfer_store.find_by_external_id(a_pool(c), HOT, "t5000"),
     "a transfer by name": lambda c: transfer_store.find_by_end_to_end_id(a_pool(c), HOT, end_to_end_id(5_000)),
+    "the transfer that paid a charge": lambda c: transfer_store.find_paying(a_pool(c), HOT, 5_001),
     "payments accepted": lambda c: transfer_store.find_accepted(a_pool(c), LATER, HOT, end_to_end_id(5_001), 64),
     "payments accepted, counted": lambda c: transfer_store.count_accepted(a_pool(c), LATER, 64),
-    "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, None, 100),
+    "anything by an external id": lambda c: search_store.find_by_any_id(a_pool(c), "t5000", None, "t5000", 100),
     "anything by a number": lambda c: search_store.find_by_any_id(a_pool(c), "5000", 5000, "5000", 100),
-    "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, None, 100),
+    "anything by a name": lambda c: search_store.find_by_any_id(a_pool(c), return_id(5_000), None, "r", 100),
     "anything by the network's id": lambda c: search_store.find_by_any_id(
-        a_pool(c), NETWORK_IDS["E"][0], None, None, 100
+        a_pool(c), NETWORK_IDS["E"][0], None, "n", 100
     ),
-    "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, None, 100),
+    "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, "n", 100),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "orders locked": lambda c: order_store.lock(c, NAMES),
     "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),
@@ -232,6 +250,15 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers listed by cursor, far down": listing(
         lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), DEEP_CURSOR
     ),
+    "transfers searched": searching(TransferSearch(), PAGE),
+    "transfers searched, far down": searching(TransferSearch(), DEEP_PAGE),
+    "transfers searched by cursor, far down": searching(TransferSearch(), DEEP_CURSOR),
+    "transfers searched, of a span": searching(TransferSearch(), SPAN),
+    "transfers searched, a rare status": searching(TransferSearch(status="PROCESSING"), PAGE),
+    "transfers searched, a status that none has": searching(TransferSearch(status="ERROR"), PAGE),
+    "transfers searched by key, of a span": searching(TransferSearch(key="nobody's"), SPAN),
+    "transfers searched by direction, of a span": searching(TransferSearch(direction="IN", status="PROCESSING"), SPAN),
+    "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
     "refunds by the network's id": lambda c: refund_store.find_named(a_pool(c), NETWORK_IDS["D"], "OUT"),
@@ -360,6 +387,35 @@ async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses,
                 found = await charge_store.read_page(cast("Pool", OneConnection(owner)), HOT, "EXPIRED", span)
                 assert found.total_count == len(wanted)
                 assert [charge.id for charge in found.items] == wanted[(page - 1) * page_size : page * page_size]
+
+
+@pytest.mark.parametrize("page_size", [7, 1000])
+async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: Addresses, page_size: int) -> None:
+    searches: list[tuple[TransferSearch, Callable[[int], bool]]] = [
+        (TransferSearch(), lambda _: True),
+        (TransferSearch(status="PROCESSING"), lambda n: n % 100 == 0),
+        (TransferSearch(direction="IN"), lambda n: n % 2 == 1),
+        (TransferSearch(direction="OUT", status="CONFIRMED"), lambda n: n % 2 == 0 and n % 100 != 0),
+    ]
+    async with open_tables(new_database) as (owner, _):
+        await fill(owner, 1, 9_000, HOT)
+        pool = cast("Pool", OneConnection(owner))
+        for search, is_wanted in searches:
+            read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+            for initial_s, final_s in ((0, 99_999), (1_799, 5_401), (40, 250), (50, 40)):
+                initial_at = STARTED_AT + timedelta(seconds=initial_s)
+                final_at = STARTED_AT + timedelta(seconds=final_s)
+                wanted = [n for n in range(min(final_s, 9_000), max(initial_s, 1) - 1, -1) if is_wanted(n)]
+                pages_count = -(-len(wanted) // page_size)
+                for page in {1, 2, max(pages_count, 1), pages_count + 1}:
+                    span = Span(page=page, page_size=page_size, initial_at=initial_at, final_at=final_at)
+                    found = await read(pool, HOT, search, span)
+                    assert found.total_count == len(wanted)
+                    assert [item.id for item in found.items] == wanted[(page - 1) * page_size : page * page_size]
+                    if found.next is not None:
+                        after = msgspec.structs.replace(span, page=1, after=found.next)
+                        rest = await read(pool, HOT, search, after)
+                        assert [item.id for item in rest.items] == wanted[page * page_size : (page + 1) * page_size]
 
 
 async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addresses) -> None:

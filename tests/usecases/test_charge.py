@@ -15,10 +15,11 @@ from pixconnect.domain.br_code import parse_br_code
 from pixconnect.domain.charge import ChargeRequest, Payer
 from pixconnect.domain.listing import Span
 from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases.incoming import receive_credit
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, open_holder, open_service
+from support.service import Service, credit_report, open_holder, open_service
 
 
 def a_request(**changes: Any) -> ChargeRequest:
@@ -134,6 +135,25 @@ async def test_another_holders_charge_looks_like_an_absent_one(service: Service,
     for read in reads:
         with pytest.raises(errors.NotFound):
             await read
+
+
+async def test_a_charge_says_by_what_it_was_paid_and_only_to_its_holder(service: Service, caller: Caller) -> None:
+    stranger = await open_holder(service, account_number="2")
+    charge = await charge_usecases.create_charge(service.context, caller, a_request())
+    with pytest.raises(errors.NotFound, match="was not paid; its status is PENDING"):
+        await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
+    # One that was refused stands for no payment.
+    await receive_credit(service.context, credit_report(service, txid=charge.txid, amount_cents=1, report_id="r1"))
+    with pytest.raises(errors.NotFound, match="was not paid"):
+        await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
+    report = credit_report(service, txid=charge.txid, amount_cents=1234, report_id="r2")
+    await receive_credit(service.context, report)
+    paying = await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
+    assert (paying.end_to_end_id, paying.amount_cents, paying.status) == (report.end_to_end_id, 1234, "CONFIRMED")
+    assert paying.counterparty == report.debit_party
+    for who, charge_id in ((stranger, charge.id), (caller, 2**40)):
+        with pytest.raises(errors.NotFound, match="there is no such charge"):
+            await charge_usecases.read_paying_transfer(service.context, who, charge_id)
 
 
 async def test_an_unpaid_charge_expires_at_its_instant_and_says_so_once(service: Service, caller: Caller) -> None:

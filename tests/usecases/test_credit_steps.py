@@ -89,6 +89,8 @@ async def test_a_charge_is_held_for_what_was_accepted_and_paid_when_that_settles
     await take(service, accepted(report))
     held = await charge_now(service, caller, charge)
     assert (held.status, held.held_by) == ("PENDING", (await transfer_of(service, caller, report)).id)
+    with pytest.raises(errors.NotFound, match="was accepted and has not settled"):
+        await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
     # Nobody else pays it meanwhile, over the rail or by book.
     assert await take(service, credit_report(service, txid=charge.txid, report_id="r2")) == ["BE17"]
     assert await take(service, accepted(credit_report(service, txid=charge.txid, report_id="r3"))) == ["BE17"]
@@ -100,6 +102,8 @@ async def test_a_charge_is_held_for_what_was_accepted_and_paid_when_that_settles
     await take(service, report)
     paid = await charge_now(service, caller, charge)
     assert (paid.status, paid.held_by) == ("APPROVED", None)
+    paying = await charge_usecases.read_paying_transfer(service.context, caller, charge.id)
+    assert paying == await transfer_of(service, caller, report)
     assert (await event_names(service))[-2:] == ["transfer.in.confirmed", "qrcode.approved"]
     await check_books(service)
 

@@ -11,9 +11,12 @@ from pixconnect.api import paging
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, ListQuery
+from pixconnect.api.transfer import TransferParty, show_party
+from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
+from pixconnect.domain.clock import format_instant
+from pixconnect.domain.transfer import TransferStatus
 from pixconnect.usecases import charge as charge_usecases
 
 
@@ -69,6 +72,25 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who was asked to pay, as it was sent."""
 
 
+class PaidBy(Struct, frozen=True, kw_only=True):
+    """By what a charge was paid."""
+
+    charge_id: Id
+    """The charge's `id`."""
+    transfer_id: Id
+    """The `id` of the transfer that paid it."""
+    end_to_end_id: str
+    """The transfer's name on the whole network: a refund names it."""
+    amount: Amount
+    """The amount paid."""
+    status: TransferStatus
+    """CONFIRMED; RETURNED when all of it was given back."""
+    paid_at: Instant
+    """When it was paid."""
+    payer: TransferParty
+    """Who paid, and from which account."""
+
+
 class QrCodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a charge is to be shown."""
 
@@ -109,6 +131,25 @@ async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQue
     """Read a charge by its txid."""
     charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
     return await _show_drawn(services, charge) if request.query.base64 else _show(charge)
+
+
+async def get_charge_paid_by(services: Services, request: Request[int, Nothing, Nothing]) -> PaidBy:
+    """Read by what a charge was paid.
+
+    NOT_FOUND for a charge that nobody has paid, and for one whose payment the rail has accepted and not settled yet: its
+    message says which.
+    """
+    transfer = await charge_usecases.read_paying_transfer(services.context, request.caller, request.parameter)
+    assert transfer.settled_at is not None, "what has paid has settled"
+    return PaidBy(
+        charge_id=request.parameter,
+        transfer_id=transfer.id,
+        end_to_end_id=transfer.shown_id,
+        amount=transfer.amount_cents,
+        status=transfer.status,
+        paid_at=format_instant(transfer.settled_at),
+        payer=show_party(transfer.counterparty),
+    )
 
 
 async def list_charges(services: Services, request: Request[None, ChargeListQuery, Nothing]) -> Listing[Charge]:

@@ -106,6 +106,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "InitiatePixWithKeyRequest": dict(key=_OTHER_KEY, key_type="EMAIL"),
     "InitiatePixWithQRCodeRequest": {"emv": format_static_br_code(_OTHER_KEY, "Sandbox Settle", "Sao Paulo")},
     "KeyRequest": dict(key="maria@outside.example", key_type="EMAIL"),
+    "PaidBy": dict(status="CONFIRMED"),
     "Pagination": {"page_size": 10, "has_next": False, "has_prev": False},
     # By key: a code would have to be that of a charge that is there.
     "PaymentRequest": {"emv": LEFT_OUT},

@@ -41,6 +41,8 @@ CHARGES: Final = Section(
             EXTERNAL_ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_external_id),
         Row("get_charge_by_txid", "GET", "/v1/connect/charge/txid/{txid}", "charge.read",
             TXID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_txid),
+        Row("get_charge_payment", "GET", "/v1/connect/charge/id/{id}/payment", "charge.read",
+            ID, Nothing, Nothing, charge.PaidBy, charge.get_charge_paid_by),
         Row("list_charges_by_holder", "GET", "/v1/connect/charge/list", "charge.read",
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges),
         Row("get_location", "GET", location.LOCATION_PATH + "{txid}", None,
@@ -71,6 +73,8 @@ TRANSFERS: Final = Section(
             END_TO_END_ID, Nothing, Nothing, transfer.Transfer, transfer.get_transfer_by_end_to_end_id),
         Row("list_transfers_by_holder", "GET", "/v1/connect/transfer/list", "transfer.read",
             NONE, transfer.TransferListQuery, Nothing, Listing[transfer.Transfer], transfer.list_transfers),
+        Row("search_transfers", "GET", "/v1/connect/transfer/search", "transfer.read",
+            NONE, transfer.TransferSearchQuery, Nothing, Listing[transfer.Transfer], transfer.search_transfers),
     ),
 )
 

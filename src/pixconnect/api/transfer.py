@@ -11,10 +11,12 @@ from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.domain import pix_key
 from pixconnect.domain import transfer as transfers
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import AccountType, KeyType, Party
-from pixconnect.domain.transfer import TransferStatus, TransferView
+from pixconnect.domain.transfer import Direction, TransferStatus, TransferView
+from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.usecases import transfer as transfer_usecases
 
 
@@ -145,6 +147,23 @@ class TransferListQuery(ListQuery, frozen=True, kw_only=True):
     """Only transfers of this status."""
 
 
+class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
+    """Which transfers; everything that is given must hold."""
+
+    status: TransferStatus | None = None
+    """Only transfers of this status."""
+    direction: Direction | None = None
+    """Only those that credited you (IN) or debited you (OUT)."""
+    external_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """Your own name for it."""
+    end_to_end_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    """Its name on the whole network."""
+    key: Annotated[str, Meta(min_length=1, max_length=77)] | None = None
+    """The payee's Pix key: of an incoming one yours. With its mask or without."""
+    txid: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """Its `transaction_identification`."""
+
+
 async def initiate_pix_with_key(
     services: Services, request: Request[None, Nothing, InitiatePixWithKeyRequest]
 ) -> Transfer:
@@ -214,6 +233,29 @@ async def list_transfers(services: Services, request: Request[None, TransferList
     """
     asked = paging.read_asked("transfers", request)
     page = await transfer_usecases.list_transfers(services.context, request.caller, request.query.status, asked.span)
+    return asked.show(page, map(_show, page.items))
+
+
+async def search_transfers(
+    services: Services, request: Request[None, TransferSearchQuery, Nothing]
+) -> Listing[Transfer]:
+    """Search your transfers.
+
+    Of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By `direction`, `key` or
+    `txid` at most 10000 transfers are looked at: if the period and `status` have more, the answer is BAD_REQUEST and says how
+    many.
+    """
+    query = request.query
+    asked = paging.read_asked("transfers searched", request)
+    search = TransferSearch(
+        status=query.status,
+        direction=query.direction,
+        external_id=query.external_id,
+        end_to_end_id=query.end_to_end_id,
+        key=None if query.key is None else pix_key.as_kept(query.key),
+        txid=query.txid,
+    )
+    page = await transfer_usecases.search_transfers(services.context, request.caller, search, asked.span)
     return asked.show(page, map(_show, page.items))
 
 

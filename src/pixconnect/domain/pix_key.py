@@ -53,6 +53,14 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
     return _parse(text, key_type)
 
 
+def as_kept(text: str) -> str:
+    """A key that people paste with its mask or in capitals, as keys are kept; any other text as it is."""
+    try:
+        return parse_pix_key(text).key
+    except errors.InvalidPixKey:
+        return text
+
+
 @lru_cache(_CACHED_MAX)
 def _parse(text: str, key_type: KeyType | None) -> PixKey:
     found = key_type or _type_of(text)

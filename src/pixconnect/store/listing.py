@@ -74,14 +74,20 @@ def source(kind: Kind, columns: LiteralString) -> Source:
     )
 
 
-async def read_page(pool: Pool, source: Source, owner_id: int, status: str | None, span: Span) -> Page[asyncpg.Record]:
+Statuses = str | Sequence[str]
+"""One, or those of a source whose texts take several."""
+
+
+async def read_page(
+    pool: Pool, source: Source, owner_id: int, status: Statuses | None, span: Span
+) -> Page[asyncpg.Record]:
     """Read one page; as ``read_page_in``."""
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         return await read_page_in(connection, source, owner_id, status, span)
 
 
 async def read_page_in(
-    connection: Connection, source: Source, owner_id: int, status: str | None, span: Span
+    connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
 ) -> Page[asyncpg.Record]:
     """Read one page.
 
@@ -89,7 +95,7 @@ async def read_page_in(
         owner_id: Whose: a holder's, or of deliveries an endpoint's.
         status: In this one; ``None`` is any.
     """
-    oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
+    oldest, newest = bounds(span)
     if oldest > newest:
         return Page(items=[], total_count=0)
     # A cursor knows the total and where to go on: no hours are needed.
@@ -123,11 +129,10 @@ async def read_page_in(
 
 
 async def _read_page_after(
-    connection: Connection, source: Source, owner_id: int, status: str | None, span: Span, after: Cursor
+    connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span, after: Cursor
 ) -> Page[asyncpg.Record]:
-    oldest, newest = span.initial_at or _EARLIEST, span.final_at or _LATEST
-    # A cursor may be made up: it leads nowhere that the span does not.
-    before = min((after.created_at, after.id), (newest, _ID_MAX))
+    oldest, newest = bounds(span)
+    before = begin_after(after, newest)
     page, of_status = (source.page_after, ()) if status is None else (source.page_after_of_status, (status,))
     if source.is_sparse:
         hours = await connection.fetch(source.hours, owner_id, _hour_of(max(oldest, _EARLIEST)), _hour_of(before[0]))
@@ -135,6 +140,17 @@ async def _read_page_after(
     # One more than the page holds says whether there is a next one.
     rows = await connection.fetch(page, owner_id, oldest, *before, span.page_size + 1, *of_status)
     return make_page(span, rows[: span.page_size], after.total_count, has_more=len(rows) > span.page_size)
+
+
+def bounds(span: Span) -> tuple[datetime, datetime]:
+    """The oldest and the newest instant, both included."""
+    return span.initial_at or _EARLIEST, span.final_at or _LATEST
+
+
+def begin_after(after: Cursor, newest: datetime) -> tuple[datetime, int]:
+    """The instant and id before which a page by cursor begins."""
+    # A cursor may be made up: it leads nowhere that the span does not.
+    return min((after.created_at, after.id), (newest, _ID_MAX))
 
 
 def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wanted_count: int) -> datetime:

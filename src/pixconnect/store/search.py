@@ -29,13 +29,13 @@ class Found(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-# $1 is the text, $2 the same as a number, $3 the same as a Pix key, $4 how many of a kind.
+# $1 is the text, $2 the same as a number, $3 the same as Pix keys are kept, $4 how many of a kind.
 _FIND: Final[LiteralString] = """
     (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
     from holder where id = $2 or account_number = $1 limit $4)
     union all
-    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key where key = any(array[$1, $3]) limit $4)
+    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key where key = $3 limit $4)
     union all
     (select 'client', client_id, holder_id, null, name, case when disabled_at is null then 'enabled' else 'disabled' end,
         null, created_at
@@ -66,13 +66,13 @@ _FIND: Final[LiteralString] = """
 """
 
 
-async def find_by_any_id(pool: Pool, text: str, number: int | None, key: str | None, each_max: int) -> list[Found]:
+async def find_by_any_id(pool: Pool, text: str, number: int | None, key: str, each_max: int) -> list[Found]:
     """Everything that has this id.
 
     Args:
         text: As it is.
         number: The same, if it can be one of our own ids.
-        key: The same as a Pix key is kept, if it can be one.
+        key: The same as Pix keys are kept.
         each_max: Of each kind, at most so many.
     """
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max)]

@@ -163,6 +163,17 @@ async def find_by_end_to_end_id(pool: Pool, holder_id: int, end_to_end_id: str) 
     return TRANSFER.read_found(row)
 
 
+# In the words of the index `charge_is_paid_once`.
+_FIND_PAYING: Final[LiteralString] = f"""
+    select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
+"""
+
+
+async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
+    """The transfer that paid a charge."""
+    return TRANSFER.read_found(await pool.fetchrow(_FIND_PAYING, charge_id, holder_id))
+
+
 _LIST = listing_store.source("transfer", TRANSFER.select)
 
 

@@ -27,7 +27,9 @@ from pixconnect.domain.charge import (
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.transfer import Transfer
 from pixconnect.store import charge as charge_store
+from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import (
     HasClock,
     HasDirectory,
@@ -116,6 +118,24 @@ async def read_charge_by_external_id(context: ChargeContext, caller: Caller, ext
 
 async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
     return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
+
+
+async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:
+    """The transfer that paid a charge.
+
+    Raises:
+        NotFound: There is no such charge, or nobody has paid it.
+    """
+    charge = await read_charge_by_id(context, caller, charge_id)
+    if charge.held_by is not None:
+        raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")
+    if charge.status not in {"APPROVED", "RETURNED"}:
+        raise errors.NotFound(f"id: the charge was not paid; its status is {charge.status}")
+    # Written together with the charge's status, so it is there by now.
+    transfer = await transfer_store.find_paying(context.pool, caller.holder_id, charge_id)
+    if transfer is None:
+        raise errors.InvariantBroken("what is paid was paid by a transfer")
+    return transfer
 
 
 async def list_charges(context: ChargeContext, caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:

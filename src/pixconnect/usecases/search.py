@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pixconnect.domain import errors
-from pixconnect.domain.pix_key import parse_pix_key
+from pixconnect.domain.pix_key import as_kept
 from pixconnect.store import search as search_store
 from pixconnect.store.search import Found
 from pixconnect.usecases.operator import OperatorContext
@@ -26,15 +26,7 @@ async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
     if not 1 <= len(text) <= TEXT_LENGTH_MAX or not text.isprintable():
         raise errors.BadRequest(f"any_id: must have 1 to {TEXT_LENGTH_MAX} printable characters")
     number = int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= _ID_MAX else None
-    found = await search_store.find_by_any_id(context.pool, text, number, _as_key(text), EACH_MAX)
+    found = await search_store.find_by_any_id(context.pool, text, number, as_kept(text), EACH_MAX)
     if not found:
         raise errors.NotFound(f"nothing has the id {text}")
     return found
-
-
-def _as_key(text: str) -> str | None:
-    # People paste a key with its mask and in capitals; it is kept without.
-    try:
-        return parse_pix_key(text).key
-    except errors.InvalidPixKey:
-        return None

@@ -28,9 +28,11 @@ from pixconnect.domain.transfer import (
     TransferStatus,
     TransferView,
 )
+from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.store import transfer_search as transfer_search_store
 from pixconnect.usecases.context import HasEntropy, HasIds, HasWrites
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.idempotency import Idempotency
@@ -148,6 +150,31 @@ async def list_transfers(
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
     return page.with_items([await _view(context, transfer) for transfer in page.items])
+
+
+async def search_transfers(
+    context: TransferContext, caller: Caller, search: TransferSearch, span: Span
+) -> Page[TransferView]:
+    """One page of the holder's transfers that have everything looked for, newest first.
+
+    Raises:
+        BadRequest: The period is too long for what it is searched by.
+    """
+    if search.external_id is None and search.end_to_end_id is None:
+        read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+        page = await read(context.pool, caller.holder_id, search, span)
+        return page.with_items([await _view(context, transfer) for transfer in page.items])
+    # An id names at most one: the rest is judged here.
+    if search.external_id is not None:
+        transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
+    else:
+        name = search.end_to_end_id or ""
+        transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, name)
+    if transfer is None or not search.finds(transfer, span):
+        return Page(items=[], total_count=0)
+    # There is no second page, and no cursor leads to one.
+    items = [await _view(context, transfer)] if span.position == 0 else []
+    return Page(items=items, total_count=1)
 
 
 async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:

@@ -48,7 +48,7 @@ imports: dev-environment ## Check that imports go down
 docs: dev-environment ## Write the pages that are made from the program itself (docs/reference)
 	@.venv/bin/python -m scripts.write_pages
 
-bench: dev-environment ## Measure; a table and bench/results.json
+bench: dev-environment ## Measure for about six minutes; bench/results.json and docs/reference/figures.md
 	@.venv/bin/python bench/run.py
 
 lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml

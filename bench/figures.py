@@ -1,6 +1,7 @@
 """Rows of figures: how they are summed up, shown, and kept in ``bench/results.json``.
 
-A row has a name. Measuring it again replaces it there and leaves the others; each says on which commit it was measured.
+A row has a name. Measuring it again replaces it there and leaves the others; each says by which command it was measured, on
+which commit, on which machine and when.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +34,35 @@ def show(row: Row) -> None:
     print("  ".join(f"{name}={_show(value)}" for name, value in row.items()), flush=True)
 
 
-def keep(row: Row) -> None:
+def keep(row: Row, command: str) -> None:
     """Keep a row, in place of an earlier one of its name."""
-    kept: list[Row] = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    row = {**row, "commit": _commit()}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": []}
+    kept: list[Row] = results["rows"]
+    measured = {"commit": _commit(), "command": command, "machine": describe_machine(), "on": f"{datetime.now(UTC):%F}"}
     names = [other["name"] for other in kept]
     if row["name"] in names:
-        kept[names.index(row["name"])] = row
+        kept[names.index(row["name"])] = row | measured
     else:
-        kept.append(row)
-    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
-    RESULTS.write_text(json.dumps({"machine": machine, "rows": kept}, indent=1) + "\n")
+        kept.append(row | measured)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def describe_machine() -> str:
+    """What a figure depends on: cores, memory, system and Python."""
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{os.cpu_count()} cores ({_processor()}), {gib:.0f} GiB, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # another system than Linux
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _commit() -> str:

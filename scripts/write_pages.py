@@ -27,6 +27,7 @@ def main() -> None:
     """Write them all."""
     for name, write_page in PAGES.items():
         (REFERENCE / name).write_text(write_page(), encoding="utf-8")
+    figures.write()
     (REFERENCE / EVENTS).write_text(asyncio.run(events.cause_and_write()), encoding="utf-8")
 
 

@@ -58,7 +58,19 @@ class CpuMeter:
 def cpu_seconds(pid: int) -> float:
     """So far, those of its ended children included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    own_s, children_s = (sum(map(int, part)) / os.sysconf("SC_CLK_TCK") for part in (fields[11:13], fields[13:15]))
+    # The scheduler counts nanoseconds, but only of threads that still live; what a process has used is cut to whole ticks.
+    return max(own_s, _of_threads_s(pid)) + children_s
+
+
+def _of_threads_s(pid: int) -> float:
+    used_ns = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            used_ns += int(path.read_text().split()[0])
+        except (OSError, IndexError):  # the thread has ended meanwhile
+            continue
+    return used_ns / 1e9
 
 
 def resident_mib(pid: int) -> dict[str, float]:

@@ -40,17 +40,29 @@ class Load(Struct, frozen=True, kw_only=True):
     cpu_part: float
 
 
-def wrk(base_url: str, path: str, body: object, tokens: Sequence[str], *, connections: int, seconds: float) -> Load:
-    """Post the same body again and again, each time as the next of the callers with these access tokens."""
+def wrk(
+    base_url: str,
+    path: str,
+    body: object,
+    tokens: Sequence[str],
+    *,
+    connections: int,
+    seconds: float,
+    method: str = "POST",
+    content_type: str = "application/json",
+) -> Load:
+    """Ask the same again and again, each time as the next of the callers with these tokens; text is sent as it stands."""
     program = shutil.which("wrk")
     if program is None:
         raise SystemExit("bench: install wrk first (Debian: apt-get install wrk)")
-    script = str(HERE / "post.lua")
+    script = str(HERE / "ask.lua")
     command = [program, "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", script, base_url]
+    asked = {"METHOD": method, "TARGET": path, "CONTENT_TYPE": content_type}
     with tempfile.NamedTemporaryFile("w", prefix="pixconnect-tokens-") as file:
         file.write("\n".join(tokens) + "\n")
         file.flush()
-        return _run_wrk(command, {"TARGET": path, "BODY": json.dumps(body), "TOKENS": file.name}, seconds)
+        asked |= {"BODY": body if isinstance(body, str) else json.dumps(body), "TOKENS": file.name}
+        return _run_wrk(command, asked, seconds)
 
 
 def _run_wrk(command: list[str], environment: dict[str, str], seconds: float) -> Load:

@@ -1,10 +1,12 @@
 """How many requests a second are accepted, beside what ``pgbench -N`` does on the service's PostgreSQL in the same minutes.
 
 - ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
-- ``create_charge_one_a_group``: the same with groups of one, to show what groups are for;
 - ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
   them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
-- ``transfer_spread``: the same over many holders, each with a client of its own, 256 connections.
+- ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted. What a holder may
+  look up is not limited here: this is about what it costs;
+- ``transfer_spread``: transfers of many holders, each with a client of its own, 256 connections;
+- ``create_charge_one_a_group``, ``transfer_64_one_a_group``: with a transaction for each request, to show what batches are for.
 
 ``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
 takes more than 80 % of a core, judge by the CPU a request costs and not by the ratio. ``finished_after_s`` is how long the
@@ -23,6 +25,8 @@ from bench.load.generators import Load, Pgbench, wrk
 
 CHARGE = "/v1/connect/charge"
 TRANSFER = "/v1/connect/transfer/manual"
+TRANSFER_BY_KEY = "/v1/connect/transfer/key"
+KEY_BODY = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"}
 TRANSFER_BODY = {
     "amount": 1,
     "credit_party": {
@@ -73,6 +77,7 @@ class Rounds:
         return {
             "name": name,
             "seconds": self._seconds,
+            "rounds": self._count,
             "connections": connections,
             "holders": len(accounts),
             "per_second": statistics.median(load.per_second for load in loads),
@@ -107,29 +112,30 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
         }
 
 
-def measure_charges_one_a_group(seconds: float, rounds: int) -> Iterator[Row]:
-    """Charges, each in a transaction of its own."""
+def measure_one_a_group(seconds: float, rounds: int) -> Iterator[Row]:
+    """Charges and transfers, each in a transaction of its own."""
     with installed(PIXCONNECT_GROUP_SIZE_MAX="1") as service:
-        yield Rounds(service, seconds, rounds).measure(
-            "create_charge_one_a_group", CHARGE, _charge_body(service), [service.demonstration()], 64
+        naive, account = Rounds(service, seconds, rounds), service.demonstration()
+        yield naive.measure("create_charge_one_a_group", CHARGE, _charge_body(service), [account], 64)
+        yield naive.measure("transfer_64_one_a_group", TRANSFER, TRANSFER_BODY, [account], 64)
+
+
+def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int]) -> Iterator[Row]:
+    """Transfers of one holder."""
+    with installed() as service:
+        account, alternating = service.demonstration(), Rounds(service, seconds, rounds)
+        for count in connections:
+            yield alternating.measure(f"transfer_{count}", TRANSFER, TRANSFER_BODY, [account], count)
+        yield alternating.measure(
+            "transfer_64_accepted_alone", TRANSFER, TRANSFER_BODY, [account], 64, is_accepting_alone=True
         )
 
 
-def measure_hot_transfers(seconds: float, rounds: int) -> Iterator[Row]:
-    """Transfers of one holder."""
-    with installed() as service:
-        alternating = Rounds(service, seconds, rounds)
-        for connections in (16, 64, 256):
-            yield alternating.measure(
-                f"transfer_{connections}", TRANSFER, TRANSFER_BODY, [service.demonstration()], connections
-            )
-        yield alternating.measure(
-            "transfer_64_accepted_alone",
-            TRANSFER,
-            TRANSFER_BODY,
-            [service.demonstration()],
-            64,
-            is_accepting_alone=True,
+def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:
+    """Transfers to a key."""
+    with installed(PIXCONNECT_LOOKUP_TOKENS_MAX="0") as service:
+        yield Rounds(service, seconds, rounds).measure(
+            "transfer_key_64", TRANSFER_BY_KEY, KEY_BODY, [service.demonstration()], 64
         )
 
 

@@ -2,8 +2,10 @@
 
 - ``transfer_life``, ``charge_life``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
   over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, its approval delivered and
-  confirmed. ``orders_open`` and ``deliveries_due`` are the backlog, looked at every five seconds: where it does not grow, the
-  rate was sustained. ``left_after_s`` is how long the service took to finish all, once the last life had ended.
+  confirmed. ``charge_paid``: a charge's with both its webhooks, that it is there and that it is paid.
+  ``transfer_life_one_a_group``: with a transaction for each step of each transfer. ``orders_open`` and ``deliveries_due`` are
+  the backlog, looked at every five seconds: where it does not grow, the rate was sustained. ``left_after_s`` is how long the
+  service took to finish all, once the last life had ended.
 - ``confirmed``: transfers at 100 a second at a pace that nothing slows down; milliseconds from the instant at which one was to
   be posted to the arrival of the webhook that says ``transfer.out.confirmed``, and to the answer to the post (``accepted``).
   The simulated network takes ``sandbox_latency_ms`` of it.
@@ -17,7 +19,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import uvloop
@@ -31,7 +33,9 @@ from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.config import Settings
 
 CONFIRMED_PER_SECOND = 100
-_TOLD = ("qrcode.approved", "transfer.out.processing", "transfer.out.confirmed")
+CHARGE_TOLD = ("qrcode.approved",)
+CHARGE_TOLD_TWICE = ("qrcode.pending", "qrcode.approved")
+TRANSFER_TOLD = ("transfer.out.processing", "transfer.out.confirmed")
 _TOLD_TIMEOUT_S = 60
 _LOOK_EVERY_S = 5.0
 _WARM_S = 2.0
@@ -73,6 +77,14 @@ async def pay_charge(run: Run) -> None:
     await run.told("qrcode.approved", charge["id"])
 
 
+async def pay_charge_told_twice(run: Run) -> None:
+    """The same, and that it was there is told too."""
+    charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
+    await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
+    await run.told("qrcode.pending", charge["id"])
+    await run.told("qrcode.approved", charge["id"])
+
+
 async def settle_transfer(run: Run) -> None:
     """A transfer is accepted, handed over, settled, and both its events told."""
     transfer = await run.client.post(TRANSFER, TRANSFER_BODY)
@@ -80,15 +92,19 @@ async def settle_transfer(run: Run) -> None:
     await run.told("transfer.out.confirmed", transfer["id"])
 
 
-def measure_one_after_the_other(name: str, story: Story, seconds: float, in_flight: int) -> Iterator[Row]:
+def measure_one_after_the_other(
+    name: str, story: Story, told: Sequence[str], seconds: float, in_flight: int, **settings: str
+) -> Iterator[Row]:
     """As many as possible, one after the other in each of several places."""
-    with installed() as service:
-        yield {"name": name, "in_flight": in_flight, **uvloop.run(_repeat(service, story, seconds, in_flight))}
+    with installed(**settings) as service:
+        lives = uvloop.run(repeat_story(service, story, told, seconds, in_flight))
+        yield {"name": name, "in_flight": in_flight, **lives}
 
 
-async def _repeat(service: Installation, story: Story, seconds: float, in_flight: int) -> Row:
+async def repeat_story(service: Installation, story: Story, told: Sequence[str], seconds: float, in_flight: int) -> Row:
+    """Live again and again in several places, of which events these are told; what it took."""
     took_s: list[float] = []
-    async with _running(service) as run:
+    async with running(service, told) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
@@ -136,7 +152,7 @@ def measure_confirmed(seconds: float) -> Iterator[Row]:
 async def _confirm(service: Installation, seconds: float) -> Row:
     accepted_s: list[float] = []
     confirmed_s: list[float] = []
-    async with _running(service) as run:
+    async with running(service, TRANSFER_TOLD) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
@@ -168,7 +184,8 @@ async def _confirm(service: Installation, seconds: float) -> Row:
 
 
 @asynccontextmanager
-async def _running(service: Installation) -> AsyncIterator[Run]:
+async def running(service: Installation, told: Sequence[str]) -> AsyncIterator[Run]:
+    """A caller and a receiver, which is told of these events."""
     account = service.demonstration()
     client = HttpClient(service.base_url, account.token)
     run = Run(service, client)
@@ -176,7 +193,7 @@ async def _running(service: Installation) -> AsyncIterator[Run]:
     endpoint = {
         "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/",
         "secret": "a secret of the benchmark",
-        "event_types": _TOLD,
+        "event_types": told,
     }
     await client.post("/v1/webhook/endpoints", endpoint)
     try:

@@ -1,22 +1,38 @@
-"""``docs/reference/figures.md``, from what ``bench/run.py`` kept."""
+"""``docs/reference/figures.md`` and its charts, from what ``bench/run.py`` kept."""
 
 import json
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from bench.figures import RESULTS, Row
+from scripts.pages.charts import Bar, draw_bars
 from support.greedy_holder import worst_of
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+CHARTS_FOLDER = "figures"
+"""Beside the page."""
+BEGIN = "bench/run.py --only "
 
 _HEAD = """\
 # Figures
 
-What `bench/run.py` measured, and the name to measure it by: `.venv/bin/python bench/run.py --only NAME`. Durable settings, the
-defaults of `make run`, everything on the same {cores} shared cores: the service, its PostgreSQL, the simulated network, the
-receivers and whoever makes the load. Such machines change from minute to minute, so that a ratio within one run says more than
-a rate. All rows with all their fields are in `bench/results.json`, each with the commit that was measured.
+What `bench/run.py` measured; `make bench` measures a part of it again in about six minutes, and writes this page and its
+charts. Durable settings, the defaults of `make run`, everything on the same cores: the service, its PostgreSQL, the simulated
+network, the receivers and whoever makes the load. Such machines change from minute to minute, so that a ratio within one run
+says more than a rate. All rows with all their fields are in `bench/results.json`.
+
+A figure is measured again by `.venv/bin/python bench/run.py --only` and the words in the third column. What exactly is counted
+stands at the head of the file in `bench/measures/`. The fourth column has the commit that was measured, and on which machine;
+where it names none, {old_machine} was noted. Figures of different commits are not to be compared. How to see where the time
+goes: [profile](../guides/profile.md).
 
 `pgbench` is `pgbench -N -M prepared -c 16` on the service's own PostgreSQL, in turn with each round.
 """
+
+
+LONE_RATES = (1, 20, 100)
+_MACHINES = "ABCDEFGH"
 
 
 class Line(NamedTuple):
@@ -29,11 +45,32 @@ class Line(NamedTuple):
 
 
 def _accepted(row: Row) -> str:
-    cpu = ", ".join(f"{kind} {us:.0f}" for kind, us in row["cpu_us_each"].items() if us >= 1)
     return (
         f"{row['per_second']:,.0f}/s, {row['ratio']:.2f} x pgbench; p50 {row['p50_ms']:.1f} ms, p99 {row['p99_ms']:.0f} ms; "
-        f"CPU each {cpu} µs"
+        f"CPU each {_cpu(row)} µs"
     )
+
+
+def _cpu(row: Row) -> str:
+    return ", ".join(f"{kind} {us:,.0f}" for kind, us in row["cpu_us_each"].items() if us >= 1)
+
+
+def _asked(row: Row) -> str:
+    return (
+        f"{row['per_second']:,.0f}/s; p50 {row['p50_ms']:.1f} ms, p99 {row['p99_ms']:.0f} ms; CPU each {_cpu(row)} µs, "
+        f"{row['cpu_us_each_in_all']:,.0f} in all"
+    )
+
+
+def _lone(row: Row) -> str:
+    return (
+        f"p50 {row['p50_ms']:.1f} ms, p99 {row['p99_ms']:.1f} ms; CPU each, beyond what the service uses at rest, "
+        f"{row['cpu_us_each_in_all'] / 1000:.1f} ms ({_cpu(row)} µs)"
+    )
+
+
+def _lone_transfer(row: Row) -> str:
+    return f"{_lone(row)}; answered after p50 {row['accepted_p50_ms']:.1f} ms; the simulated network takes 50 ms"
 
 
 def _life(row: Row) -> str:
@@ -92,9 +129,7 @@ _PARTS: dict[str, list[Line]] = {
     ],
     "Requests accepted": [
         Line("charge", "create_charge", "charges of one account, 64 connections", _accepted),
-        Line(
-            "charge_one_a_group", "create_charge_one_a_group", "the same, each in a transaction of its own", _accepted
-        ),
+        Line("one_a_group", "create_charge_one_a_group", "the same, each in a transaction of its own", _accepted),
         Line(
             "charge",
             "create_charge_alone",
@@ -116,16 +151,39 @@ _PARTS: dict[str, list[Line]] = {
         Line("transfer_hot", "transfer_64", "the same, 64 connections", _accepted),
         Line("transfer_hot", "transfer_256", "the same, 256 connections", _accepted),
         Line(
+            "one_a_group", "transfer_64_one_a_group", "64 connections, each step in a transaction of its own", _accepted
+        ),
+        Line(
+            "transfer_key",
+            "transfer_key_64",
+            "transfers of one account by key, 64 connections: the network is asked before one is accepted",
+            _accepted,
+        ),
+        Line(
             "transfer_spread",
             "transfer_spread",
             "the same over 1 000 holders, each with its own client, 256 connections",
             _accepted,
         ),
+        Line("token", "token", "access tokens, 16 connections", _asked),
+        Line(
+            "picture",
+            "picture",
+            "charges with a picture of their code, 16 connections",
+            lambda row: f"{_asked(row)}; the picture is {row['picture_cpu_us_each']:,.0f} µs of it",
+        ),
     ],
     "Whole lives": [
-        Line("charge_life", "charge_life", "charge created, paid, both webhooks received", _life),
+        Line("charge_life", "charge_life", "charge created, paid, the webhook of that received", _life),
+        Line("charge_paid", "charge_paid", "charge created, paid, the webhooks of both received", _life),
         Line(
             "transfer_life", "transfer_life", "transfer accepted, handed over, settled, both webhooks received", _life
+        ),
+        Line(
+            "transfer_life_one_a_group",
+            "transfer_life_one_a_group",
+            "the same, each step in a transaction of its own",
+            _life,
         ),
         Line(
             "confirmed",
@@ -135,6 +193,26 @@ _PARTS: dict[str, list[Line]] = {
                 f"p50 {row['p50_ms']:.0f} ms, p99 {row['p99_ms']:.0f} ms, of which the simulated network "
                 f"{row['sandbox_latency_ms']} ms"
             ),
+        ),
+    ],
+    "One alone": [
+        *(
+            Line(
+                "lone_transfer",
+                f"lone_transfer_{rate}",
+                f"transfers at {rate} a second, from the request to CONFIRMED at the receiver",
+                _lone_transfer,
+            )
+            for rate in LONE_RATES
+        ),
+        *(
+            Line(
+                "lone_event",
+                f"lone_event_{rate}",
+                f"events at {rate} a second, from the commit to the receiver",
+                _lone,
+            )
+            for rate in LONE_RATES
         ),
     ],
     "Webhooks": [
@@ -193,13 +271,141 @@ _PARTS: dict[str, list[Line]] = {
 }
 
 
+_PROCESSES = ("api", "worker", "postgres", "sandbox")
+
+
+def _draw_cost(rows: Mapping[str, Row]) -> str | None:
+    labels = {
+        "create_charge": "charge",
+        "transfer_64_accepted_alone": "transfer accepted, worker stopped",
+        "transfer_256": "transfer and settling, 256 conn.",
+        "transfer_64": "transfer and settling, 64 conn.",
+        "transfer_16": "transfer and settling, 16 conn.",
+        "transfer_key_64": "transfer by key and settling, 64 conn.",
+        "token": "access token, 16 conn.",
+        "picture": "charge with a picture, 16 conn.",
+        "transfer_life": "transfer's life, two webhooks",
+        "charge_paid": "charge's life, two webhooks",
+    }
+    bars = [_cost_bar(label, rows[name]) for name, label in labels.items() if name in rows]
+    return draw_bars("CPU of one, in microseconds, by process", bars) if bars else None
+
+
+def _draw_ratios(rows: Mapping[str, Row]) -> str | None:
+    labels = {
+        "create_charge": "charges, 64 connections",
+        "transfer_64_accepted_alone": "transfers accepted, worker stopped",
+        "transfer_256": "transfers and settling, 256 conn.",
+        "transfer_64": "transfers and settling, 64 conn.",
+        "transfer_16": "transfers and settling, 16 conn.",
+        "transfer_spread": "transfers of 1 000 holders, 256 conn.",
+        "transfer_key_64": "transfers by key, 64 conn.",
+    }
+    bars = [
+        Bar(label, [("", rows[name]["ratio"])], f"{rows[name]['ratio']:.2f} ({rows[name]['per_second']:,.0f}/s)")
+        for name, label in labels.items()
+        if name in rows
+    ]
+    return draw_bars("Requests for each transaction of pgbench", bars, ("pgbench itself", 1.0)) if bars else None
+
+
+def _draw_batches(rows: Mapping[str, Row]) -> str | None:
+    pairs = {
+        "charge": ("create_charge", "create_charge_one_a_group"),
+        "transfer and settling": ("transfer_64", "transfer_64_one_a_group"),
+        "transfer's life": ("transfer_life", "transfer_life_one_a_group"),
+    }
+    bars = [
+        _cost_bar(f"{label}, {how}", rows[name], f"{rows[name]['per_second']:,.0f}/s")
+        for label, names in pairs.items()
+        if all(name in rows for name in names)
+        for name, how in zip(names, ("in batches", "a transaction each"), strict=True)
+    ]
+    return draw_bars("What batches buy: CPU of one, in microseconds, and how many a second", bars) if bars else None
+
+
+def _draw_lone(rows: Mapping[str, Row]) -> str | None:
+    bars = [
+        _cost_bar(f"{what} at {rate} a second", row, f"p50 {row['p50_ms']:.1f} ms")
+        for kind, what in (("transfer", "transfer"), ("event", "event"))
+        for rate in LONE_RATES
+        if (row := rows.get(f"lone_{kind}_{rate}"))
+    ]
+    return (
+        draw_bars("One alone: CPU of one beyond rest, in microseconds, and how long it takes", bars) if bars else None
+    )
+
+
+def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
+    cpu = row["cpu_us_each"]
+    # What is measured beyond rest may come out a little below nothing.
+    parts = [(kind, max(0.0, cpu.get(kind, 0.0))) for kind in _PROCESSES]
+    in_all = f"{sum(value for _, value in parts):,.0f} µs"
+    return Bar(label, parts, f"{in_all}; {said}" if said else in_all)
+
+
+_CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
+    "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios, "batches.svg": _draw_batches},
+    "One alone": {"lone.svg": _draw_lone},
+}
+"""By the part of the page that they stand in."""
+
+
+def write_charts() -> dict[str, str]:
+    """The charts that there are rows for, by the names of their files."""
+    rows = {row["name"]: row for row in _read_results()["rows"]}
+    drawn = {name: draw(rows) for charts in _CHARTS.values() for name, draw in charts.items()}
+    return {name: chart for name, chart in drawn.items() if chart is not None}
+
+
 def write_page() -> str:
     """The page, of the rows that there are."""
-    results = json.loads(RESULTS.read_text())
+    results = _read_results()
     rows: dict[str, Row] = {row["name"]: row for row in results["rows"]}
-    parts = [_HEAD.format(cores=results["machine"]["cores"])]
+    charts = write_charts()
+    machines = list(dict.fromkeys(row["machine"] for row in results["rows"] if "machine" in row))
+    old = results["machine"]
+    parts = [_HEAD.format(old_machine=f"only {old['cores']} cores, {old['machine']} and Python {old['python']}")]
+    if machines:
+        parts.append("".join(f"- {_MACHINES[number]}: {machine}\n" for number, machine in enumerate(machines)))
     for title, lines in _PARTS.items():
         measured = [line for line in lines if line.name in rows]
-        parts.append(f"## {title}\n\n| | | NAME |\n|---|---|---|\n")
-        parts[-1] += "".join(f"| {line.what} | {line.say(rows[line.name])} | `{line.measure}` |\n" for line in measured)
+        if not measured:
+            continue
+        drawn = [
+            f"![{_title_of(charts[name])}]({CHARTS_FOLDER}/{name})\n"
+            for name in _CHARTS.get(title, {})
+            if name in charts
+        ]
+        table = "".join(_line(line, rows[line.name], machines) for line in measured)
+        parts += [f"## {title}\n", *drawn, f"| | | command | commit |\n|---|---|---|---|\n{table}"]
     return "\n".join(parts)
+
+
+def write() -> None:
+    """Write the page and its charts where they belong, and remove charts of which nothing is known any more."""
+    (REFERENCE / "figures.md").write_text(write_page(), encoding="utf-8")
+    folder = REFERENCE / CHARTS_FOLDER
+    folder.mkdir(exist_ok=True)
+    charts = write_charts()
+    for path in folder.glob("*.svg"):
+        if path.name not in charts:
+            path.unlink()
+    for name, chart in charts.items():
+        (folder / name).write_text(chart, encoding="utf-8")
+
+
+def _line(line: Line, row: Row, machines: Sequence[str]) -> str:
+    command = row.get("command", BEGIN + line.measure).removeprefix(BEGIN)
+    measured = row["commit"]
+    if "machine" in row:
+        measured += f", {_MACHINES[machines.index(row['machine'])]}, {row['on']}"
+    return f"| {line.what} | {line.say(row)} | `{command}` | {measured} |\n"
+
+
+def _title_of(chart: str) -> str:
+    return chart.partition('<title id="title">')[2].partition("</title>")[0]
+
+
+def _read_results() -> dict[str, Any]:
+    return json.loads(RESULTS.read_text())

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,3 +29,26 @@ def test_no_webhook_connects_to_where_it_must_not_go() -> None:
     assert figures["connects"] == "0"
     assert int(figures["tries"]) > 1000
     assert int(figures["seen_where_allowed"]) > 0
+
+
+def test_make_bench_is_brief_and_a_single_measure_is_not() -> None:
+    assert options_of("charge", {}, is_quick=True)["seconds"] < options_of("charge", {}, is_quick=False)["seconds"]
+    assert options_of("charge", {"seconds": 3.0, "rounds": None, "kills": 5}, is_quick=False) == {
+        "seconds": 3.0,
+        "rounds": 3,
+    }
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_what_a_measure_reads_can_be_given(name: str) -> None:
+    measure = MEASURES[name]
+    assert set(measure.quick or {}) <= set(measure.reads) <= set(MEANINGS)
+
+
+def test_the_command_kept_with_a_figure_measures_it_again() -> None:
+    options = options_of("transfer_hot", {"connections": [16, 64]}, is_quick=True)
+    assert command_of("transfer_hot", options) == (
+        "bench/run.py --only transfer_hot --seconds 4 --rounds 2 --connections 16 64"
+    )
+    assert command_of("targets", {}) == "bench/run.py --only targets"
+    assert command_of("fairness", {"kinds": ()}) == "bench/run.py --only fairness"

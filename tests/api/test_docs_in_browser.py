@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Request, async_playwright, expect
+from playwright.async_api import Browser, Request, Route, async_playwright, expect
 
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Services
@@ -16,6 +16,8 @@ from pixconnect.http.server import Server
 
 CHROMIUM = shutil.which("chromium")
 TIMEOUT_MS = 180_000
+READ_ONLY = "poor"
+"""A token of the stub, without scopes."""
 
 pytestmark = [
     pytest.mark.browser,
@@ -73,12 +75,83 @@ async def test_the_page_shows_every_operation_and_asks_nobody_else(address: str,
     assert complaints == []
 
 
-async def test_a_link_of_the_list_leads_to_its_operation(address: str, browser: Browser) -> None:
+async def test_the_navigation_folds_leads_to_operations_and_says_where_one_is(address: str, browser: Browser) -> None:
     page = await browser.new_page()
     await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
-    await page.get_by_role("link", name="Return a received Pix").click()
-    heading = page.get_by_role("heading", name="Return a received Pix")
-    await expect(heading).to_be_in_viewport(timeout=TIMEOUT_MS)
+    link = page.get_by_role("link", name="Return a received Pix")
+    await expect(link).not_to_be_visible(timeout=TIMEOUT_MS)
+    await page.get_by_role("navigation").get_by_text("Refunds", exact=True).click()
+    await link.click()
+    await expect(page.get_by_role("heading", name="Return a received Pix")).to_be_in_viewport(timeout=TIMEOUT_MS)
+    await expect(link).to_have_attribute("aria-current", "location", timeout=TIMEOUT_MS)
+
+
+async def test_the_page_can_be_read_without_a_script(address: str, browser: Browser) -> None:
+    context = await browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page = await context.new_page()
+    await page.goto(f"{address}/docs#type-TransferParty", timeout=TIMEOUT_MS)
+    await expect(page.get_by_role("button", name="Search")).not_to_be_visible(timeout=TIMEOUT_MS)
+    charge = page.locator("#create_charge")
+    await expect(charge.get_by_text("curl -s")).to_be_visible(timeout=TIMEOUT_MS)
+    await charge.get_by_text("TypeScript", exact=True).click()
+    await expect(charge.get_by_text("await fetch")).to_be_visible(timeout=TIMEOUT_MS)
+    await expect(charge.get_by_text("curl -s")).not_to_be_visible(timeout=TIMEOUT_MS)
+    await page.get_by_role("button", name="Contents").click()
+    await expect(page.get_by_role("link", name="Create a charge")).to_be_visible(timeout=TIMEOUT_MS)
+
+
+async def test_the_search_finds_by_any_word_and_leads_there(address: str, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("refund external-id")
+    await expect(page.get_by_role("option", selected=True)).to_contain_text("own id", timeout=TIMEOUT_MS)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#get_refund_by_external_id h3")).to_be_in_viewport(timeout=TIMEOUT_MS)
+    await page.keyboard.press("/")
+    await page.keyboard.type("transferparty")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#type-TransferParty")).to_be_in_viewport(timeout=TIMEOUT_MS)
+
+
+async def test_credentials_in_the_address_are_taken_out_of_it_and_a_request_is_tried(
+    address: str, browser: Browser
+) -> None:
+    page = await browser.new_page()
+    sent: list[Request] = []
+
+    async def log_in(route: Route) -> None:
+        sent.append(route.request)
+        await route.fulfill(json=dict(access_token=READ_ONLY, token_type="Bearer", expires_in=300))
+
+    # There is no database behind this service, so logging in is played.
+    await page.route("**/oauth/token", log_in)
+    await page.goto(f"{address}/docs#client_id=shop&client_secret=very%20secret", timeout=TIMEOUT_MS)
+    await expect(page.locator("#token .curl code")).to_contain_text("-u 'shop:very secret'", timeout=TIMEOUT_MS)
+    assert page.url == f"{address}/docs#token"
+    article = page.locator("#create_charge")
+    await article.get_by_text("Try it").click()
+    await article.get_by_role("button", name="Send POST").click()
+    await expect(article.get_by_role("status")).to_contain_text("403 after", timeout=TIMEOUT_MS)
+    await expect(article.locator(".try pre")).to_contain_text("the token lacks the scope charge.write")
+    assert [request.post_data for request in sent] == [
+        "grant_type=client_credentials&client_id=shop&client_secret=very+secret"
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_colours_follow_the_system_until_they_are_chosen(address: str, browser: Browser, scheme: Any) -> None:
+    page = await (await browser.new_context(color_scheme=scheme)).new_page()
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    followed = await page.evaluate(paper)
+    theme = page.get_by_role("button", name="Colours")
+    await theme.click()
+    if scheme == "light":
+        await theme.click()
+    assert await page.evaluate(paper) != followed
+    await page.reload(timeout=TIMEOUT_MS)
+    assert await page.evaluate(paper) != followed
 
 
 async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browser) -> None:
@@ -86,3 +159,8 @@ async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browse
     await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
     width = await page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390
+    await expect(page.get_by_role("heading", name="Pix Connect")).to_be_in_viewport(timeout=TIMEOUT_MS)
+    await page.get_by_role("button", name="Contents").click()
+    await page.get_by_role("link", name="Create a charge").click()
+    await expect(page.get_by_role("navigation")).not_to_be_visible(timeout=TIMEOUT_MS)
+    await expect(page.get_by_role("heading", name="Create a charge")).to_be_in_viewport(timeout=TIMEOUT_MS)

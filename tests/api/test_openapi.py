@@ -27,12 +27,12 @@ ROWS = list_operations(is_sandbox=True)
 
 @pytest.fixture(scope="module")
 def document(described: Descriptions) -> dict[str, Any]:
-    return json.loads(described.openapi)
+    return json.loads(described.openapi())
 
 
 @pytest.fixture(scope="module")
 def document_30(described: Descriptions) -> dict[str, Any]:
-    return json.loads(described.openapi_30)
+    return json.loads(described.openapi_30())
 
 
 def parts(document: Any) -> Iterator[dict[str, Any]]:
@@ -270,8 +270,14 @@ async def test_the_page_for_people_needs_nothing_else(api: Api) -> None:
     answer = await api.get("/docs", token=None)
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     page = answer.content.decode()
-    assert "<script" not in page
-    assert "src=" not in page
+    # One style sheet and one script of the service's own, and nothing within the page.
+    assert re.findall(r"(?:src|stylesheet href)=(\S*?)>", page.partition("</header>")[0]) == [
+        '"docs/page.css"',
+        '"docs/page.js"',
+    ]
+    assert page.count("<script") == 1
+    assert "<style" not in page
+    assert page.count("src=") == 1
     assert "@import" not in page
     assert all(f"id={row.id}" in page for row in ROWS)
     assert page.count("INSUFFICIENT_FUNDS") >= 1

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pixconnect.api.docs_page import list_errors
+from pixconnect.api.docs_errors import list_errors
 from pixconnect.api.envelope import STATUSES
 from pixconnect.domain import errors
 

@@ -23,7 +23,7 @@ from pixconnect.api import browser, decoding, envelope, idempotency_key
 from pixconnect.api.authentication import authenticate, read_address
 from pixconnect.api.envelope import Headers, Listing
 from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Nothing, Request
-from pixconnect.api.operations import list_operations
+from pixconnect.api.operations import list_routes
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace
 from pixconnect.api.routing import Router
@@ -234,7 +234,7 @@ class Application:
 
 def make_application(services: Services, access_log: AccessLog) -> Application:
     """The interface of this mode as one ASGI application."""
-    return Application(services, list_operations(is_sandbox=services.context.policy.is_sandbox), access_log)
+    return Application(services, list_routes(is_sandbox=services.context.policy.is_sandbox), access_log)
 
 
 def _prepare(operation: AnyOperation) -> _Endpoint:

@@ -1,167 +1,189 @@
-"""The documentation as one page that needs nothing else: no script, no font, no other host."""
+"""The documentation as one page: a book that is read without a script, and a tool with it.
+
+Everything comes from this service: the page, one style sheet and one script. Navigation folds by ``details`` and, on a
+telephone, opens as a popover; the language of samples is one choice of three that CSS reads. What needs a script is added by
+it: search, copying, where one is, and requests that are sent from the page, which only a sandbox allows.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from typing import Any, Final
 
-from pixconnect.api import envelope, idempotency_key, openapi
-from pixconnect.api.openapi_examples import example_of_answer, example_of_body
-from pixconnect.api.openapi_records import FORMATS, SCHEMAS, Schema, find_schema
+from pixconnect.api import envelope, openapi
+from pixconnect.api.docs_errors import render_errors, render_errors_of
+from pixconnect.api.docs_fields import Fields
+from pixconnect.api.docs_samples import LANGUAGES, render_login, render_samples
+from pixconnect.api.docs_text import prose, sample, write_json
+from pixconnect.api.openapi_examples import example_of_answer
+from pixconnect.api.openapi_records import SCHEMAS, Schema
+from pixconnect.api.openapi_webhooks import HEADER_PARAMETERS
 from pixconnect.api.operation import AnyOperation, Document, Nothing, Section
-from pixconnect.domain import errors
 
-_INTRODUCTION: Final = """
-<p>JSON over HTTPS. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, then
-<code>meta</code>; lists add <code>pagination</code>. Amounts are integers in cents, instants are RFC 3339 in UTC. Send
-<code>Authorization: Bearer &lt;access token&gt;</code>, a unique <code>external_id</code> with everything that you create, and
-keep <code>meta.request_id</code>. For programs there is <a href="/openapi.json">/openapi.json</a>.</p>
+_HEAD: Final = """<!doctype html><html lang=en{marks}><meta charset=utf-8>
+<meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">
+<title>{title}</title><link rel=icon href=data:,>
+<link rel=stylesheet href="{root}docs/page.css"><script src="{root}docs/page.js"></script>
+<a class=skip href=#main>To the content</a>
+<header><button class=menu popovertarget=nav aria-label=Contents>☰</button><a class=brand href="{root}docs">Pix Connect</a>
+<button id=search hidden>Search <kbd>Ctrl K</kbd></button>
+<span class=links><a href="{root}openapi.json">OpenAPI</a></span>
+<button id=theme hidden>Theme</button></header>
 """
 
+_META: Final = dict(request_id="...", timestamp="...", version=envelope.VERSION)
 
-def render_docs(document: dict[str, Any], sections: Sequence[Section]) -> str:
+
+def render_head(title: str, root: str, marks: str = "") -> str:
+    """What every page begins with; ``root`` leads from it to the service's address."""
+    return _HEAD.format(title=escape(title), root=root, marks=marks)
+
+
+def render_docs(document: dict[str, Any], sections: Sequence[Section], *, is_sandbox: bool) -> str:
     """Write the page; the document must be the OpenAPI document of the same sections."""
-    style = (files("pixconnect.api") / "docs_page.css").read_text(encoding="utf-8")
     schemas: dict[str, Schema] = document["components"]["schemas"]
+    base_url: str = document["servers"][0]["url"]
+    token_url: str = document["components"]["securitySchemes"]["OAuth2"]["flows"]["clientCredentials"]["tokenUrl"]
+    # Requests are sent from the page only where tokens come from its own address: it may connect to no other.
+    can_try = is_sandbox and token_url.startswith(base_url + "/")
+    fields = Fields(schemas)
     return "".join(
         [
-            "<!doctype html><html lang=en><meta charset=utf-8>",
-            '<meta name=viewport content="width=device-width,initial-scale=1">',
-            "<title>Pix Connect</title><link rel=icon href=data:,>",
-            f"<style>{style}</style><nav><a href=#top><b>Pix Connect</b></a>",
-            *(_render_contents(section) for section in sections),
-            '<strong>Reference</strong><a href="#errors">Errors</a></nav><main id=top>',
-            f"<h1>Pix Connect</h1><p class=note>{escape(document['info']['description'])}</p>{_INTRODUCTION}",
-            *(_render_section(section, schemas) for section in sections),
-            _render_errors(),
+            render_head("Pix Connect", "", " data-try" if can_try else ""),
+            _render_navigation(document, sections, fields, schemas),
+            "<main id=main>",
+            _render_introduction(document, base_url, token_url, is_sandbox=is_sandbox),
+            *(_render_section(section, document, fields, base_url) for section in sections),
+            _render_events(document, fields),
+            fields.render_types(),
+            render_errors(),
             "</main></html>",
         ]
     )
 
 
-def list_errors() -> list[tuple[int, str, str]]:
-    """Status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
-    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
-    return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
+def _render_navigation(
+    document: dict[str, Any], sections: Sequence[Section], fields: Fields, schemas: dict[str, Schema]
+) -> str:
+    groups = [
+        _render_group(
+            section.title,
+            "".join(
+                f'<li><a href=#{row.id}><span class="mark {row.method}">{row.method}</span> '
+                f"<span>{prose(openapi.summarize(row)[0])}</span></a>"
+                for row in section.operations
+            ),
+            # The first is what most come for.
+            is_open=section is sections[0],
+        )
+        for section in sections
+    ]
+    events = "".join(f"<li><a href=#event-{name}><span>{name}</span></a>" for name in document["webhooks"])
+    types = "".join(f"<li><a href=#type-{name}><span>{name}</span></a>" for name in schemas if fields.is_shown(name))
+    return (
+        '<nav id=nav popover aria-label="Contents"><ul><li><a href=#start>Start</a><li><a href=#token>Get a token</a></ul>'
+        f"{''.join(groups)}{_render_group('Events', events)}{_render_group('Types', types)}"
+        "<ul><li><a href=#errors>Errors</a></ul></nav>"
+    )
 
 
-def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
-    # Classes without a code of their own only group others.
-    if "code" in vars(kind):
-        yield kind
-    for below in kind.__subclasses__():
-        yield from _kinds(below)
+def _render_group(title: str, items: str, *, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary><ul>{items}</ul></details>"
 
 
-def _render_contents(section: Section) -> str:
-    links = "".join(f"<a href=#{row.id}>{_prose(openapi.summarize(row)[0])}</a>" for row in section.operations)
-    return f"<strong>{escape(section.title)}</strong>{links}"
+def _render_introduction(document: dict[str, Any], base_url: str, token_url: str, *, is_sandbox: bool) -> str:
+    choices = "".join(
+        f"<label><input type=radio name=language id=in-{name}{' checked' if name == 'curl' else ''}> {title}</label>"
+        for name, title in LANGUAGES
+    )
+    where = "Whoever runs the service gives you a <code>client_id</code> and a <code>client_secret</code>."
+    if is_sandbox:
+        where = (
+            "The sandbox comes with a demonstration account: its <code>client_id</code> and <code>client_secret</code> are "
+            "in the file <code>sandbox.json</code> in the service's home, and the address that <code>make run</code> prints "
+            "for this page brings them with it. They stay in this tab."
+        )
+    paragraphs = document["info"]["description"].strip().split("\n\n")
+    return (
+        f"<section id=start><article><div><h1>Pix Connect</h1><p class=lead>{prose(paragraphs[0])}</p>"
+        "<p>JSON over HTTP. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, "
+        "then <code>meta</code>; lists add <code>pagination</code>. Send a unique <code>external_id</code> with everything "
+        "that you create: then a request may be repeated. Keep <code>meta.request_id</code> for questions.</p>"
+        f"<p>{prose(' '.join(paragraphs[1:]))}</p></div><div class=aside><h4>Address</h4>{sample(base_url, 'address')}"
+        f"<h4>Every answer</h4>{sample(write_json(dict(success=True, data={}, meta=_META)), 'json')}"
+        f"<fieldset class=choice><legend>Samples in</legend>{choices}</fieldset></div></article></section>"
+        f"<section id=token><article><div><h2>Get a token</h2><p>{where}</p><p>A token is good for five minutes unless set "
+        "otherwise: get another one before it ends, or when you are answered 401. OAuth 2.0 libraries do that by "
+        "themselves.</p><div id=credentials></div></div>"
+        f"<div class=aside>{render_login(base_url, token_url)}</div></article></section>"
+    )
 
 
-def _render_section(section: Section, schemas: dict[str, Schema]) -> str:
-    articles = "".join(_render_operation(row, schemas) for row in section.operations)
-    return f"<h2>{escape(section.title)}</h2><p>{_prose(section.text)}</p>{articles}"
+def _render_section(section: Section, document: dict[str, Any], fields: Fields, base_url: str) -> str:
+    schemas: dict[str, Schema] = document["components"]["schemas"]
+    articles = "".join(
+        _render_operation(row, document["paths"][row.path][row.method.lower()], fields, base_url, schemas)
+        for row in section.operations
+    )
+    return (
+        f"<section id=section-{section.title.lower()}><h2>{escape(section.title)}</h2><p>{prose(section.text)}</p>"
+        f"{articles}</section>"
+    )
 
 
-def _render_operation(row: AnyOperation, schemas: dict[str, Schema]) -> str:
+def _render_operation(
+    row: AnyOperation, described: Schema, fields: Fields, base_url: str, schemas: dict[str, Schema]
+) -> str:
     summary, description = openapi.summarize(row)
-    needs = "Public." if row.scope is None else "Any valid token."
-    if row.scope not in (None, "any"):
-        needs = f"Scope <code>{row.scope}</code>."
+    needs = "Needs no token."
+    if row.scope is not None:
+        needs = "Needs a token." if row.scope == "any" else f"Needs the scope <code>{row.scope}</code>."
+    marks = f"data-method={row.method} data-path={row.path}{' data-public' if row.scope is None else ''}"
+    # Forms are for logging in, which the page does by itself.
+    marks += "" if row.body_form == "json" else " data-form"
     parts = [
-        f"<article id={row.id}><h3>{_prose(summary)}</h3>",
-        f"<p><span class=verb>{row.method}</span><span class=path>{escape(row.path)}</span></p>",
-        f"<p>{_prose(description)}</p>" if description else "",
+        f"<article id={row.id} {marks} data-find><div><h3>{prose(summary)}</h3>",
+        f'<p class=route><span class="mark {row.method}">{row.method}</span> <code>{escape(row.path)}</code></p>',
+        f"<p>{prose(description)}</p>" if description else "",
         f"<p class=note>{needs}</p>",
-        _render_fields("Parameters", _parameters(row, schemas)),
+        fields.render_parameters(row),
     ]
     if row.body is not Nothing:
-        parts += [
-            _render_fields("Body", _fields(row.body.__name__, schemas)),
-            _render_example("Example", example_of_body(row, schemas)),
-        ]
-    # A list is described by one of its items.
+        parts.append(fields.render_record(row.body.__name__, "Body", is_open=True))
     if row.answer is not Document:
-        example = example_of_answer(row, schemas)
-        parts += [_render_fields("Answer", _fields(row.record.__name__, schemas)), _render_example("Example", example)]
-    return "".join([*parts, "</article>"])
-
-
-def _parameters(row: AnyOperation, schemas: dict[str, Schema]) -> list[tuple[str, str, str]]:
-    rows: list[tuple[str, str, str]] = []
-    if row.parameter.name:
-        rows.append((row.parameter.name, "in the path", row.parameter.description))
-    for parameter in openapi.describe_query(row):
-        kind = _kind(parameter["schema"], schemas) + (", required" if parameter["required"] else "")
-        rows.append((parameter["name"], kind, parameter["description"]))
-    if idempotency_key.is_taken_by(row):
-        header = openapi.IDEMPOTENCY_KEY_PARAMETER
-        rows.append((header["name"], "string, in the header", header["description"]))
-    return rows
-
-
-def _fields(record: str, schemas: dict[str, Schema]) -> list[tuple[str, str, str]]:
-    # Of alternatives, which have the same fields, all kinds of each field are shown.
-    forms = [find_schema(schema, schemas) for schema in schemas[record].get("oneOf", [schemas[record]])]
-    required = forms[0].get("required", [])
-    return [
-        (
-            name,
-            " | ".join(dict.fromkeys(_kind(form["properties"][name], schemas) for form in forms))
-            + ("" if name in required else ", optional"),
-            field.get("description", ""),
-        )
-        for name, field in forms[0]["properties"].items()
+        listed = "a list of " if row.item else ""
+        title = f"Answer: {listed}<code>{row.record.__name__}</code>"
+        parts.append(fields.render_record(row.record.__name__, title, is_open=False))
+    parts += [
+        render_errors_of(row, described["responses"]),
+        f"</div><div class=aside>{render_samples(row, base_url, schemas)}",
     ]
+    # A list is shown with one of its items.
+    if row.answer is not Document:
+        parts.append(f"<h4>Answer</h4>{sample(write_json(example_of_answer(row, schemas)), 'json')}")
+    return "".join([*parts, "</div></article>"])
 
 
-def _kind(schema: Schema, schemas: dict[str, Schema]) -> str:
-    if "$ref" in schema and "enum" not in find_schema(schema, schemas):
-        return str(schema["$ref"]).removeprefix(SCHEMAS)
-    schema = find_schema(schema, schemas) | schema
-    # Longer enumerations, such as that of the event types, would make the column unreadable.
-    if "enum" in schema and len(schema["enum"]) <= 9:
-        return " | ".join(map(str, schema["enum"]))
-    if "items" in schema:
-        return f"list of {_kind(schema['items'], schemas)}"
-    limits = [f"{schema[word]}" for word in ("minLength", "maxLength") if word in schema]
-    default = f", default {schema['default']}" if "default" in schema else ""
-    # Of a number the type says more than the format.
-    words = ("type", "format") if schema.get("type") in FORMATS else ("format", "type")
+def _render_events(document: dict[str, Any], fields: Fields) -> str:
+    headers = "".join(
+        f"<li><code class=name>{part['name']}</code><p>{prose(part['description'])}</p>"
+        for part in HEADER_PARAMETERS.values()
+    )
+    articles = "".join(_render_event(name, item["post"], fields) for name, item in document["webhooks"].items())
     return (
-        str(schema.get(words[0], schema.get(words[1], ""))) + (f" ({' to '.join(limits)})" if limits else "") + default
+        "<section id=events><h2>Events</h2><p>What is posted to your webhook endpoints: check the signature over the raw "
+        "body, drop an <code>id</code> that you have seen, answer any 2xx within 15 seconds, and do the work afterwards. "
+        "</p>"
+        f"<h4>Headers</h4><ul class=fields>{headers}</ul>{articles}</section>"
     )
 
 
-def _render_fields(title: str, rows: list[tuple[str, str, str]]) -> str:
-    if not rows:
-        return ""
-    lines = "".join(
-        f"<tr><td><code>{escape(name)}</code><td class=kind>{escape(kind)}<td>{_prose(meaning)}"
-        for name, kind, meaning in rows
-    )
-    return f"<h4>{title}</h4><table>{lines}</table>"
-
-
-def _render_example(title: str, example: object) -> str:
-    text = escape(json.dumps(example, indent=2, ensure_ascii=False))
-    return f"<details><summary>{title}</summary><pre>{text}</pre></details>"
-
-
-def _render_errors() -> str:
-    lines = "".join(
-        f"<tr><td>{status}<td><code>{code}</code><td>{_prose(meaning)}" for status, code, meaning in list_errors()
-    )
+def _render_event(name: str, described: Schema, fields: Fields) -> str:
+    content = described["requestBody"]["content"]["application/json"]
+    record = content["schema"]["$ref"].removeprefix(SCHEMAS)
+    listed = fields.render_record(record, f"Body: <code>{record}</code>", is_open=False)
     return (
-        "<h2 id=errors>Errors</h2><p>The first that applies is the answer: route, token, scope, size, shape, resource, "
-        f"replay, then the rules in this order, then availability.</p><table>{lines}</table>"
+        f"<article id=event-{name} data-find><div><h3>{name}</h3><p>{prose(described['description'])}</p>{listed}</div>"
+        f"<div class=aside>{sample(write_json(content['example']), 'json')}</div></article>"
     )
-
-
-def _prose(text: str) -> str:
-    # Docstrings mark code with one or two backquotes.
-    return re.sub(r"`+([^`]+)`+", r"<code>\1</code>", escape(text, quote=False))

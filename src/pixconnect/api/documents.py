@@ -1,7 +1,9 @@
-"""The OpenAPI document and the documentation page, as they are served."""
+"""The OpenAPI document, and the pages for people with their style sheet and script, as they are served."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from pixconnect.api import browser
@@ -10,6 +12,8 @@ from pixconnect.api.services import Services
 
 OPENAPI_TYPE: Final = "application/json"
 DOCS_TYPE: Final = "text/html; charset=utf-8"
+STYLE_TYPE: Final = "text/css; charset=utf-8"
+SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
 
 # Relative addresses, because a proxy may serve us below a path of its own.
@@ -36,7 +40,7 @@ async def get_openapi(services: Services, request: Request[None, Anything, Nothi
 
     OpenAPI 3.1.
     """
-    return Document(content=services.descriptions.openapi, media_type=OPENAPI_TYPE)
+    return Document(content=services.descriptions.openapi(), media_type=OPENAPI_TYPE)
 
 
 async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -44,12 +48,28 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
 
     OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
     """
-    return Document(content=services.descriptions.openapi_30, media_type=OPENAPI_TYPE)
+    return Document(content=services.descriptions.openapi_30(), media_type=OPENAPI_TYPE)
 
 
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the documentation.
 
-    One page for people; it needs nothing else.
+    One page for people: with search, samples, and in the sandbox requests that are sent from it.
     """
-    return Document(content=services.descriptions.docs, media_type=DOCS_TYPE, policy=browser.DOCS_POLICY)
+    policy = browser.TRYING_POLICY if services.context.policy.is_sandbox else browser.DOCS_POLICY
+    return Document(content=services.descriptions.docs(), media_type=DOCS_TYPE, policy=policy)
+
+
+async def get_docs_style(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the style sheet of the documentation."""
+    return Document(content=_read("docs_page.css"), media_type=STYLE_TYPE)
+
+
+async def get_docs_script(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the script of the documentation."""
+    return Document(content=_read("docs_page.js"), media_type=SCRIPT_TYPE)
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (files("pixconnect.api") / name).read_bytes()

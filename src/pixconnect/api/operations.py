@@ -214,6 +214,14 @@ SANDBOX: Final = Section(
             NONE, Nothing, sandbox.ClockRequest, sandbox.SandboxClock, sandbox.move_clock),
     ),
 )
+
+# Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
+PAGES: Final = (
+    Row("get_docs_style", "GET", "/docs/page.css", None,
+        NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
+    Row("get_docs_script", "GET", "/docs/page.js", None,
+        NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,)),
+)
 # fmt: on
 
 
@@ -225,3 +233,8 @@ def list_sections(*, is_sandbox: bool) -> tuple[Section, ...]:
 
 def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
     return tuple(row for section in list_sections(is_sandbox=is_sandbox) for row in section.operations)
+
+
+def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
+    """All that is served."""
+    return (*list_operations(is_sandbox=is_sandbox), *PAGES)

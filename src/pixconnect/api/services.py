@@ -17,13 +17,13 @@ from pixconnect.usecases.token_issuer import TokenIssuer
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
-    """The interface's description of itself; ``descriptions.describe`` makes it."""
+    """The interface's description of itself; ``descriptions.describe`` makes it, each part when it is first asked for."""
 
-    openapi: bytes
+    openapi: Callable[[], bytes]
     """The OpenAPI document, JSON."""
-    openapi_30: bytes
+    openapi_30: Callable[[], bytes]
     """The same as OpenAPI 3.0.3."""
-    docs: bytes
+    docs: Callable[[], bytes]
     """The page for people, HTML."""
 
 

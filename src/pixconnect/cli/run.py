@@ -123,7 +123,9 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
     """Print where everything is and, in the sandbox, a first charge to paste."""
     terminal.say(f"Ready in {seconds:.1f} s.\n")
     terminal.say(f"  API            {settings.public_base_url}")
-    terminal.say(f"  documentation  {settings.public_base_url}/docs")
+    # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
+    brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"
+    terminal.say(f"  documentation  {settings.public_base_url}/docs{brought}")
     if settings.metrics_port:
         port = settings.metrics_port
         terminal.say(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")

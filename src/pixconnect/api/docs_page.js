@@ -1,0 +1,338 @@
+// What the documentation can do besides being read: search, copying, saying where one is, light and dark, and in a sandbox
+// requests that are sent from the page. It asks no other address than the service's own, and keeps credentials in this tab only.
+"use strict";
+
+const root = document.documentElement;
+const kept = (store, name) => { try { return store.getItem(name); } catch { return null; } };
+const keep = (store, name, value) => { try { store.setItem(name, value); } catch { /* refused by the browser: not kept */ } };
+const THEMES = ["auto", "light", "dark"];
+
+// At once, before anything is painted.
+function setTheme(theme) {
+  if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
+}
+setTheme(THEMES.includes(kept(localStorage, "theme")) ? kept(localStorage, "theme") : "auto");
+
+function make(tag, properties = {}, ...children) {
+  const { data = {}, attributes = {}, ...own } = properties;
+  const made = Object.assign(document.createElement(tag), own);
+  Object.assign(made.dataset, data);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+function offerThemes() {
+  const button = document.getElementById("theme");
+  const show = () => {
+    const theme = root.dataset.theme ?? "auto";
+    button.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[theme];
+    button.setAttribute("aria-label", `Colours: ${theme}. Change`);
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "auto") + 1) % THEMES.length];
+    setTheme(next);
+    keep(localStorage, "theme", next);
+    show();
+  });
+  show();
+}
+
+function offerCopies() {
+  for (const block of document.querySelectorAll(".sample")) {
+    const button = make("button", { type: "button", className: "copy", textContent: "Copy" });
+    button.addEventListener("click", async () => {
+      const text = block.querySelector("code").textContent;
+      button.textContent = await copy(text) ? "Copied" : "Select it and press Ctrl C";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    block.append(button);
+  }
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false; // no https, or not allowed
+  }
+}
+
+function keepLanguage() {
+  const wanted = document.getElementById(`in-${kept(localStorage, "language")}`);
+  if (wanted) wanted.checked = true;
+  for (const label of document.querySelectorAll(".tabs label")) {
+    label.tabIndex = 0;
+    label.setAttribute("role", "button");
+    label.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); label.click(); }
+    });
+    // What is chosen changes the height of everything above: what was clicked stays where it is.
+    label.addEventListener("click", (event) => {
+      const before = label.getBoundingClientRect().top;
+      event.preventDefault();
+      document.getElementById(label.htmlFor).click();
+      window.scrollBy({ top: label.getBoundingClientRect().top - before, behavior: "instant" });
+    });
+  }
+  for (const choice of document.querySelectorAll("[name=language]")) {
+    choice.addEventListener("change", () => keep(localStorage, "language", choice.id.slice(3)));
+  }
+}
+
+function addAnchors() {
+  for (const heading of document.querySelectorAll("article[id] h3")) {
+    const id = heading.closest("article").id;
+    heading.append(make("a", { className: "anchor", href: `#${id}`, textContent: "#", attributes: { "aria-label": "Link to here" } }));
+  }
+}
+
+// Where one is: the last article whose beginning has passed the upper third of the window.
+function followReading() {
+  const links = new Map([...document.querySelectorAll("nav a[href^='#']")].map((link) => [link.hash.slice(1), link]));
+  const places = [...document.querySelectorAll("main [id]")].filter((place) => links.has(place.id));
+  let current = null;
+  let waits = false;
+  const look = () => {
+    waits = false;
+    const line = window.innerHeight / 3;
+    let found = places[0];
+    for (const place of places) if (place.getBoundingClientRect().top < line) found = place;
+    if (found === current || !found) return;
+    links.get(current?.id)?.removeAttribute("aria-current");
+    current = found;
+    const link = links.get(current.id);
+    link.setAttribute("aria-current", "location");
+    const group = link.closest("details");
+    if (group) group.open = true;
+    if (document.querySelector("nav").checkVisibility()) link.scrollIntoView({ block: "nearest", behavior: "instant" });
+  };
+  const ask = () => { if (!waits) { waits = true; requestAnimationFrame(look); } };
+  addEventListener("scroll", ask, { passive: true });
+  addEventListener("resize", ask);
+  look();
+  document.querySelector("nav").addEventListener("click", (event) => {
+    const nav = event.currentTarget;
+    if (event.target.closest("a") && nav.matches(":popover-open")) nav.hidePopover();
+  });
+}
+
+function offerSearch() {
+  const entries = [...document.querySelectorAll("[data-find]")].map((place) => {
+    const title = place.dataset.find || place.querySelector("h3, code").firstChild.textContent.trim();
+    const where = place.dataset.path ? `${place.dataset.method} ${place.dataset.path}` : place.querySelector("p, td:last-child")?.textContent.slice(0, 60) ?? "";
+    const names = [...place.querySelectorAll(".name")].map((name) => name.textContent).join(" ");
+    const fold = (text) => text.toLowerCase();
+    return { id: place.id, title, where, inTitle: fold(`${title} ${place.id} ${where}`), inAll: fold(`${title} ${place.id} ${where} ${names}`) };
+  });
+  const pages = [...document.querySelectorAll("nav [data-page]")].map((link) => ({ href: link.href, title: link.textContent, where: "Guide", inTitle: link.textContent.toLowerCase(), inAll: link.textContent.toLowerCase() }));
+  entries.push(...pages);
+  const list = make("ul", { id: "found", attributes: { role: "listbox", "aria-label": "Found" } });
+  const input = make("input", {
+    type: "text", placeholder: "Operation, field, event, error", autocomplete: "off",
+    attributes: { role: "combobox", "aria-label": "Search", "aria-controls": "found", "aria-expanded": "true", "aria-autocomplete": "list" },
+  });
+  const dialog = make("dialog", { attributes: { "aria-label": "Search" } }, input, list);
+  document.body.append(dialog);
+  let at = 0;
+  const mark = () => {
+    [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === at)));
+    if (list.children[at]?.id) input.setAttribute("aria-activedescendant", list.children[at].id);
+    list.children[at]?.scrollIntoView({ block: "nearest" });
+  };
+  const find = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = entries.filter((entry) => words.every((word) => entry.inAll.includes(word)));
+    const rank = (entry) => (words.every((word) => entry.title.toLowerCase().includes(word)) ? 0 : words.every((word) => entry.inTitle.includes(word)) ? 1 : 2);
+    found.sort((one, other) => rank(one) - rank(other));
+    list.replaceChildren(...found.slice(0, 30).map((entry, index) => make("li", { id: `found-${index}`, attributes: { role: "option" } },
+      make("a", { href: entry.href ?? `#${entry.id}`, tabIndex: -1 }, entry.title, make("small", { textContent: entry.where })))));
+    if (!found.length) list.append(make("li", { textContent: "Nothing has all of these words.", attributes: { role: "presentation" } }));
+    at = 0;
+    mark();
+  };
+  const open = () => { if (!dialog.open) { input.value = ""; find(); dialog.showModal(); input.focus(); } };
+  input.addEventListener("input", find);
+  input.addEventListener("keydown", (event) => {
+    const count = list.querySelectorAll("[role=option]").length;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      at = count ? (at + (event.key === "ArrowDown" ? 1 : count - 1)) % count : 0;
+      mark();
+    }
+    if (event.key === "Enter") { event.preventDefault(); list.children[at]?.querySelector("a")?.click(); }
+  });
+  list.addEventListener("click", (event) => { if (event.target.closest("a")) dialog.close(); });
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  document.addEventListener("keydown", (event) => {
+    const types = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+    const asked = (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !types && !event.ctrlKey && !event.metaKey);
+    if (asked) { event.preventDefault(); open(); }
+  });
+  const button = document.getElementById("search");
+  button.hidden = false;
+  button.addEventListener("click", open);
+}
+
+// The credentials: typed here, or brought by the address that the terminal printed. What is behind "#" is never sent.
+const credentials = { id: kept(sessionStorage, "client_id") ?? "", secret: kept(sessionStorage, "client_secret") ?? "" };
+let token = null;
+
+function readAddress() {
+  const brought = new URLSearchParams(location.hash.slice(1));
+  if (!brought.get("client_id") || !brought.get("client_secret")) return;
+  remember(brought.get("client_id"), brought.get("client_secret"));
+  history.replaceState(null, "", `${location.pathname}#token`);
+}
+
+function remember(id, secret) {
+  Object.assign(credentials, { id, secret });
+  keep(sessionStorage, "client_id", id);
+  keep(sessionStorage, "client_secret", secret);
+  token = null;
+}
+
+async function getToken() {
+  if (token && token.until > Date.now()) return token.text;
+  const body = new URLSearchParams({ grant_type: "client_credentials", client_id: credentials.id, client_secret: credentials.secret });
+  const answer = await fetch("oauth/token", { method: "POST", body, credentials: "omit" });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(`No token: ${said.error_description ?? said.error ?? answer.status}`);
+  token = { text: said.access_token, until: Date.now() + (said.expires_in - 10) * 1000 };
+  return token.text;
+}
+
+function offerCredentials() {
+  const place = document.getElementById("credentials");
+  const id = make("input", { value: credentials.id, autocomplete: "off", spellcheck: false });
+  const secret = make("input", { type: "password", value: credentials.secret, autocomplete: "off" });
+  const said = make("p", { className: "said", attributes: { role: "status" } });
+  const form = make("form", { className: "form" }, make("label", {}, "client_id", id), make("label", {}, "client_secret", secret),
+    make("button", { textContent: "Use them on this page" }), said);
+  // Samples show what stands here, so that they can be pasted as they stand.
+  const spots = [...document.querySelectorAll("#token .sample code, #request_token .sample code, #request_oauth_token .sample code")]
+    .map((code) => [code, code.textContent]);
+  const fill = () => {
+    for (const [code, text] of spots) {
+      code.textContent = text.replaceAll("CLIENT_ID", credentials.id || "CLIENT_ID").replaceAll("CLIENT_SECRET", credentials.secret || "CLIENT_SECRET");
+    }
+  };
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    remember(id.value.trim(), secret.value.trim());
+    fill();
+    said.classList.remove("bad");
+    said.textContent = "Asking for a token …";
+    try {
+      await getToken();
+      said.textContent = "They are right. Every operation below can be tried now.";
+    } catch (error) {
+      said.textContent = error.message;
+      said.classList.add("bad");
+    }
+  });
+  place.append(form);
+  fill();
+  if (credentials.id) said.textContent = "Filled in. Every operation below can be tried now.";
+}
+
+function offerTrying() {
+  for (const article of document.querySelectorAll("article[data-method]:not([data-form])")) {
+    const details = make("details", { className: "try" }, make("summary", { textContent: "Try it" }));
+    // Made when it is opened: most never are.
+    details.addEventListener("toggle", () => { if (details.childElementCount === 1) details.append(makeTrial(article)); });
+    article.querySelector(":scope > div").append(details);
+  }
+}
+
+function makeTrial(article) {
+  const inputs = [...article.querySelectorAll("li[data-in]")].map((field) => {
+    const isNeeded = field.querySelector(".need") !== null;
+    const input = make("input", { required: isNeeded, autocomplete: "off", value: isNeeded ? exampleOf(article, field) : "" });
+    return { field, input };
+  });
+  const example = article.querySelector(".sample.typescript code").textContent.match(/JSON\.stringify\((\{[\s\S]*\})\),\n\}\);/);
+  const body = example ? make("textarea", { value: freshened(example[1].replace(/\n {2}/g, "\n")), spellcheck: false }) : null;
+  const said = make("p", { className: "said", attributes: { role: "status" } });
+  const answer = make("code");
+  const shown = make("div", { className: "sample", hidden: true }, make("pre", { tabIndex: 0 }, answer));
+  const button = make("button", { textContent: `Send ${article.dataset.method}` });
+  const form = make("form", { className: "form" },
+    ...inputs.map(({ field, input }) => make("label", {}, field.dataset.name, input)),
+    ...(body ? [make("label", {}, "Body", body)] : []), button, said, shown);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      const began = performance.now();
+      const found = await send(article, inputs, body);
+      said.textContent = `${found.status} after ${Math.round(performance.now() - began)} ms`;
+      said.classList.toggle("bad", found.status >= 400);
+      answer.textContent = found.text;
+      shown.hidden = false;
+    } catch (error) {
+      said.textContent = error.message;
+      said.classList.add("bad");
+    }
+    button.disabled = false;
+  });
+  return form;
+}
+
+async function send(article, inputs, body) {
+  let path = article.dataset.path;
+  const query = new URLSearchParams();
+  for (const { field, input } of inputs) {
+    if (field.dataset.in === "path") path = path.replace(`{${field.dataset.name}}`, encodeURIComponent(input.value));
+    else if (input.value !== "") query.set(field.dataset.name, input.value);
+  }
+  const headers = {};
+  if (!("public" in article.dataset)) {
+    if (!credentials.id) throw new Error("Put in client_id and client_secret under “Get a token” first.");
+    headers.Authorization = `Bearer ${await getToken()}`;
+  }
+  if (body) headers["Content-Type"] = "application/json";
+  const text = query.toString();
+  // Relative: a proxy may serve the service below a path of its own.
+  const answer = await fetch(path.slice(1) + (text ? `?${text}` : ""), { method: article.dataset.method, headers, body: body?.value, credentials: "omit" });
+  return { status: answer.status, text: pretty(await answer.text()) };
+}
+
+function exampleOf(article, field) {
+  const [path, query] = article.querySelector(".sample.curl code").textContent.match(/'(.*?)'/)[1].split("?");
+  if (field.dataset.in === "query") return new URLSearchParams(query).get(field.dataset.name) ?? "";
+  const at = article.dataset.path.split("/").indexOf(`{${field.dataset.name}}`);
+  return decodeURIComponent(path.split("/").slice(at - article.dataset.path.split("/").length)[0]);
+}
+
+// A name that was used already would only show the same answer again.
+function freshened(text) {
+  return text.replace(/("external_id": ")[^"]*"/, `$1order-${Date.now()}"`);
+}
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text.slice(0, 20000); }
+}
+
+addEventListener("DOMContentLoaded", () => {
+  offerThemes();
+  offerCopies();
+  offerSearch();
+  if (!document.getElementById("token")) return; // a guide
+  keepLanguage();
+  addAnchors();
+  if ("try" in root.dataset) {
+    readAddress();
+    offerCredentials();
+    offerTrying();
+  }
+  followReading();
+  // What a script has added may have moved what the address leads to.
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target) {
+    target.closest("details")?.setAttribute("open", "");
+    target.scrollIntoView({ behavior: "instant" });
+  }
+});

@@ -1,0 +1,69 @@
+"""What the documentation page shows of each operation is true: errors that exist, and samples that can be pasted."""
+
+import ast
+import shlex
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from pixconnect.api import descriptions, envelope
+from pixconnect.api.docs_errors import RULES
+from pixconnect.api.docs_samples import render_samples
+from pixconnect.api.operation import AnyOperation
+from pixconnect.api.operations import list_operations
+from pixconnect.api.services import Descriptions
+from support.api import Api
+
+ROWS = list_operations(is_sandbox=True)
+OF_RULES = {code for code, status in envelope.STATUSES.items() if status == 422}
+
+
+def test_the_rules_are_of_operations_that_exist_and_each_rule_is_of_one() -> None:
+    assert RULES.keys() <= {row.id for row in ROWS}
+    assert set().union(*RULES.values()) == OF_RULES
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_samples_can_be_pasted(row: AnyOperation, described: Descriptions) -> None:
+    schemas = msgspec.json.decode(described.openapi())["components"]["schemas"]
+    tabs, curl, python, typescript = _unescape(render_samples(row, "http://127.0.0.1:8080", schemas)).split("<pre")
+    assert "TypeScript" in tabs
+    words = shlex.split(_code(curl))
+    assert words[0] == "curl"
+    assert any(word.startswith("http://127.0.0.1:8080/") for word in words)
+    ast.parse(_code(python))
+    assert "await fetch(" in typescript
+
+
+def _unescape(html: str) -> str:
+    return html.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def _code(html: str) -> str:
+    return html.partition("<code>")[2].partition("</code>")[0]
+
+
+def test_a_link_to_a_type_leads_to_one(described: Descriptions) -> None:
+    page = described.docs().decode()
+    linked = {part.partition(">")[0] for part in page.split("<a href=#")[1:]}
+    targets = {part.split()[0].partition(">")[0] for part in page.split(" id=")[1:]}
+    assert linked - targets == set()
+
+
+def test_in_live_mode_nothing_is_tried_from_the_page() -> None:
+    policy: Any = SimpleNamespace(is_sandbox=False, auth_url="https://pix.example")
+    described = descriptions.describe(policy, base_url="https://pix.example", version="0.1.0")
+    assert b"data-try" not in described.docs()
+    assert b"sandbox_pay" not in described.docs()
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/docs/page.css", "text/css"), ("/docs/page.js", "text/javascript")])
+async def test_the_page_brings_its_style_and_script(api: Api, path: str, kind: str) -> None:
+    page = await api.get("/docs", token=None)
+    assert f'"{path.removeprefix("/")}"' in page.content.decode()
+    assert "unsafe" not in page.headers["content-security-policy"]
+    answer = await api.get(path, token=None)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith(kind)

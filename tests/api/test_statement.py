@@ -111,10 +111,39 @@ async def test_json_is_the_usual_envelope(answers: Answers) -> None:
     assert (found["opening_balance"], found["closing_balance"]) == (0, 1_002_355)
     assert list(found["lines"][1]) == [
         "id", "create_timestamp", "end_to_end_id", "impact_type", "amount", "running_balance", "counterparty",
+        "description",
     ]  # fmt: skip
     assert found["lines"][1]["counterparty"] == {"name": "Joana Prado", "tax_id": "12345678909", "ispb": "99999004"}
     assert found["lines"][3]["description"] == '"Tall";\r\n=1+1 & <b>'
-    assert list(found["lines"][5]) == ["id", "create_timestamp", "impact_type", "amount", "running_balance"]
+    assert found["lines"][3]["external_id"]
+    assert list(found["lines"][5]) == [
+        "id", "create_timestamp", "impact_type", "amount", "running_balance", "description",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        (
+            b"",
+            ["Deposit", "Pix received from Joana Prado", "Pix sent to Joana Prado", '"Tall";\r\n=1+1 & <b>',
+             "Refund received from Joana Prado", "Deposit"],
+        ),
+        (
+            b"&language=pt",
+            ["Depósito", "Pix recebido de Joana Prado", "Pix enviado para Joana Prado", '"Tall";\r\n=1+1 & <b>',
+             "Devolução recebida de Joana Prado", "Depósito"],
+        ),
+    ],
+)  # fmt: skip
+async def test_every_line_says_what_it_is_in_words_and_an_authors_own_stay(
+    answers: Answers, language: bytes, words: list[str]
+) -> None:
+    _, _, content = await answers.get(EVER + language)
+    assert [line["description"] for line in json.loads(content)["data"]["lines"]] == words
+    _, _, content = await answers.get(EVER + b"&format=csv" + language)
+    rows = list(csv.DictReader(io.StringIO(content.decode(), newline=""), strict=True))
+    assert [row["description"] for row in rows] == words
 
 
 @pytest.mark.parametrize("lines_a_part", [1, 4, 100])
@@ -173,6 +202,7 @@ async def test_an_answer_that_fails_half_way_never_looks_whole(
         (b"initial_date=2026-01-01T00:00:00Z", "final_date: is required"),
         (b"initial_date=2026-01-01&final_date=2026-01-02T00:00:00Z", "initial_date: must be an RFC 3339 date-time"),
         (EVER + b"&format=pdf", "format: must be one of"),
+        (EVER + b"&language=fr", "language: must be one of en, pt"),
         (EVER + b"&page=1", "page: unknown query parameter"),
     ],
 )
@@ -200,6 +230,17 @@ async def test_head_answers_as_get_and_reads_no_lines(
 
 @pytest.mark.parametrize(("form", "filename"), [("csv", "csv"), ("ofx", "ofx"), ("camt053", "xml"), ("json", "")])
 async def test_what_is_for_other_programs_is_saved_and_never_shown(answers: Answers, form: str, filename: str) -> None:
-    _, headers, _ = await answers.get(EVER + b"&format=" + form.encode())
-    expected = f'attachment; filename="statement.{filename}"' if filename else None
+    # The days are Brazil's: a month there shall not end on the first of the next.
+    month = b"initial_date=2026-07-01T00:00:00-03:00&final_date=2026-07-31T23:59:59-03:00&format="
+    _, headers, _ = await answers.get(month + form.encode())
+    expected = f'attachment; filename="statement_1_2026-07-01_2026-07-31.{filename}"' if filename else None
     assert headers.get("content-disposition") == expected
+
+
+async def test_a_file_of_all_time_has_a_name_too(answers: Answers) -> None:
+    ever = b"initial_date=0001-01-01T00:00:00Z&final_date=9999-12-31T23:59:59Z&format=ofx"
+    status, headers, _ = await answers.get(ever)
+    assert (status, headers["content-disposition"]) == (
+        200,
+        'attachment; filename="statement_1_0001-01-01_9999-12-31.ofx"',
+    )

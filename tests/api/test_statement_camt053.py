@@ -30,8 +30,8 @@ STRUCTURE = {
     "Ntry": "NtryRef Amt! CdtDbtInd! Sts! BookgDt ValDt AcctSvcrRef BkTxCd! NtryDtls",
     "Domn": "Cd! Fmly!",
     "Fmly": "Cd! SubFmlyCd!",
-    "TxDtls": "Refs RltdPties RltdAgts RmtInf",
-    "Refs": "EndToEndId Prtry",
+    "TxDtls": "Refs RltdPties RltdAgts RmtInf AddtlTxInf",
+    "Refs": "EndToEndId TxId Prtry",
     "Prtry": "Tp! Ref!",
     "Pty": "Nm Id",
     "Ownr": "Nm Id",
@@ -71,6 +71,7 @@ ODD = [
     [make_line(counterparty=Counterparty(name="N" * 255, tax_id="12ABC34501DE35", ispb="A1B2C3D4"))],
     [make_line(counterparty=Counterparty(name="", tax_id="12345678909", ispb="99999004"))],
     [make_refund_line(description=" \x01\r\n<&>" + "é" * 134), make_refund_line(description="")],
+    [make_line(external_id="x" * 255, txid="t" * 35), make_refund_line(external_id="r", txid="t")],
     [make_deposit_line(id=2**53 - 1, amount_cents=999_999_999_999, running_balance_cents=10**18 - 1)],
 ]
 
@@ -137,6 +138,17 @@ def test_an_entry_carries_its_names() -> None:
     assert text_of(refunded, f"{details}/RmtInf/Ustrd") == "Wrong size"
     assert text_of(deposit, f"{details}/Refs/EndToEndId") == "NOTPROVIDED"
     assert deposit.find(".//c:RltdPties", NAMES) is None
+    words = [text_of(entry, f"{details}/RmtInf/Ustrd") for entry in (received, refunded, deposit)]
+    assert words == ["Pix received from Joana Prado", "Wrong size", "Deposit"]
+
+
+def test_an_entry_carries_our_holders_name_for_it_and_the_codes() -> None:
+    lines = [make_line(external_id="order-1", txid="t" * 32)]
+    (entry,) = read_back(lines, language="pt").findall(".//c:Ntry", NAMES)
+    details = "NtryDtls/TxDtls"
+    assert text_of(entry, f"{details}/Refs/TxId") == "t" * 32
+    assert text_of(entry, f"{details}/AddtlTxInf") == "order-1"
+    assert text_of(entry, f"{details}/RmtInf/Ustrd") == "Pix recebido de Joana Prado"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=140))

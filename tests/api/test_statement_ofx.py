@@ -23,7 +23,7 @@ def read_back(statement: Statement, lines: list[StatementLine]) -> Any:
 
 def test_the_account_and_its_balances_are_there() -> None:
     ofx = read_back(make_statement(), LINES)
-    assert (ofx.sonrs.org, ofx.sonrs.fid, ofx.sonrs.language) == ("Pix Connect Sandbox", "99999003", "POR")
+    assert (ofx.sonrs.org, ofx.sonrs.fid, ofx.sonrs.language) == ("Pix Connect Sandbox", "99999003", "ENG")
     (found,) = ofx.statements
     assert (found.account.bankid, found.account.branchid, found.account.acctid) == ("99999003", "0001", "1001")
     assert (found.account.accttype, found.curdef) == ("CHECKING", "BRL")
@@ -45,9 +45,18 @@ def test_a_line_carries_its_id_its_names_and_its_instant() -> None:
     assert [line.fitid for line in found.transactions] == ["11", "12", "13"]
     assert [line.trntype for line in found.transactions] == ["CREDIT", "DEBIT", "CREDIT"]
     assert received.dtposted == AT - timedelta(microseconds=456)
-    assert (received.refnum, received.name, received.memo) == (E2E, "Joana Prado", None)
+    assert (received.refnum, received.name, received.memo) == (E2E, "Joana Prado", "Pix received from Joana Prado")
     assert (refunded.refnum, refunded.memo) == (E2E, f"{RETURN_ID} Wrong size")
-    assert (deposit.refnum, deposit.name, deposit.memo) == (None, None, None)
+    assert (deposit.refnum, deposit.name, deposit.memo) == (None, None, "Deposit")
+
+
+def test_in_portuguese_and_with_the_names_that_have_no_field_of_their_own() -> None:
+    lines = [make_line(external_id="order-1", txid="t" * 32), make_refund_line(external_id="x" * 255)]
+    ofx = read_back(make_statement(lines, language="pt"), lines)
+    received, refunded = ofx.statements[0].transactions
+    assert ofx.sonrs.language == "POR"
+    assert received.memo == f"Pix recebido de Joana Prado | external_id order-1 | txid {'t' * 32}"
+    assert refunded.memo == f"{RETURN_ID} Wrong size | external_id {'x' * 255}"[:255]
 
 
 def test_an_empty_statement_of_all_time_is_valid() -> None:

@@ -3,7 +3,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from support.records import AT, LINES, make_statement
+from support.records import AT, LINES, make_line, make_refund_line, make_statement
 
 
 def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:
@@ -26,3 +26,11 @@ def test_a_closing_balance_is_of_the_spans_end_but_never_of_the_future(
     final_at: datetime, made_at: datetime, closed_at: datetime
 ) -> None:
     assert make_statement(final_at=final_at, made_at=made_at).closed_at == closed_at
+
+
+def test_a_line_whose_other_side_has_no_name_says_what_it_is() -> None:
+    nobody = msgspec.structs.replace(make_line().counterparty, name="")
+    assert make_line(counterparty=nobody, direction="OUT").describe("en") == "Pix sent"
+    assert make_refund_line(counterparty=nobody, description=None).describe("pt") == "Devolução enviada"
+    # A refund without a word of its author's gets ours.
+    assert make_refund_line(description="").describe("en") == "Refund sent to Joana Prado"

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 import pytest
 
 from pixconnect.domain.access import Caller
+from pixconnect.domain.rail import Settled
+from pixconnect.domain.refund import RefundRequest
 from pixconnect.domain.statement import StatementLine
+from pixconnect.domain.transfer import KeyTransferRequest
 from pixconnect.usecases import ledger
+from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import statement as statement_usecases
-from support.records import OUTSIDE_ISPB
-from support.service import Service, open_holder
+from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.incoming import receive_credit
+from pixconnect.usecases.settlement import end_orders
+from support.records import OUTSIDE_ISPB, own_key
+from support.service import Service, credit_report, make_charge, open_holder
 from support.statement import EVER, make_history, read_all, signed_cents
 
 
@@ -39,6 +46,28 @@ async def test_every_kind_of_line_names_what_caused_it(service: Service, caller:
         assert line.counterparty is not None
         assert (line.counterparty.name, line.counterparty.ispb) == ("Joana Prado", OUTSIDE_ISPB)
     assert (deposit.end_to_end_id, deposit.return_id, deposit.counterparty) == (None, None, None)
+
+
+async def test_a_line_has_the_holders_own_name_for_what_caused_it(service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    report = credit_report(service, txid=charge.txid)
+    await receive_credit(service.context, report)
+    service.clock.advance(minutes=1)
+    asked = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=1, external_id="back-1")
+    refund = await refund_usecases.start_refund(service.context, caller, asked)
+    await end_orders(service.context, [(refund.return_id, Settled(settled_at=service.clock.now()))])
+    service.clock.advance(minutes=1)
+    other = await open_holder(service, account_number="2")
+    request = KeyTransferRequest(amount_cents=1, key=own_key("2"), key_type="EMAIL", external_id="out-1")
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    statement = await statement_usecases.open_statement(service.context, caller, *EVER)
+    *_, paid, refunded, sent = await read_all(service, statement)
+    assert (paid.external_id, paid.txid) == (charge.external_id, charge.txid)
+    assert (refunded.external_id, refunded.txid) == ("back-1", charge.txid)
+    assert (sent.external_id, sent.txid) == ("out-1", None)
+    # Another holder's names are not ours to show.
+    (received,) = await read_all(service, await statement_usecases.open_statement(service.context, other, *EVER))
+    assert (received.external_id, received.txid) == (None, None)
 
 
 async def test_opening_and_lines_make_closing_and_closing_is_the_balance(service: Service, caller: Caller) -> None:

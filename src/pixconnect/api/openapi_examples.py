@@ -136,7 +136,6 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "StatementLine": {
         "running_balance": 100_001_234,
         "return_identification": LEFT_OUT,
-        "description": LEFT_OUT,
     },
     "SystemInfo": dict(
         mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"

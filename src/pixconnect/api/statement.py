@@ -11,7 +11,7 @@ the answer off: a chunked answer without its last chunk is known to be incomplet
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from pixconnect.api.services import Services
 from pixconnect.api.wire import Amount, Cents, Id, Instant
 from pixconnect.domain import statement as statements
 from pixconnect.domain.clock import format_instant
+from pixconnect.domain.limit import SAO_PAULO
 from pixconnect.foundation.logging import current_request
 from pixconnect.usecases import statement as statement_usecases
 
@@ -33,7 +34,7 @@ MEDIA_TYPES: Final = {
     "camt053": "application/xml",
 }
 
-FILENAMES: Final = dict(csv="statement.csv", ofx="statement.ofx", camt053="statement.xml")
+SUFFIXES: Final = dict(csv="csv", ofx="ofx", camt053="xml")
 """Formats for other programs are saved by a browser, never shown."""
 
 
@@ -46,6 +47,8 @@ class StatementQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The last instant included. RFC 3339 with an offset."""
     format: Literal["json", "csv", "ofx", "camt053"] = "json"
     """The answer's format."""
+    language: statements.Language = "en"
+    """Of descriptions that we write: English or Portuguese."""
 
 
 class Counterparty(Struct, frozen=True, kw_only=True):
@@ -78,8 +81,12 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The balance after it."""
     counterparty: Counterparty | None = None
     """The other side; a deposit has none."""
-    description: Annotated[str | None, Meta(examples=["Wrong size"])] = None
-    """The refund's description; nothing else has one."""
+    description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
+    """What was written on the refund; of any other line what it is and the other side's name, in the `language`."""
+    external_id: str | None = None
+    """Your own name for the transfer or refund, or for the charge that was paid; others have none."""
+    transaction_identification: str | None = None
+    """The transfer's txid, if it has one; of a refund, the original's."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):
@@ -97,18 +104,36 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     """Export your statement.
 
     Every change of your current funds in a span of time, oldest first, at any length: as JSON, as CSV for spreadsheets, as OFX
-    or camt.053 for accounting programs. A line's `id` is the same in every format.
+    or camt.053 for accounting programs. A line's `id` is the same in every format. Files have a name with the account and the
+    days.
     """
     query = request.query
     context = services.context
     # What can be refused is refused here, before the first byte: after that an answer can only be broken off.
-    found = await statement_usecases.open_statement(context, request.caller, query.initial_date, query.final_date)
+    found = await statement_usecases.open_statement(
+        context, request.caller, query.initial_date, query.final_date, query.language
+    )
     parts = statement_usecases.read_parts(context, found)
     return Document(
         content=_WRITERS[query.format](found, parts),
         media_type=MEDIA_TYPES[query.format],
-        filename=FILENAMES.get(query.format, ""),
+        filename=_name_file(found, query.format),
     )
+
+
+def _name_file(found: statements.Statement, form: str) -> str:
+    if form not in SUFFIXES:
+        return ""
+    days = f"{_day_of(found.initial_at)}_{_day_of(found.final_at)}"
+    return f"statement_{found.account.account_number}_{days}.{SUFFIXES[form]}"
+
+
+def _day_of(instant: datetime) -> date:
+    try:
+        # A month that a Brazilian asks for shall not end on the first of the next.
+        return instant.astimezone(SAO_PAULO).date()
+    except OverflowError:
+        return instant.date()
 
 
 async def _write_json(
@@ -126,13 +151,13 @@ async def _write_json(
     )
     separator = b""
     async for lines in parts:
-        yield separator + b",".join(msgspec.json.encode(_on_wire(line)) for line in lines)
+        yield separator + b",".join(msgspec.json.encode(_on_wire(line, found.language)) for line in lines)
         separator = b","
     # The time is that of the snapshot, as it is in every other format.
     yield b"]}" + envelope.write_success_tail(request[0], found.made_at)
 
 
-def _on_wire(line: statements.StatementLine) -> StatementLine:
+def _on_wire(line: statements.StatementLine, language: statements.Language) -> StatementLine:
     other = line.counterparty
     return StatementLine(
         id=line.id,
@@ -143,7 +168,9 @@ def _on_wire(line: statements.StatementLine) -> StatementLine:
         amount=line.amount_cents,
         running_balance=line.running_balance_cents,
         counterparty=None if other is None else Counterparty(name=other.name, tax_id=other.tax_id, ispb=other.ispb),
-        description=line.description,
+        description=line.describe(language),
+        external_id=line.external_id,
+        transaction_identification=line.txid,
     )
 
 

@@ -1,7 +1,7 @@
 """A statement as ISO 20022 camt.053.001.08, which banks and accounting systems read.
 
-``NtryRef`` and ``AcctSvcrRef`` are the line's id, ``EndToEndId`` its ``end_to_end_id`` or ``NOTPROVIDED``; a refund's own
-``return_identification`` is a proprietary reference. There is no place for a line's running balance.
+``NtryRef`` and ``AcctSvcrRef`` are the line's id, ``EndToEndId`` its ``end_to_end_id`` or ``NOTPROVIDED``, ``TxId`` the txid,
+as in the network's own messages; a refund's ``return_identification`` is a proprietary reference.
 
 Source:
     ISO 20022 camt.053.001.08; bank transaction codes of the external code sets (domain PMNT).
@@ -15,7 +15,7 @@ from typing import Final
 from pixconnect.api import statement_xml as xml
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.money import format_reais
-from pixconnect.domain.statement import Counterparty, Statement, StatementLine
+from pixconnect.domain.statement import Counterparty, Language, Statement, StatementLine
 
 _NAMESPACE: Final = "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"
 _DECLARATION: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -35,7 +35,7 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
         document.write(*_make_header(statement))
         with document.element("Stmt"):
             document.write(*_make_body(statement))
-            async for written in xml.write_lines(document, output, parts, _append_line):
+            async for written in xml.write_lines(document, output, parts, _append_line, statement.language):
                 yield written
     yield output.take()
 
@@ -63,7 +63,7 @@ def _make_body(statement: Statement) -> xml.Node:
     return body
 
 
-def _append_line(parent: xml.Node, line: StatementLine) -> None:
+def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> None:
     entry = xml.append(parent, "Ntry")
     line_id, booked_at = str(line.id), format_instant(line.created_at)
     xml.append(entry, "NtryRef", line_id)
@@ -76,14 +76,18 @@ def _append_line(parent: xml.Node, line: StatementLine) -> None:
     details = xml.append(xml.append(entry, "NtryDtls"), "TxDtls")
     references = xml.append(details, "Refs")
     xml.append(references, "EndToEndId", line.end_to_end_id or "NOTPROVIDED")
+    if line.txid is not None:
+        xml.append(references, "TxId", line.txid)
     if line.return_id is not None:
         reference = xml.append(references, "Prtry")
         xml.append(reference, "Tp", "RETURN_IDENTIFICATION")
         xml.append(reference, "Ref", line.return_id)
     if line.counterparty is not None:
         _append_counterparty(details, line.counterparty, "Dbtr" if line.direction == "IN" else "Cdtr")
-    if line.description:
-        xml.append_path(details, "RmtInf/Ustrd", xml.clean(line.description, 140))
+    xml.append_path(details, "RmtInf/Ustrd", xml.clean(line.describe(language), 140))
+    # References have room for 35 characters, and an external id may have 255.
+    if line.external_id is not None:
+        xml.append(details, "AddtlTxInf", xml.clean(line.external_id, 255))
 
 
 def _append_code(entry: xml.Node, line: StatementLine) -> None:

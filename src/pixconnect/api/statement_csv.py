@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Final
 
 from pixconnect.domain.clock import format_instant
-from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.domain.statement import Language, Statement, StatementLine
 
 COLUMNS: Final = (
     "id",
@@ -24,16 +24,19 @@ COLUMNS: Final = (
     "counterparty_tax_id",
     "counterparty_ispb",
     "description",
+    # Later columns come last, so that programs may go on counting.
+    "external_id",
+    "transaction_identification",
 )
 
 
-async def write(_statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
+async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
     yield _write_rows([COLUMNS])
     async for lines in parts:
-        yield _write_rows([_row(line) for line in lines])
+        yield _write_rows([_row(line, statement.language) for line in lines])
 
 
-def _row(line: StatementLine) -> tuple[str | int | None, ...]:
+def _row(line: StatementLine, language: Language) -> tuple[str | int | None, ...]:
     other = line.counterparty
     return (
         line.id,
@@ -45,7 +48,9 @@ def _row(line: StatementLine) -> tuple[str | int | None, ...]:
         line.running_balance_cents,
         # A deposit has no counterparty: three empty cells.
         *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
-        line.description,
+        line.describe(language),
+        line.external_id,
+        line.txid,
     )
 
 

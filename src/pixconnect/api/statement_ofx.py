@@ -10,7 +10,7 @@ from typing import Final
 
 from pixconnect.api import statement_xml as xml
 from pixconnect.domain.money import format_reais
-from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.domain.statement import Language, Statement, StatementLine
 
 _DECLARATIONS: Final = (
     b'<?xml version="1.0" encoding="UTF-8" standalone="no"?>\r\n'
@@ -29,13 +29,13 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
                 document.write(*_make_account(statement))
                 with document.element("BANKTRANLIST"):
                     document.write(*_make_period(statement))
-                    async for written in xml.write_lines(document, output, parts, _append_line):
+                    async for written in xml.write_lines(document, output, parts, _append_line, statement.language):
                         yield written
                 document.write(*_make_balances(statement))
     yield output.take()
 
 
-def _append_line(parent: xml.Node, line: StatementLine) -> None:
+def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> None:
     element = xml.append(parent, "STMTTRN")
     is_in = line.direction == "IN"
     xml.append(element, "TRNTYPE", "CREDIT" if is_in else "DEBIT")
@@ -47,9 +47,10 @@ def _append_line(parent: xml.Node, line: StatementLine) -> None:
     if line.counterparty is not None and line.counterparty.name:
         xml.append(element, "NAME", xml.clean(line.counterparty.name, 32))
     # What has no field of its own stands in the memo.
-    memo = " ".join(part for part in (line.return_id, line.description) if part)
-    if memo:
-        xml.append(element, "MEMO", xml.clean(memo, 255))
+    memo = " ".join(part for part in (line.return_id, line.describe(language)) if part)
+    memo += f" | external_id {line.external_id}" if line.external_id else ""
+    memo += f" | txid {line.txid}" if line.txid else ""
+    xml.append(element, "MEMO", xml.clean(memo, 255))
 
 
 def _make_signon(statement: Statement) -> xml.Node:
@@ -58,7 +59,7 @@ def _make_signon(statement: Statement) -> xml.Node:
     _append_status(answer)
     xml.append(answer, "DTSERVER", _instant(statement.made_at))
     # OFX names languages by ISO 639-2.
-    xml.append(answer, "LANGUAGE", "POR")
+    xml.append(answer, "LANGUAGE", "POR" if statement.language == "pt" else "ENG")
     institution = xml.append(answer, "FI")
     xml.append(institution, "ORG", xml.clean(statement.account.bank or statement.account.ispb, 32))
     xml.append(institution, "FID", statement.account.ispb)

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 import lxml.etree  # pyright: ignore[reportMissingTypeStubs]  ours are below
 
-from pixconnect.domain.statement import StatementLine
+from pixconnect.domain.statement import Language, StatementLine
 
 
 class Node(Protocol):
@@ -82,13 +82,14 @@ async def write_lines(
     document: Document,
     output: Output,
     parts: AsyncIterable[Sequence[StatementLine]],
-    append_line: Callable[[Node, StatementLine], None],
+    append_line: Callable[[Node, StatementLine, Language], None],
+    language: Language,
 ) -> AsyncIterator[bytes]:
     """Write the lines of a statement, and hand out each part when it is written."""
     async for lines in parts:
         group = make_group()
         for line in lines:
-            append_line(group, line)
+            append_line(group, line, language)
         document.write(*group)
         # A part at a time is sent: the statement may be longer than memory.
         document.flush()

@@ -6,11 +6,27 @@ although money keeps arriving meanwhile.
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from pixconnect.domain.holder import Party
+
+Language = Literal["en", "pt"]
+
+# By language, cause and direction: what a line is, and what stands before the other side's name.
+_TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
+    ("en", "transfer", "IN"): ("Pix received", " from "),
+    ("en", "transfer", "OUT"): ("Pix sent", " to "),
+    ("en", "refund", "IN"): ("Refund received", " from "),
+    ("en", "refund", "OUT"): ("Refund sent", " to "),
+    ("en", "deposit", "IN"): ("Deposit", ""),
+    ("pt", "transfer", "IN"): ("Pix recebido", " de "),
+    ("pt", "transfer", "OUT"): ("Pix enviado", " para "),
+    ("pt", "refund", "IN"): ("Devolução recebida", " de "),
+    ("pt", "refund", "OUT"): ("Devolução enviada", " para "),
+    ("pt", "deposit", "IN"): ("Depósito", ""),
+}
 
 
 class Extent(Struct, frozen=True, kw_only=True):
@@ -35,6 +51,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     final_at: datetime
     made_at: datetime
     extent: Extent
+    language: Language = "en"
+    """Of descriptions."""
 
     @property
     def closed_at(self) -> datetime:
@@ -62,3 +80,18 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     running_balance_cents: int
     counterparty: Counterparty | None
     description: str | None
+    """What its author wrote on a refund."""
+    external_id: str | None = None
+    """The holder's own name for the transfer or refund, or for the charge that was paid."""
+    txid: str | None = None
+    """The transfer's; of a refund, the original's."""
+
+    def describe(self, language: Language) -> str:
+        """The line in words: an author's own, or who paid whom."""
+        if self.description:
+            return self.description
+        cause = "transfer" if self.return_id is None else "refund"
+        # Only a deposit has no end-to-end id.
+        what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]
+        name = "" if self.counterparty is None else self.counterparty.name
+        return f"{what}{before_name}{name}" if name else what

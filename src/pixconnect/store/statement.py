@@ -49,15 +49,20 @@ async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at
 _READ_LINES: Final[LiteralString] = """
     select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
         entry.credit_account in ('available', 'reserved') as is_in,
-        original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description
+        original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description,
+        case when entry.refund_id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
+        original.txid
     from ledger_entry as entry
     left join lateral (
         select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
-            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb
+            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id
         from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
     ) as original on true
     left join lateral (
-        select coalesce(network_id, return_id) as shown_id, description
+        select external_id from charge where charge.id = original.charge_id and charge.holder_id = $1 limit 1
+    ) as paid on true
+    left join lateral (
+        select coalesce(network_id, return_id) as shown_id, description, external_id
         from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
     ) as returned on true
     where entry.holder_id = $1 and entry.number between $2 and $3
@@ -83,6 +88,8 @@ def _line(row: asyncpg.Record) -> StatementLine:
         ispb,
         return_id,
         text,
+        external_id,
+        txid,
     ) = row
     return StatementLine(
         id=entry_id,
@@ -94,4 +101,6 @@ def _line(row: asyncpg.Record) -> StatementLine:
         running_balance_cents=running_balance_cents,
         counterparty=None if name is None else Counterparty(name=name, tax_id=tax_id, ispb=ispb),
         description=text,
+        external_id=external_id,
+        txid=txid,
     )

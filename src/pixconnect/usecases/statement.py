@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
-from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.domain.statement import Language, Statement, StatementLine
 from pixconnect.store import statement as statement_store
 from pixconnect.usecases.context import HasClock, HasDirectory, HasPool
 
@@ -21,7 +21,7 @@ class StatementContext(HasPool, HasClock, HasDirectory, Protocol):
 
 
 async def open_statement(
-    context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime
+    context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime, language: Language = "en"
 ) -> Statement:
     """Fix which lines a statement has, both instants included; entries made later are not in it."""
     account = await context.directory.read_account(caller.holder_id)
@@ -33,6 +33,7 @@ async def open_statement(
         final_at=final_at,
         made_at=context.clock.now(),
         extent=extent,
+        language=language,
     )
 
 

@@ -27,7 +27,6 @@ _LOOKS = {
     "report show": ("{report}",),
     "secrets clients-left": (),
     "signing-key list": (),
-    "transfer unresolved": (),
 }
 _CHANGES: dict[str, Sequence[str]] = {
     "holder create": ("--name", "Ana", "--tax-id", "52998224725", "--account-number", "77"),

@@ -11,7 +11,7 @@ PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
 
 def test_help_lists_every_verb() -> None:
     done = subprocess.run([*PIXCONNECT, "--help"], capture_output=True, text=True, check=True)
-    for verb in ("run", "serve", "work", "sandbox", "migrate", "holder", "client", "key", "transfer", "signing-key"):
+    for verb in ("run", "serve", "work", "sandbox", "migrate", "holder", "client", "key", "signing-key"):
         assert f" {verb} " in done.stdout
 
 

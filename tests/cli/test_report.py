@@ -58,23 +58,21 @@ async def hand_over_a_refund(database: Addresses) -> str:
 def test_that_nothing_is_unresolved_is_said_and_an_unknown_id_is_not_taken_for_resolved(
     database: Addresses, pixconnect: CommandLine
 ) -> None:
-    assert pixconnect.run("transfer", "unresolved").stdout == "there is none\n"
+    assert pixconnect.run("find", "--unresolved").stdout == "there is none\n"
     return_id = asyncio.run(hand_over_a_refund(database))
     # Known, and silent for less long than asked for.
-    lately = pixconnect.run(
-        "transfer", "unresolved", "--return-identification", return_id, "--silent-for-s", "999999999"
-    )
+    lately = pixconnect.run("find", "--unresolved", return_id, "--silent-for-s", "999999999")
     assert (lately.returncode, lately.stdout) == (0, "there is none\n")
-    complaint = pixconnect.refusal("transfer", "unresolved", "--return-identification", "D" + "0" * 31)
-    assert f"--return-identification: there is no transfer or refund D{'0' * 31}" in complaint
-    assert "--end-to-end-id: " in pixconnect.refusal("transfer", "unresolved", "--end-to-end-id", "E1")
+    complaint = pixconnect.refusal("find", "--unresolved", "D" + "0" * 31)
+    assert f"--any-id: there is no transfer or refund D{'0' * 31}" in complaint
+    assert "--any-id: " in pixconnect.refusal("find", "--unresolved", "E1")
 
 
 def test_unresolved_refunds_are_shown_like_transfers(database: Addresses, pixconnect: CommandLine) -> None:
     return_id = asyncio.run(hand_over_a_refund(database))
-    shown = pixconnect.json("transfer", "unresolved")
+    shown = pixconnect.json("find", "--unresolved")
     assert (shown["transfers"], shown["accepted"]) == ([], [])
     [refund] = shown["refunds"]
     assert (refund["return_identification"], refund["amount"], refund["asked_count"]) == (return_id, 400, 0)
-    assert pixconnect.json("transfer", "unresolved", "--return-identification", return_id) == shown
-    assert f"return_identification: {return_id}" in pixconnect.run("transfer", "unresolved").stdout
+    assert pixconnect.json("find", "--unresolved", return_id) == shown
+    assert f"return_identification: {return_id}" in pixconnect.run("find", "--unresolved").stdout

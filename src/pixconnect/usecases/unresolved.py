@@ -65,8 +65,7 @@ async def check_known(context: OperatorContext, name: str) -> None:
     if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
         return
     if not await order_store.find_unresolved(context.pool, datetime.max.replace(tzinfo=UTC), None, name, 1):
-        field = "return_identification" if name.startswith("D") else "end_to_end_id"
-        raise errors.NotFound(f"{field}: there is no transfer or refund {name}")
+        raise errors.NotFound(f"any_id: there is no transfer or refund {name}")
 
 
 async def list_accepted(

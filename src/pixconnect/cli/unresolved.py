@@ -1,42 +1,23 @@
-"""``pixconnect transfer``: transfers and refunds that are under way."""
+"""``pixconnect find --unresolved``: transfers and refunds that are under way."""
 
 from datetime import timedelta
-from typing import Annotated
-
-from cyclopts import App, Parameter
 
 from pixconnect.cli import operating, output
-from pixconnect.cli.output import Json
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases import unresolved as unresolved_usecases
 from pixconnect.usecases.operator import OperatorContext
 
-app = App(name="transfer", help="Transfers and refunds on their way.")
 
-
-@app.command
-def unresolved(
-    *,
-    silent_for_s: Annotated[int, Parameter(show_default=True)] = 60,
-    holder_id: int | None = None,
-    end_to_end_id: str | None = None,
-    return_identification: str | None = None,
-    json: Json = False,
-) -> None:
-    """Print what the rail has not ended: transfers and refunds that were sent to it, and payments that it accepted.
-
-    The longest silent come first. The service goes on asking about what was sent, for as long as it takes. There is no verb to
-    settle or fail one by hand: that is how money is paid twice.
+def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
+    """Print what the rail has not ended, the longest silent first.
 
     Args:
+        name: This end-to-end id or return id only.
         silent_for_s: Only those sent or accepted at least this many seconds ago.
         holder_id: Of this holder only.
-        end_to_end_id: This transfer or payment only.
-        return_identification: This refund only.
     """
-    name = end_to_end_id or return_identification
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
     async def look(
@@ -54,7 +35,7 @@ def unresolved(
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
             "accepted": [_shown_credit(one) for one in accepted],
         },
-        as_json=json,
+        as_json=as_json,
     )
 
 

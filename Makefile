@@ -52,13 +52,14 @@ bench: dev-environment ## Measure for about six minutes; bench/results.json and 
 	@.venv/bin/python bench/run.py
 
 lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml
-	@.venv/bin/uv pip compile $(LOCKING) pyproject.toml --output-file requirements/run.txt
-	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build pyproject.toml --output-file requirements/dev.txt
+	@.venv/bin/uv pip compile $(LOCKING) --extra wheel pyproject.toml --output-file requirements/run.txt
+	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel pyproject.toml --output-file requirements/dev.txt
 
 clean: ## Remove the environment and what tools left; never a PIXCONNECT_HOME
 	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
 
-LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	--no-emit-package pixconnect-client
 
 environment:
 	@python=$$(scripts/find_python) && "$$python" scripts/make_environment.py run

@@ -1,7 +1,9 @@
 """Makes ``.venv`` with what ``requirements/<kind>.txt`` locks, once: ``make_environment.py run`` or ``dev``.
 
 Only the standard library is here yet. The package itself is not installed but found where it stands, so that no build is
-needed; a stamp in the environment says what it was made from, and while that is so there is nothing to do.
+needed. The client (``clients/python``) is a package of its own: it is built as a wheel and installed as everybody else would
+install it; for who develops, as one that leads to its sources. Stamps in the environment say what it was made from, and while
+that is so there is nothing to do.
 """
 
 import fcntl
@@ -19,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
+CLIENT = ROOT / "clients" / "python"
 
 # Who develops has what running takes: requirements/dev.txt is locked on top of requirements/run.txt.
 INCLUDES = {"run": ["run"], "dev": ["run", "dev"]}
@@ -41,20 +44,19 @@ sys.exit(main())
 
 def main(kind: str) -> None:
     """Make the environment, or find it made."""
-    stamp = ENVIRONMENT / f"{kind}.stamp"
-    wanted = describe(kind)
-    if is_made(stamp, wanted):
+    if is_made(kind) and has_client(kind):
         return
     folder = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)  # two at once: one makes, the other finds it made
-    if is_made(stamp, wanted):
-        return
-    if not is_usable():
-        make_empty()
-    install(kind)
-    find_package_here()
-    for included in INCLUDES[kind]:
-        (ENVIRONMENT / f"{included}.stamp").write_text(describe(included))
+    if not is_made(kind):
+        if not is_usable():
+            make_empty()
+        install(kind)
+        find_package_here()
+        for included in INCLUDES[kind]:
+            (ENVIRONMENT / f"{included}.stamp").write_text(describe(included))
+    if not has_client(kind):
+        install_client(kind)
 
 
 def describe(kind: str) -> str:
@@ -63,9 +65,29 @@ def describe(kind: str) -> str:
     return f"{sha256(lock).hexdigest()} {sys.version.split()[0]} {os.path.realpath(sys.executable)} {ROOT}\n"
 
 
-def is_made(stamp: Path, wanted: str) -> bool:
-    """Whether there is nothing to do."""
-    return stamp.exists() and stamp.read_text() == wanted and PYTHON.exists()
+def is_made(kind: str) -> bool:
+    """Whether all that is locked is there."""
+    return read_stamp(kind) == describe(kind) and PYTHON.exists()
+
+
+def has_client(kind: str) -> bool:
+    """Whether the client is there as it is in its folder; one that leads to its sources always is."""
+    good = {describe_client("dev"), describe_client(kind)}
+    return read_stamp("client") in good
+
+
+def describe_client(kind: str) -> str:
+    """What the client is made from: all its files, or, where it leads to them, only what says how it is installed."""
+    files = [CLIENT / "pyproject.toml"]
+    if kind == "run":
+        files += sorted(file for file in CLIENT.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    digest = sha256(b"".join(b"%b\0%b\0" % (os.fsencode(file), file.read_bytes()) for file in files))
+    return f"{kind} {digest.hexdigest()}\n"
+
+
+def read_stamp(name: str) -> str:
+    stamp = ENVIRONMENT / f"{name}.stamp"
+    return stamp.read_text() if stamp.exists() else ""
 
 
 def is_usable() -> bool:
@@ -117,6 +139,20 @@ def install(kind: str) -> None:
     if installing.returncode != 0:
         complaints = [line for line in said if line.startswith("ERROR")]
         fail(f"cannot install: {(complaints or said or ['pip said nothing'])[0]}")
+
+
+def install_client(kind: str) -> None:
+    """Build the client's wheel with what is there already, and install it."""
+    say("building the client, pixconnect-client")
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--force-reinstall"]
+    wanted = describe_client(kind)
+    # Nothing is fetched: what builds it is locked, and so is all that it needs.
+    how = ["--no-deps", "--no-index", "--no-build-isolation", *(["--editable"] if kind == "dev" else [])]
+    done = subprocess.run([*pip, *how, CLIENT], capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        complaints = (done.stderr + done.stdout).strip().splitlines()
+        fail(f"cannot build the client: {(complaints or ['pip said nothing'])[-1]}")
+    (ENVIRONMENT / "client.stamp").write_text(wanted)
 
 
 def show_progress(lines: Iterable[str], total: int) -> list[str]:

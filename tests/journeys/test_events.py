@@ -1,11 +1,13 @@
 """All fifteen event types, each caused as its page says, over HTTP, and told to a receiver that believes what is signed."""
 
+import json
 import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -17,8 +19,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixconnect.client import Client, InvalidWebhook, Webhook, verify_webhook, verify_webhook_body
 from pixconnect.domain.event import EVENT_NAMES
+from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
 from support.installation import wait_until
 from support.ports import reserved_port
@@ -50,6 +52,16 @@ FIELDS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Webhook:
+    """A body as it came, once the client package believes it."""
+
+    id: int
+    name: str
+    payload: dict[str, Any]
+    create_timestamp: str
+
+
 class Believer:
     """A receiver that takes what the client package believes, each event once, and remembers what it did not."""
 
@@ -69,7 +81,7 @@ class Believer:
                     assert verify_webhook_body(body, dict(self.headers), SECRET) == event
                     with turn:  # an answer may be lost on its way back, and the event then comes again
                         if event.id not in [earlier.id for earlier in told]:
-                            told.append(event)
+                            told.append(Webhook(**json.loads(body)))
                 except InvalidWebhook as failure:
                     refused.append(str(failure))
                     status = 400
@@ -111,7 +123,7 @@ class Story:
         self._names = count(1)
         self.account: Account = service.open_account(1_000_000)
         self.base_url = service.installation.base_url
-        self._client = Client(self.base_url, self.account.client_id, self.account.client_secret)
+        self.client = Client(self.base_url, self.account.client_id, self.account.client_secret)
         hook = {"url": believer.url, "secret": SECRET, "event_types": sorted(EVENT_NAMES)}
         self.endpoint_id = self.ask("POST", "/v1/webhook/endpoints", hook)["id"]
         self.caused: dict[str, list[Webhook]] = {}
@@ -131,19 +143,20 @@ class Story:
             self.caused.setdefault(event.name, []).append(event)
         return answer
 
-    def charge(self) -> Any:
+    def charge(self) -> Charge:
         name = self._name()
-        charge = self._client.create_charge(AMOUNT_CENTS, self.account.key, external_id=name)
-        assert self._client.get_charge(name)["id"] == charge["id"]
+        charge = self.client.charges.create(AMOUNT_CENTS, self.account.key, external_id=name)
+        assert self.client.charges.get_by_external_id(name).id == charge.id
         return charge
 
     def be_paid(self, **how: object) -> Any:
         return self.ask("POST", "/sandbox/v1/payments", how)
 
-    def send(self, word: str) -> Any:
+    def send(self, word: str) -> Transfer:
         name = self._name()
-        transfer = self._client.send_to_key(AMOUNT_CENTS, f"{word}@sandbox.pix.example", "EMAIL", external_id=name)
-        assert self._client.get_transfer(name)["id"] == transfer["id"]
+        address = f"{word}@sandbox.pix.example"
+        transfer = self.client.transfers.create_by_key(AMOUNT_CENTS, address, "EMAIL", external_id=name)
+        assert self.client.transfers.get_by_external_id(name).id == transfer.id
         return transfer
 
     def be_given_back(self, name: str, amount_cents: int) -> Any:
@@ -166,10 +179,10 @@ class Story:
         """Cause everything."""
         first = self.cause(self.charge, "qrcode.pending")
         came_in = ("transfer.in.processing", "transfer.in.confirmed")
-        paid = self.cause(lambda: self.be_paid(emv=first["emvqrcps"]), *came_in, "qrcode.approved")
+        paid = self.cause(lambda: self.be_paid(emv=first.emvqrcps), *came_in, "qrcode.approved")
         second = self.cause(self.charge, "qrcode.pending")
         self.cause(
-            lambda: self.be_paid(emv=second["emvqrcps"], amount=AMOUNT_CENTS + 1),
+            lambda: self.be_paid(emv=second.emvqrcps, amount=AMOUNT_CENTS + 1),
             "transfer.in.processing", "transfer.in.error",
         )  # fmt: skip
         self.cause(lambda: self.ask("POST", "/sandbox/v1/clock", {"advance_s": 86_400}), "qrcode.expired")
@@ -180,7 +193,7 @@ class Story:
         self.cancelled = self.cause(lambda: self.send("settle"), "transfer.out.processing")
         self.cause(self.wait_for_handover_to_be_given_up, "transfer.out.error")
         self.ask("DELETE", "/sandbox/v1/faults")
-        name = sent["end_to_end_id"]
+        name = sent.end_to_end_id
         self.cause(lambda: self.be_given_back(name, AMOUNT_CENTS + 1), "refund.in.processing", "refund.in.error")
         self.cause(lambda: self.be_given_back(name, AMOUNT_CENTS), "refund.in.processing", "refund.in.returned")
         self.break_off("refund", "reject:AC03")
@@ -210,6 +223,7 @@ def story(metrics_port: int) -> Iterator[Story]:
         told = Story(service, believer)
         told.tell()
         yield told
+        told.client.close()
     believer.close()
 
 
@@ -235,14 +249,14 @@ def test_its_fact_causes_an_event_with_exactly_the_fields_of_its_family(story: S
 def test_a_transfer_that_never_left_is_told_as_cancelled_and_its_money_is_there_again(story: Story) -> None:
     transfer = story.cancelled
     processing, cancelled = [
-        event for event in story.believer.told if event.payload.get("end_to_end_id") == transfer["end_to_end_id"]
+        event for event in story.believer.told if event.payload.get("end_to_end_id") == transfer.end_to_end_id
     ]
     assert (processing.name, cancelled.name) == ("transfer.out.processing", "transfer.out.error")
     assert cancelled.payload == {**processing.payload, "status": "CANCELLED"}
-    assert cancelled.payload["external_id"] == transfer["external_id"]
+    assert cancelled.payload["external_id"] == transfer.external_id
     waited = datetime.fromisoformat(cancelled.create_timestamp) - datetime.fromisoformat(processing.create_timestamp)
     assert waited.total_seconds() >= HANDOVER_TIMEOUT_S
-    found = story.ask("GET", f"/v1/connect/transfer/id/{transfer['id']}")
+    found = story.ask("GET", f"/v1/connect/transfer/id/{transfer.id}")
     assert found["status"] == "CANCELLED"
     balance = story.ask("GET", "/v1/connect/ledger/balance")
     assert balance["available_funds"] == balance["current_funds"]
@@ -272,14 +286,15 @@ def test_what_was_not_acknowledged_is_redelivered_by_one_call(story: Story) -> N
 
 
 def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str]) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    program = program.replace("http://127.0.0.1:8080", story.base_url)
+    programs = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    program = "".join(programs).replace("http://127.0.0.1:8080", story.base_url)
     program = program.replace("loja@demo.pix.example", story.account.key).replace("order-1", "of-the-guide")
     names: dict[str, Any] = {"client_id": story.account.client_id, "client_secret": story.account.client_secret}
     exec(program, names)  # noqa: S102  it is our own page
     assert capsys.readouterr().out.startswith("000201")
     asked = (AMOUNT_CENTS, "settle@sandbox.pix.example", "EMAIL", "sent-by-the-guide")
-    assert names["send"](*asked)["id"] == names["send"](*asked)["id"]
+    assert names["send"](*asked).id == names["send"](*asked).id
+    names["client"].close()
 
 
 def test_who_watches_is_told_by_the_worker_and_by_the_api_process(story: Story, metrics_port: int) -> None:

@@ -13,8 +13,8 @@ from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.outside_location_reader import LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
-from pixconnect.client import Client
 from pixconnect.domain.br_code import parse_br_code
+from pixconnect_client import Client
 from support.installation import running
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
@@ -23,10 +23,9 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
 async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_folder: Path) -> None:
     with running(home_folder) as one:
         sandbox = one.sandbox
-        client = Client(
-            sandbox["base_url"], sandbox["client_id"], sandbox["client_secret"], auth_url=sandbox["auth_url"]
-        )
-        charge = client.create_charge(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
+        credentials = (sandbox["client_id"], sandbox["client_secret"])
+        with Client(sandbox["base_url"], *credentials, auth_url=sandbox["auth_url"]) as client:
+            charge = client.charges.create(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
         keys = httpx.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
         authority = x509.load_der_x509_certificate(base64.b64decode(keys[0]["x5c"][-1]))
 
@@ -34,12 +33,12 @@ async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_fo
             return [authority]
 
         http = OutgoingHttp(LIMITS, NameLookups(DnsLookup()))
-        location = parse_br_code(charge["emvqrcps"]).location
+        location = parse_br_code(charge.emvqrcps).location
         assert location is not None
         asked = await LocationReader(http, SystemClock(), trusted, allows_loopback=True).read(location)
         await http.close()
         assert (asked.txid, asked.key, asked.amount_cents, asked.status) == (
-            charge["transaction_identification"],
+            charge.transaction_identification,
             sandbox["pix_keys"][0],
             1234,
             "ATIVA",

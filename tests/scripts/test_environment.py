@@ -81,8 +81,9 @@ esac
 
 def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
     """``make_environment.py run`` in a folder of its own, with a pip that ends in these words of the shell."""
-    for name in ("scripts", "requirements", "src", ".venv/bin"):
+    for name in ("scripts", "requirements", "src", ".venv/bin", "clients/python"):
         (folder / name).mkdir(parents=True)
+    (folder / "clients" / "python" / "pyproject.toml").write_text("")
     (folder / "requirements" / "run.txt").write_text("a==1.0 \\\n    --hash=x\nb==1.0 ; nowhere\nc==1.0\n")
     script = folder / "scripts" / "make_environment.py"
     script.write_text((ROOT / "scripts" / "make_environment.py").read_text())
@@ -107,8 +108,10 @@ def test_installing_tells_how_far_it_is(tmp_path: Path) -> None:
         "pixconnect: installing what requirements/run.txt locks (only when it changes)",
         "pixconnect: 2 of 2 packages",
         "pixconnect: unpacking them",
+        "pixconnect: building the client, pixconnect-client",
     ]
     assert (tmp_path / ".venv" / "run.stamp").exists()
+    assert (tmp_path / ".venv" / "client.stamp").exists()
 
 
 def test_what_pip_refuses_is_one_line(tmp_path: Path) -> None:

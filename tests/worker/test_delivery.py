@@ -13,7 +13,6 @@ import pytest
 from msgspec import structs
 from standardwebhooks import Webhook
 
-from pixconnect.client import InvalidWebhook, verify_webhook_jws
 from pixconnect.domain import delivery as delivery_rules
 from pixconnect.domain.delivery import RETRY_WAITS, Conclusion, DueDelivery
 from pixconnect.domain.endpoint import EndpointChange
@@ -25,6 +24,7 @@ from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker import delivery as delivery_worker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect_client import InvalidWebhook, verify_webhook_jws
 from support import identity, postgres
 from support.webhooks import (
     SECRET,

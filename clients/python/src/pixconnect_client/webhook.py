@@ -15,37 +15,19 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
-from pixconnect.client import es256
+import msgspec
+
+from pixconnect_client.errors import InvalidWebhook, UnknownSigningKey
+from pixconnect_client.events import Event, read_event
+from pixconnect_client.records import KeySet
 
 TOLERANCE_S = 300
 """Seconds that the time of an attempt may differ from this machine's."""
 
 _ENCODED_PREFIX = "whsec_"
 _VERSION = "v1"
-
-
-class InvalidWebhook(Exception):  # noqa: N818  it names what came, as the service's refusals do
-    """It is not from the service, or too old or too early; the message says why and holds nothing secret."""
-
-
-class UnknownSigningKey(InvalidWebhook):
-    """None of the given keys is the one that signed: read ``/.well-known/jwks.json`` again, and try once more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Webhook:
-    """An event whose signature is good."""
-
-    id: int
-    """The event's id, the same on every attempt: drop what you have seen."""
-    name: str
-    """The event's type, such as ``qrcode.approved``."""
-    payload: Mapping[str, object]
-    create_timestamp: str
-    """When it happened, RFC 3339."""
 
 
 def verify_webhook(
@@ -55,7 +37,7 @@ def verify_webhook(
     *,
     tolerance_s: float = TOLERANCE_S,
     now: Callable[[], float] = time.time,
-) -> Webhook:
+) -> Event:
     """Check ``webhook-signature``, and read the event.
 
     Args:
@@ -89,7 +71,7 @@ def verify_webhook(
     return _read_event(body)
 
 
-def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Webhook:
+def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Event:
     """Check ``X-Webhook-Signature``, and read the event. It does not cover the time: an old webhook is accepted for ever.
 
     Args:
@@ -114,17 +96,18 @@ def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | S
 def verify_webhook_jws(
     body: bytes,
     headers: Mapping[str, str],
-    keys: Mapping[str, object],
+    keys: KeySet | Mapping[str, object],
     holder_id: int | str,
     *,
     tolerance_s: float = TOLERANCE_S,
     now: Callable[[], float] = time.time,
-) -> Webhook:
+) -> Event:
     """Check ``X-Webhook-Signature-JWS``: who signed, for whom, when and which event; and read the event.
 
     Args:
         body: The request's, as it came: not decoded, not written again.
-        keys: The JWK set of ``/.well-known/jwks.json``, read over https and kept for as long as it has the key.
+        keys: What ``client.identity.key_set()`` answers, or ``/.well-known/jwks.json`` read over https; kept for as long as it
+            has the key.
         holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is
             refused.
         tolerance_s: How far ``iat`` may be from now, before or after.
@@ -149,7 +132,7 @@ def verify_webhook_jws(
     head, header, signature = _read_jws(_read_header(given, "x-webhook-signature-jws"))
     x, y = _find_key(keys, header.get("kid"))
     signed = head.encode() + b"." + base64.urlsafe_b64encode(body).rstrip(b"=")
-    if not es256.is_signed(signed, signature, x, y):
+    if not _is_signed(signed, signature, x, y):
         raise InvalidWebhook("X-Webhook-Signature-JWS: does not fit the body and the key")
     if header.get("aud") != audience:
         raise InvalidWebhook("X-Webhook-Signature-JWS: aud: is for another holder")
@@ -179,11 +162,30 @@ def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
     return head, fields, signature
 
 
-def _find_key(keys: Mapping[str, object], kid: object) -> tuple[int, int]:
-    for key in cast(Sequence[Mapping[str, Any]], keys.get("keys", ())):
+def _find_key(keys: KeySet | Mapping[str, object], kid: object) -> tuple[int, int]:
+    known = cast("Mapping[str, Any]", msgspec.to_builtins(keys))
+    for key in known.get("keys", ()):
         if key.get("kid") == kid and key.get("kty") == "EC" and key.get("crv") == "P-256":
             return int.from_bytes(_decode(key["x"]), "big"), int.from_bytes(_decode(key["y"]), "big")
     raise UnknownSigningKey("X-Webhook-Signature-JWS: kid: is none of the keys that are known")
+
+
+def _is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
+    """Whether the key (x, y) made this signature, r and s of 32 octets each, over the message: ES256 of RFC 7518."""
+    # Only who checks this signature pays for loading it.
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
+
+    if len(signature) != 64:
+        return False
+    r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
+    try:
+        key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+        key.verify(utils.encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def _decode(text: str) -> bytes:
@@ -245,14 +247,8 @@ def _any_fits(signatures: Sequence[bytes], expected: Sequence[bytes]) -> bool:
     return fits
 
 
-def _read_event(body: bytes) -> Webhook:
+def _read_event(body: bytes) -> Event:
     try:
-        event = json.loads(body)
-        return Webhook(
-            id=event["id"],
-            name=event["name"],
-            payload=event["payload"],
-            create_timestamp=event["create_timestamp"],
-        )
-    except (ValueError, KeyError, TypeError):
+        return read_event(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise InvalidWebhook("body: signed, but not an event of this service") from None

@@ -1,0 +1,255 @@
+"""How the service is talked to, without a connection and without waiting.
+
+A conversation is a generator: it yields what is to be done next, a step, and is given what came of it. Whoever drives it, with
+threads or with asyncio, only sends and sleeps (``_transport.py``). ::
+
+    Token ──► Send ──► answer?  ── yes ──────────────────────────► result
+      ▲                  │ 401: another token, once
+      │                  │ no answer, 429, 503, OUTCOME_UNKNOWN
+      └──── Wait ◄───────┘ of what is safe to send again
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import random
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from pixconnect_client._call import Answer, Call, read_record
+from pixconnect_client.enums import ErrorCode
+from pixconnect_client.errors import ApiError, NoAnswer, PixConnectError, error_class
+from pixconnect_client.version import __version__
+
+AnswerT = TypeVar("AnswerT")
+
+RENEWED_BEFORE_S = 30
+"""A token is renewed this long before it ends, or at half its life if that is shorter."""
+BACKOFF_S = 0.25
+BACKOFF_MAX_S = 8.0
+RETRY_AFTER_MAX_S = 60.0
+"""Who is asked to wait for longer is told so at once."""
+
+_TRANSIENT = {ErrorCode.OUTCOME_UNKNOWN, ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE}
+_LOGIN_PATH = "/v1/iam/users/login"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Send:
+    """To be sent as it is; what comes of it is an ``Answer``, or ``NoAnswer`` is raised."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    content: bytes | None = field(repr=False)
+    timeout_s: float
+    is_streamed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """To be waited for."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """To be had from ``Core.log_in``, by one at a time."""
+
+    refused: str = field(default="", repr=False)
+    """One that does not work any more."""
+
+
+Step = Send | Wait | Token
+Conversation = Generator[Step, Any, AnswerT]
+
+
+class _IssuedToken(msgspec.Struct):
+    access_token: str
+    expires_in: int
+
+
+class _ErrorInfo(msgspec.Struct):
+    code: ErrorCode
+    message: str
+
+
+class _Meta(msgspec.Struct):
+    request_id: str = ""
+
+
+class _Failure(msgspec.Struct):
+    error: msgspec.Raw
+    meta: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class Core:
+    """One client of the service: where it is, who asks, and the token, which all conversations share."""
+
+    def __init__(
+        self,
+        base_url: str,
+        client_id: str,
+        client_secret: str,
+        *,
+        auth_url: str | None,
+        timeout_s: float,
+        retries: int,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.base_url = _check_url("base_url", base_url)
+        self.auth_url = _check_url("auth_url", auth_url or base_url)
+        self._grant = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": client_secret}
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._monotonic_s = monotonic_s
+        self._jitter = jitter
+        self._token = ""
+        self._renew_at_s = float("-inf")
+        self._agent = f"pixconnect-client/{__version__} python/{platform.python_version()}"
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether anything is sent by https."""
+        return any(url.lower().startswith("https:") for url in (self.base_url, self.auth_url))
+
+    def converse(self, call: Call[AnswerT]) -> Conversation[AnswerT]:
+        """Ask for an operation, as often as is safe, until there is an answer."""
+        is_unsure = False
+        for attempt in itertools.count():
+            try:
+                return (yield from self._try(call))
+            except PixConnectError as error:
+                # Once a try may have had its effect, no later refusal can take that back: it may still be under way.
+                is_unsure = is_unsure or (error.may_have_happened and not call.is_read)
+                error.may_have_happened = is_unsure
+                error.external_id = call.external_id
+                delay_s = self._find_delay(call, error, attempt)
+                if delay_s is None:
+                    raise
+            yield Wait(seconds=delay_s)
+        raise AssertionError("retries end")
+
+    def log_in(self, refused: str = "") -> Conversation[str]:
+        """A token that is good, and is not the refused one: the one that is there, or a new one."""
+        if self._token != refused and self._monotonic_s() < self._renew_at_s:
+            return self._token
+        # Its lifetime counts from before it was asked for, since the answer may be slow.
+        asked_s = self._monotonic_s()
+        try:
+            answer = yield self._write_login()
+            issued = _read(Call(method="POST", path=_LOGIN_PATH, read=read_record(_IssuedToken)), answer)
+        except PixConnectError as error:
+            error.is_of_login = True
+            error.may_have_happened = False
+            raise
+        self._token = issued.access_token
+        self._renew_at_s = asked_s + issued.expires_in - min(RENEWED_BEFORE_S, issued.expires_in / 2)
+        return self._token
+
+    def _try(self, call: Call[AnswerT]) -> Conversation[AnswerT]:
+        token: str = (yield Token()) if call.is_authorized else ""
+        answer: Answer = yield self._write(call, token)
+        if answer.status == 401 and call.is_authorized:
+            # Nothing was done: the token was refused before anything else was looked at.
+            token = yield Token(refused=token)
+            answer = yield self._write(call, token)
+        return _read(call, answer)
+
+    def _write(self, call: Call[Any], token: str) -> Send:
+        headers = {"Accept": "*/*", "User-Agent": self._agent}
+        if call.is_authorized:
+            headers["Authorization"] = f"Bearer {token}"
+        content = None
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+            content = msgspec.json.encode(call.body)
+        query = f"?{urlencode(call.query)}" if call.query else ""
+        return Send(
+            method=call.method,
+            url=f"{self.auth_url if call.is_identity else self.base_url}{call.address}{query}",
+            headers=headers,
+            content=content,
+            timeout_s=self._timeout_s + call.extra_timeout_s,
+            is_streamed=call.is_streamed,
+        )
+
+    def _write_login(self) -> Send:
+        return Send(
+            method="POST",
+            url=f"{self.auth_url}{_LOGIN_PATH}",
+            headers={"Content-Type": "application/x-www-form-urlencoded", "User-Agent": self._agent},
+            content=urlencode(self._grant).encode(),
+            timeout_s=self._timeout_s,
+        )
+
+    def _find_delay(self, call: Call[Any], error: PixConnectError, attempt: int) -> float | None:
+        """Seconds until the next try; none if there is to be none."""
+        # A login that failed left nothing behind, so anything may be tried again after it.
+        is_safe = call.is_repeatable or error.is_of_login
+        if attempt >= self._retries or not is_safe or not _is_transient(error):
+            return None
+        asked_s = (error.retry_after_s or 0) if isinstance(error, ApiError) else 0
+        if asked_s > RETRY_AFTER_MAX_S:
+            return None
+        backoff_s = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** min(attempt, 16))
+        # Spread, also after a Retry-After: those who were refused together would come again together.
+        return asked_s + backoff_s * (1 + self._jitter()) / 2
+
+
+def _is_transient(error: PixConnectError) -> bool:
+    match error:
+        case NoAnswer():
+            return error.is_transient
+        case ApiError():
+            return error.code in _TRANSIENT
+        case _:
+            return False
+
+
+def _read(call: Call[AnswerT], answer: Answer) -> AnswerT:
+    if not (200 <= answer.status < 300 or answer.status in call.also_reads):
+        raise _read_failure(call, answer)
+    try:
+        return call.read(answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = f"{call.method} {call.path}: the answer is none of this service: {error}"
+        raise NoAnswer(message, may_have_happened=True, is_transient=False) from None
+
+
+def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
+    try:
+        failure = msgspec.json.decode(answer.content, type=_Failure)
+        info = msgspec.json.decode(failure.error, type=_ErrorInfo)
+        details = msgspec.json.decode(failure.error, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # Whatever stands before the service answered in its place. A redirect is not followed: the token is for nobody else.
+        return NoAnswer(
+            f"{call.method} {call.path}: the answer, of status {answer.status}, is none of this service",
+            may_have_happened=True,
+            is_transient=answer.status >= 500,
+        )
+    retry_after = answer.headers.get("retry-after", "")
+    return error_class(answer.status, info.code)(
+        answer.status,
+        info.code,
+        info.message,
+        request_id=failure.meta.request_id or answer.headers.get("x-request-id", ""),
+        details={name: value for name, value in details.items() if name not in {"code", "message"}},
+        retry_after_s=float(retry_after) if retry_after.isdecimal() and len(retry_after) < 10 else None,
+    )
+
+
+def _check_url(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"{name}: must be an address such as https://pix.example, not {url!r}")
+    return url.rstrip("/")

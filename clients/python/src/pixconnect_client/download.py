@@ -1,0 +1,83 @@
+"""A file of the service that is read while it comes, however long it is. What breaks off is an error, never a short file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from pixconnect_client._call import Answer, Call, query_of
+from pixconnect_client.enums import StatementFormat
+from pixconnect_client.errors import NoAnswer
+
+
+def ask_for_statement(
+    initial_date: datetime,
+    final_date: datetime,
+    format: StatementFormat | str,  # noqa: A002  as the service calls it
+) -> Call[Answer]:
+    return Call(
+        method="GET",
+        path="/v1/connect/ledger/statement",
+        query=query_of(initial_date=initial_date, final_date=final_date, format=format),
+        is_streamed=True,
+        read=lambda answer: answer,
+        record=bytes,
+    )
+
+
+class _File:
+    def __init__(self, answer: Answer) -> None:
+        self._stream = answer.stream
+        self.media_type = answer.headers.get("content-type", "")
+        disposition = answer.headers.get("content-disposition", "")
+        self.file_name = disposition.partition('filename="')[2].partition('"')[0]
+        """As the service suggests it; empty if it does not. Never a path."""
+
+
+class Download(_File):
+    """Iterate over its octets, once."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        import httpx  # noqa: PLC0415  it is loaded already, by who made this
+
+        try:
+            yield from self._stream.iter_bytes()
+        except httpx.HTTPError as error:
+            raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncDownload(_File):
+    """Iterate over its octets with ``async for``, once."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        import httpx  # noqa: PLC0415  it is loaded already, by who made this
+
+        try:
+            async for some in self._stream.aiter_bytes():
+                yield some
+        except httpx.HTTPError as error:
+            raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
+
+    async def close(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,167 @@
+"""The words that the service uses, as in its OpenAPI document; each equals its text: ``charge.status == "APPROVED"``."""
+
+from __future__ import annotations
+
+from pixconnect_client._open_enum import OpenEnum
+
+
+class ChargeStatus(OpenEnum):
+    APPROVED = "APPROVED"
+    EXPIRED = "EXPIRED"
+    PENDING = "PENDING"
+    RETURNED = "RETURNED"
+
+
+class TransferStatus(OpenEnum):
+    CANCELLED = "CANCELLED"
+    CONFIRMED = "CONFIRMED"
+    ERROR = "ERROR"
+    PROCESSING = "PROCESSING"
+    RETURNED = "RETURNED"
+
+
+class RefundStatus(OpenEnum):
+    ERROR = "ERROR"
+    PROCESSING = "PROCESSING"
+    RETURNED = "RETURNED"
+
+
+class PaymentStatus(OpenEnum):
+    CONFIRMED = "CONFIRMED"
+    ERROR = "ERROR"
+    PROCESSING = "PROCESSING"
+
+
+class Direction(OpenEnum):
+    """IN credits you, OUT debits you."""
+
+    IN = "IN"
+    OUT = "OUT"
+
+
+class InitiationType(OpenEnum):
+    """How the payee was named."""
+
+    KEY = "KEY"
+    MANUAL = "MANUAL"
+    QRCODE = "QRCODE"
+
+
+class KeyType(OpenEnum):
+    CPF = "CPF"
+    CNPJ = "CNPJ"
+    PHONE = "PHONE"
+    EMAIL = "EMAIL"
+    EVP = "EVP"
+
+
+class AccountType(OpenEnum):
+    CHECKING = "CHECKING"
+    SAVINGS = "SAVINGS"
+    SALARY = "SALARY"
+    TRANSACTIONAL = "TRANSACTIONAL"
+
+
+class RefundReason(OpenEnum):
+    """MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
+
+    MD06 = "MD06"
+    BE08 = "BE08"
+    FR01 = "FR01"
+    SL02 = "SL02"
+
+
+class EndpointStatus(OpenEnum):
+    """``inactive``: paused by you; ``disabled``: stopped by the service after 410 or days of failures."""
+
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    DISABLED = "disabled"
+
+
+class DeliveryStatus(OpenEnum):
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+class HealthStatus(OpenEnum):
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+
+
+class ReadinessStatus(OpenEnum):
+    NOT_READY = "not ready"
+    READY = "ready"
+
+
+class FaultOperation(OpenEnum):
+    """The kind of message of the network that a fault concerns."""
+
+    LOOKUP = "lookup"
+    PAYMENT = "payment"
+    QUERY = "query"
+    REFUND = "refund"
+    RESOLVE = "resolve"
+    RETURN = "return"
+    SUBMIT = "submit"
+
+
+class StatementFormat(OpenEnum):
+    CAMT053 = "camt053"
+    CSV = "csv"
+    JSON = "json"
+    OFX = "ofx"
+
+
+class EventName(OpenEnum):
+    QRCODE_PENDING = "qrcode.pending"
+    QRCODE_APPROVED = "qrcode.approved"
+    QRCODE_EXPIRED = "qrcode.expired"
+    TRANSFER_IN_PROCESSING = "transfer.in.processing"
+    TRANSFER_IN_CONFIRMED = "transfer.in.confirmed"
+    TRANSFER_IN_ERROR = "transfer.in.error"
+    TRANSFER_OUT_PROCESSING = "transfer.out.processing"
+    TRANSFER_OUT_CONFIRMED = "transfer.out.confirmed"
+    TRANSFER_OUT_ERROR = "transfer.out.error"
+    REFUND_IN_PROCESSING = "refund.in.processing"
+    REFUND_IN_RETURNED = "refund.in.returned"
+    REFUND_IN_ERROR = "refund.in.error"
+    REFUND_OUT_PROCESSING = "refund.out.processing"
+    REFUND_OUT_RETURNED = "refund.out.returned"
+    REFUND_OUT_ERROR = "refund.out.error"
+
+
+class ErrorCode(OpenEnum):
+    """Why the service said no."""
+
+    BAD_REQUEST = "BAD_REQUEST"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    EXTERNAL_ID_CONFLICT = "EXTERNAL_ID_CONFLICT"
+    AMOUNT_OUT_OF_RANGE = "AMOUNT_OUT_OF_RANGE"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    INVALID_PIX_KEY = "INVALID_PIX_KEY"
+    PIX_KEY_NOT_OWNED = "PIX_KEY_NOT_OWNED"
+    PIX_KEY_NOT_FOUND = "PIX_KEY_NOT_FOUND"
+    INVALID_TAX_ID = "INVALID_TAX_ID"
+    INVALID_ACCOUNT = "INVALID_ACCOUNT"
+    INVALID_QR_CODE = "INVALID_QR_CODE"
+    QR_CODE_EXPIRED = "QR_CODE_EXPIRED"
+    QR_CODE_ALREADY_PAID = "QR_CODE_ALREADY_PAID"
+    AMOUNT_MISMATCH = "AMOUNT_MISMATCH"
+    SAME_ACCOUNT = "SAME_ACCOUNT"
+    HOLDER_BLOCKED = "HOLDER_BLOCKED"
+    ORIGINAL_NOT_REFUNDABLE = "ORIGINAL_NOT_REFUNDABLE"
+    REFUND_EXCEEDS_ORIGINAL = "REFUND_EXCEEDS_ORIGINAL"
+    REFUND_WINDOW_CLOSED = "REFUND_WINDOW_CLOSED"
+    INSUFFICIENT_FUNDS = "INSUFFICIENT_FUNDS"
+    INVALID_WEBHOOK_URL = "INVALID_WEBHOOK_URL"
+    RATE_LIMITED = "RATE_LIMITED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"

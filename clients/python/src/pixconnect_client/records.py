@@ -1,0 +1,415 @@
+"""What the service answers, under the names of its OpenAPI document.
+
+Amounts are cents. A field that this version does not know is passed over.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from pixconnect_client.enums import (
+    AccountType,
+    ChargeStatus,
+    DeliveryStatus,
+    Direction,
+    EndpointStatus,
+    EventName,
+    HealthStatus,
+    KeyType,
+    ReadinessStatus,
+    RefundReason,
+    RefundStatus,
+    TransferStatus,
+)
+
+
+class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request to be paid, with its QR code."""
+
+    id: int
+    amount: int
+    """The amount to be paid. Cents."""
+    key: str
+    """The Pix key that receives the payment, normalised."""
+    external_id: str
+    """Your own name for it, or the one that the service made."""
+    status: ChargeStatus
+    """PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded."""
+    emvqrcps: str
+    """The text of the QR code, to be copied and pasted."""
+    base64image: str
+    """The QR code as a PNG in base64 if ``base64=true`` was asked for, otherwise empty."""
+    transaction_identification: str
+    """Its txid, its name in the Pix scheme."""
+    payer: ChargePayer | None = None
+    """Who was asked to pay, as it was sent."""
+
+
+class ChargePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who is asked to pay."""
+
+    name: str
+    """Free text."""
+    tax_id: str
+    """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+
+
+class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Money moved over Pix."""
+
+    id: int
+    amount: int
+    """The amount sent. Cents."""
+    create_timestamp: datetime
+    """When it was accepted."""
+    last_modified: datetime
+    """When it last changed."""
+    credit_party: TransferParty
+    """The payee."""
+    debit_party: TransferParty
+    """The payer."""
+    end_to_end_id: str
+    """Its name on the whole network. It finds the transfer for good, also where the network changes it later."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    impact_type: Direction
+    """IN credits you, OUT debits you."""
+    status: TransferStatus
+    """PROCESSING at first, then CONFIRMED or ERROR; CANCELLED if it never left; RETURNED when all of it came back."""
+    transaction_identification: str | None = None
+    """The txid of the QR code, if there was one."""
+
+
+class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One side of a transfer."""
+
+    account_number: str
+    """With its check digit, without a mask."""
+    account_type: AccountType
+    """The kind of account."""
+    bank: str | None = None
+    """The institution's name."""
+    branch: str
+    """Without a check digit."""
+    ispb: str
+    """The institution's identifier, 8 characters."""
+    key: str | None = None
+    """A Pix key of the account."""
+    key_type: KeyType | None = None
+    """The key's type."""
+    name: str
+    """The account's owner."""
+    tax_id: str
+    """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+
+
+class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a transfer, and its reason."""
+
+    status: TransferStatus
+    """The transfer's status."""
+    code: str | None = None
+    """Why it failed, if it did: the rail's code, or the service's."""
+    reason: str | None = None
+    """The same as a sentence."""
+
+
+class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A received Pix given back, wholly or in part."""
+
+    id: int
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    return_identification: str
+    """Its name on the whole network. It finds the refund for good, also where the network changes it later."""
+    original_end_to_end_id: str
+    """The Pix that is returned."""
+    correlation_id: str
+    """Joins everything of one payment."""
+    amount: int
+    """The amount returned. Cents."""
+    status: RefundStatus
+    """PROCESSING until the rail has answered, then RETURNED or ERROR."""
+    flow: Direction
+    """OUT: you return what you received. IN: what you sent is returned to you."""
+    reason: RefundReason
+    """Why it is returned."""
+    description: str | None = None
+    """For the payer to read."""
+    create_timestamp: datetime
+    """When it was accepted."""
+    last_modified: datetime
+    """When it last changed."""
+
+
+class Balance(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The account's balance."""
+
+    available_funds: int
+    """Money that can be spent. Cents."""
+    current_funds: int
+    """Money in the account, reserved money included. Cents."""
+    able_to_deposit: bool
+    """Whether money may come in."""
+    able_to_lend: bool
+    """Whether the account may lend."""
+    able_to_withdraw: bool
+    """Whether money may go out."""
+    last_modified: datetime
+    """When it last changed, reservations included."""
+
+
+class Transaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of the account's current funds."""
+
+    id: int
+    amount: int
+    """How much the funds changed. Cents."""
+    impact_type: Direction
+    """IN raised them, OUT lowered them."""
+    create_timestamp: datetime
+    """When it settled."""
+    last_modified: datetime
+    """The same: a transaction never changes."""
+
+
+class Statement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The account's history: opening balance + lines = closing balance."""
+
+    opening_balance: int
+    """The balance before the first line. Cents."""
+    closing_balance: int
+    """The balance after the last line. Cents."""
+    lines: list[StatementLine]
+    """Oldest first."""
+
+
+class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of the account's current funds."""
+
+    id: int
+    create_timestamp: datetime
+    """When it settled."""
+    end_to_end_id: str | None = None
+    """The transfer's; of a refund, the original's; a deposit has none."""
+    return_identification: str | None = None
+    """The refund's; nothing else has one."""
+    impact_type: Direction
+    """IN raised the balance, OUT lowered it."""
+    amount: int
+    """How much the balance changed. Cents."""
+    running_balance: int
+    """The balance after it. Cents."""
+    counterparty: Counterparty | None = None
+    """The other side; a deposit has none."""
+    description: str | None = None
+    """The refund's description; nothing else has one."""
+
+
+class Counterparty(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The other side of a statement's line."""
+
+    name: str
+    """The account's owner."""
+    tax_id: str
+    """CPF or CNPJ."""
+    ispb: str
+    """The institution."""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where events are posted. The secret is never shown."""
+
+    id: int
+    url: str
+    """A public https address."""
+    event_types: list[EventName]
+    """The types of events that are posted to it."""
+    status: EndpointStatus
+    """``active``; ``inactive``: paused by you; ``disabled``: stopped by the service after 410 or days of failures."""
+    create_timestamp: datetime
+    """When it was made."""
+    last_modified: datetime
+    """When it last changed."""
+
+
+class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event on its way to one endpoint."""
+
+    id: int
+    endpoint_id: int
+    """The endpoint that it goes to."""
+    event_id: int
+    """The event that it delivers."""
+    status: DeliveryStatus
+    """``pending`` until an attempt succeeds (``delivered``) or the last one fails (``failed``)."""
+    attempts: list[DeliveryAttempt]
+    """Oldest first."""
+
+
+class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One POST and what came of it."""
+
+    number: int
+    """From 1; redelivery counts on."""
+    time: datetime
+    """When it began."""
+    status_code: int | None = None
+    """The answer's status, if there was an answer."""
+    duration: str
+    """From looking up the name to the last byte."""
+    response: str
+    """The first KiB of the answer."""
+    error: str | None = None
+    """Why it failed."""
+
+
+class Redelivered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What will be sent again."""
+
+    redelivered: int
+    """The number of deliveries."""
+
+
+class Replayed(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What will be sent again."""
+
+    replayed: int
+    """The number of events."""
+
+
+class PublishedKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A public key as a JWK (RFC 7517)."""
+
+    kid: str
+    """Its name, as in the headers of what it signed."""
+    kty: str
+    """The key's family."""
+    crv: str
+    """The key's curve."""
+    x: str
+    """The point's x, base64url."""
+    y: str
+    """The point's y, base64url."""
+    alg: str
+    """The algorithm it signs with."""
+    use: str
+    """What it is used for."""
+
+
+class KeySet(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A JWK set (RFC 7517)."""
+
+    keys: list[PublishedKey]
+    """The latest first."""
+
+
+class CurrentKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The key that signs now, and all that are needed to verify what was signed before."""
+
+    kid: str
+    """Its name, as in the headers of what it signed."""
+    kty: str
+    """The key's family."""
+    crv: str
+    """The key's curve."""
+    x: str
+    """The point's x, base64url."""
+    y: str
+    """The point's y, base64url."""
+    alg: str
+    """The algorithm it signs with."""
+    use: str
+    """What it is used for."""
+    pem: str
+    """The same key as PEM."""
+    keys: list[PublishedKey]
+    """Every key still needed to verify something, this one included."""
+
+
+class ServerMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What OAuth 2 libraries read about this server (RFC 8414)."""
+
+    issuer: str
+    """As ``iss`` in tokens."""
+    token_endpoint: str
+    """Where tokens are had."""
+    jwks_uri: str
+    """The keys that verify tokens."""
+    scopes_supported: list[str]
+    """All scopes that there are."""
+    response_types_supported: list[str]
+    """``none``: there is no page on which a person signs in."""
+    grant_types_supported: list[str]
+    """``client_credentials``."""
+    token_endpoint_auth_methods_supported: list[str]
+    """How a client may name itself."""
+    service_documentation: str
+    """The documentation for people."""
+
+
+class Liveness(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The process answers."""
+
+    status: str | None = None
+    """``alive``, always: a process that is not does not answer."""
+
+
+class Readiness(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether this process should get requests."""
+
+    status: ReadinessStatus
+    """``not ready`` comes with 503."""
+    error: str | None = None
+    """The checks that failed, and why."""
+
+
+class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the service."""
+
+    status: HealthStatus
+    """``unhealthy`` without its database; ``degraded`` if anything else fails."""
+    duration: str
+    """How long all checks took."""
+    timestamp: datetime
+    """When the checks were made."""
+    checks: dict[str, CheckResult]
+    """``database``, ``clock``, ``rail``, ``webhooks``, ``signing_key``, ``partitions``."""
+    system: SystemInfo
+    """The process that answered."""
+
+
+class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One check and its result."""
+
+    status: HealthStatus
+    """The check's result."""
+    duration: str
+    """How long the check took."""
+    error: str | None = None
+    """The failure, if there is one."""
+
+
+class SystemInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The process that answered."""
+
+    go_version: str
+    """The runtime and its version."""
+    mem_alloc_mb: int
+    """Resident memory."""
+    mem_sys_mb: int
+    """Resident memory."""
+    mem_total_mb: int
+    """Resident memory at its peak."""
+    num_cpu: int
+    """Cores of the machine."""
+    num_gc: int
+    """Collections of the garbage collector."""
+    num_goroutine: int
+    """asyncio tasks."""
+    uptime: str
+    """Since the process started."""
+    version: str
+    """The program's version."""

@@ -1,0 +1,113 @@
+"""What the sandbox takes and answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from pixconnect_client.enums import FaultOperation, PaymentStatus, RefundStatus
+
+
+class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody outside; what is left out is made up."""
+
+    name: str | None = None
+    """The account's owner."""
+    tax_id: str | None = None
+    """CPF or CNPJ, without a mask."""
+
+
+class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a payment from outside."""
+
+    end_to_end_id: str
+    """Its name on the network, and that of your incoming transfer."""
+    amount: int
+    """The amount paid. Cents."""
+    status: PaymentStatus
+    """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
+    code: str | None = None
+    """Why it was refused, as the scheme says it; the outcome of your incoming transfer says it as a sentence."""
+
+
+class ReturnOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a return."""
+
+    return_identification: str
+    """Its name on the network, and that of your incoming refund."""
+    original_end_to_end_id: str
+    """The Pix that was given back."""
+    amount: int
+    """The amount given back. Cents."""
+    status: RefundStatus
+    """RETURNED once the money is durably in your account."""
+
+
+class Deposit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Money put into your account."""
+
+    id: int
+    amount: int
+    """How much was put in. Cents."""
+    create_timestamp: datetime
+    """When it was put in."""
+
+
+class QrCode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A QR code of an outside merchant."""
+
+    emv: str
+    """The text of the QR code."""
+
+
+class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which messages a rule is for; what is left out matches all."""
+
+    key: str | None = None
+    """The payee's Pix key."""
+    amount: int | None = None
+    """The message's amount."""
+    operation: FaultOperation | None = None
+    """The kind of message."""
+
+
+class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way in which the network misbehaves."""
+
+    effect: str
+    """What happens.
+
+    ``reject:<SPI code>``, ``delay:<ms>``, ``no_answer``, ``lost``, ``duplicate_answer``, ``out_of_order``, ``unavailable``,
+    ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``.
+    """
+    match: FaultMatch | None = None
+    """To which messages."""
+    probability: float | None = None
+    """To what share of them, from 0 to 1."""
+    times: int | None = None
+    """To how many of them at most; counts down."""
+
+
+class SandboxClock(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The time of the service and the sandbox."""
+
+    now: datetime
+    """The time by which charges expire and retries are due."""
+
+
+class FaultRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the network misbehaves, for all holders."""
+
+    rules: list[FaultRule]
+    """The first that matches wins."""
+
+
+class SandboxHolder(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An account that was opened, and who may use it."""
+
+    holder_id: int
+    client_id: str
+    client_secret: str
+    key: str
+    """A Pix key of the account."""

@@ -1,0 +1,204 @@
+"""Both clients over real connections to a service that answers what a test has laid out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from pixconnect_client import AsyncClient, Client, NoAnswer
+
+CHARGE = dict(
+    id=7,
+    amount=10_607,
+    key="loja@pix.example",
+    external_id="order-1",
+    status="PENDING",
+    emvqrcps="000201",
+    base64image="",
+    transaction_identification="t",
+)
+
+
+class StubService:
+    """Answers with what a test has laid out, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, bytes, dict[str, str]]] = []
+        self.asked: list[tuple[str, str, str, bytes]] = []
+        self.tokens_count = 0
+        service = self
+
+        class Stub(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                if self.path == "/auth/v1/iam/users/login":
+                    service.tokens_count += 1
+                    assert body == b"grant_type=client_credentials&client_id=me&client_secret=a%26b"
+                    issued = {"access_token": f"token-{service.tokens_count}", "expires_in": 300}
+                    self.answer(200, json.dumps({"data": issued}).encode(), {})
+                    return
+                service.asked.append((self.command, self.path, self.headers["Authorization"], body))
+                done = (200, json.dumps({"data": CHARGE}).encode(), {})
+                self.answer(*(service.answers.pop(0) if service.answers else done))
+
+            do_GET = do_POST  # noqa: N815  as it is called
+
+            def answer(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+                self.send_response(status)
+                for name, value in (
+                    {"Content-Type": "application/json", "Content-Length": str(len(content))} | headers
+                ).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def lay_out(self, status: int, content: object, **headers: str) -> None:
+        octets = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.answers.append((status, octets, headers))
+
+    def lay_out_pages(self) -> None:
+        pages = dict(page=1, page_size=1, total_items=2, total_pages=2, has_prev=False)
+        link = '<https://elsewhere.example/v1/connect/charge/list?page_size=1&after=AQID>; rel="next"'
+        self.lay_out(200, {"data": [CHARGE], "pagination": {**pages, "has_next": True}}, Link=link)
+        self.lay_out(200, {"data": [{**CHARGE, "id": 8}], "pagination": {**pages, "has_next": False}})
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def service() -> Iterator[StubService]:
+    stub = StubService()
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def client(service: StubService) -> Iterator[Client]:
+    with Client(service.url, "me", "a&b", auth_url=f"{service.url}/auth/", timeout_s=60, retries=0) as one:
+        yield one
+
+
+def run(service: StubService, use: Callable[[AsyncClient], Any]) -> Any:
+    async def inner() -> Any:
+        async with AsyncClient(
+            service.url, "me", "a&b", auth_url=f"{service.url}/auth/", timeout_s=60, retries=0
+        ) as one:
+            return await use(one)
+
+    return asyncio.run(inner())
+
+
+def test_what_is_asked_for_is_sent_with_a_token_and_answered_without_the_envelope(
+    client: Client, service: StubService
+) -> None:
+    assert client.charges.create(10_607, "loja@pix.example", external_id="order-1").id == 7
+    client.charges.get_by_external_id("a/b ç", base64=True)
+    assert client.request("get", "/v1/connect/ledger/list", query={"page": 2}) == CHARGE
+    assert client.request("POST", "/v1/new", body={"external_id": "a", "of": {"b": None}}) == CHARGE
+    assert [(method, path, json.loads(body or b"null")) for method, path, _, body in service.asked] == [
+        ("POST", "/v1/connect/charge", {"amount": 10_607, "key": "loja@pix.example", "external_id": "order-1"}),
+        ("GET", "/v1/connect/charge/external-id/a%2Fb%20%C3%A7?base64=true", None),
+        ("GET", "/v1/connect/ledger/list?page=2", None),
+        ("POST", "/v1/new", {"external_id": "a", "of": {"b": None}}),
+    ]
+    assert {token for _, _, token, _ in service.asked} == {"Bearer token-1"}
+
+
+def test_the_asynchronous_client_asks_for_the_same(service: StubService) -> None:
+    assert run(service, lambda one: one.charges.create(10_607, "loja@pix.example", external_id="order-1")).id == 7
+    assert run(service, lambda one: one.request("GET", "/v1/new?a=b")) == CHARGE
+    assert [(method, path) for method, path, _, _ in service.asked] == [
+        ("POST", "/v1/connect/charge"),
+        ("GET", "/v1/new?a=b"),
+    ]
+
+
+def test_threads_and_tasks_share_a_token(client: Client, service: StubService) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert len(list(pool.map(client.charges.get, range(16)))) == 16
+    assert service.tokens_count == 1
+
+    async def ask_at_once(one: AsyncClient) -> None:
+        await asyncio.gather(*[one.charges.get(number) for number in range(16)])
+
+    run(service, ask_at_once)
+    assert service.tokens_count == 2
+
+
+def test_a_list_goes_on_over_all_pages_and_never_to_another_host(client: Client, service: StubService) -> None:
+    service.lay_out_pages()
+    assert [charge.id for charge in client.charges.list(page=1, page_size=1, status="PENDING")] == [7, 8]
+    service.lay_out_pages()
+
+    async def iterate(one: AsyncClient) -> list[int]:
+        return [charge.id async for charge in one.charges.list(page=1, page_size=1, status="PENDING")]
+
+    assert run(service, iterate) == [7, 8]
+    first, second = "status=PENDING&page=1&page_size=1", "status=PENDING&page_size=1&after=AQID"
+    paths = [f"/v1/connect/charge/list?{query}" for query in (first, second) * 2]
+    assert [path for _, path, _, _ in service.asked] == paths
+
+
+def test_a_redirect_is_not_followed(client: Client, service: StubService) -> None:
+    for _ in range(2):
+        service.lay_out(302, b"", Location=f"{service.url}/elsewhere")
+    with pytest.raises(NoAnswer, match="302"):
+        client.charges.get(7)
+    with pytest.raises(NoAnswer, match="302"):
+        run(service, lambda one: one.charges.get(7))
+    assert [path for _, path, _, _ in service.asked] == ["/v1/connect/charge/7"] * 2
+
+
+def test_a_service_that_cannot_be_reached_gives_no_answer_and_nothing_happened(service: StubService) -> None:
+    service.close()
+    with pytest.raises(NoAnswer) as failed:
+        Client(service.url, "me", "a&b", retries=0).charges.create(1, "a")
+    assert not failed.value.may_have_happened
+    assert "a%26b" not in str(failed.value)
+
+
+def test_an_answer_that_breaks_off_is_none(client: Client, service: StubService) -> None:
+    service.lay_out(200, b'{"data": ', **{"Content-Length": "1000"})
+    with pytest.raises(NoAnswer) as failed:
+        client.charges.create(1, "a")
+    assert failed.value.may_have_happened
+
+
+def test_a_file_is_read_while_it_comes_and_one_that_breaks_off_is_an_error(
+    client: Client, service: StubService
+) -> None:
+    period = (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
+    service.lay_out(
+        200, b"a;b\n", **{"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="s.csv"'}
+    )
+    with client.download_statement(*period, "csv") as file:
+        assert (b"".join(file), file.file_name, file.media_type) == (b"a;b\n", "s.csv", "text/csv")
+    service.lay_out(200, b"a;b\n", **{"Content-Length": "1000"})
+    with client.download_statement(*period, "csv") as file, pytest.raises(NoAnswer, match="broke off"):
+        b"".join(file)
+
+    async def read(one: AsyncClient) -> bytes:
+        async with await one.download_statement(*period, "csv") as file:
+            return b"".join([some async for some in file])
+
+    service.lay_out(200, b"a;b\n")
+    assert run(service, read) == b"a;b\n"
+    with pytest.raises(ValueError, match="time zone"):
+        client.download_statement(datetime(2026, 11, 1), period[1], "csv")  # noqa: DTZ001  that is refused

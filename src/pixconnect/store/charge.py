@@ -10,7 +10,7 @@ from pixconnect.domain.charge import Charge, ChargeStatus, Payer
 from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
-from pixconnect.store.part import Part
+from pixconnect.store.part import Part, of_columns
 from pixconnect.store.table import Table
 
 
@@ -34,23 +34,25 @@ CHARGE: Final = Table(
 )
 
 _NEW: Final = CHARGE.without("held_by")
-INSERT: Final = Part[Charge](
+INSERT: Final = of_columns(
+    _NEW,
+    once=("status", "created_at", "modified_at"),
     name="charge_row",
-    sql=f"insert into charge ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
-    columns=_NEW.arrays,
+    sql="insert into charge ({names}) {rows}",
 )
 
 # Nothing else of a charge ever changes, but by whom it is held, which few payments do.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
-UPDATE: Final = Part[Charge](
+UPDATE: Final = of_columns(
+    _MOVED,
+    once=("status", "modified_at"),
     name="charge_change",
-    sql=f"""
-        update charge set {_MOVED.assignments} from unnest({_MOVED.array_parameters}) as new ({_MOVED.names})
+    sql="""
+        update charge set {assignments} from ({rows}) as new ({names})
         where charge.id = new.id and charge.holder_id = new.holder_id
         returning 1
     """,
     returns="each row",
-    columns=_MOVED.arrays,
 )
 
 _HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
@@ -62,7 +64,7 @@ UPDATE_HELD: Final = Part[Charge](
         returning 1
     """,
     returns="each row",
-    columns=_HELD.arrays,
+    arguments=_HELD.arrays,
 )
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""

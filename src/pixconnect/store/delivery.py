@@ -14,7 +14,7 @@ from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor, DueDelive
 from pixconnect.domain.event import Event
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import event as event_store
-from pixconnect.store.part import Part, no_columns
+from pixconnect.store.part import Part, no_arguments
 from pixconnect.store.table import Table
 
 DUE: Final = Table(
@@ -48,7 +48,7 @@ APPEND: Final = Part[Event](
             and webhook_endpoint.status = 'active' and event_row.name = any(webhook_endpoint.event_types)
         returning 1
     """,
-    columns=no_columns,
+    arguments=no_arguments,
     returns="any row",
     reads=event_store.APPEND,
 )

@@ -9,7 +9,7 @@ from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.store.part import Part
+from pixconnect.store.part import of_columns
 from pixconnect.store.table import Table
 from pixconnect.store.tally import webhook_hours_statement
 
@@ -23,13 +23,14 @@ EVENT: Final = Table(
 )
 
 # What it returns is what deliveries are made of, in the same statement: see ``store/delivery.py``.
-APPEND: Final = Part[Event](
+APPEND: Final = of_columns(
+    EVENT,
+    once=("name", "resource", "created_at"),
     name="event_row",
-    sql=f"""
-        insert into event ({EVENT.names}) select * from unnest({EVENT.array_parameters})
+    sql="""
+        insert into event ({names}) {rows}
         returning id, holder_id, name, resource, resource_id, slot, created_at
     """,
-    columns=EVENT.arrays,
 )
 
 _OF_SPAN: Final[LiteralString] = "from event where holder_id = $1 and created_at between $2 and $3"

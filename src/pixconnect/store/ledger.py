@@ -16,7 +16,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.clock import DatabaseClock, clock_of
 from pixconnect.store.holder import HOLDER
-from pixconnect.store.part import Part
+from pixconnect.store.part import of_columns
 from pixconnect.store.table import Table
 
 _RULES: Final = HOLDER.only(
@@ -134,10 +134,11 @@ LEDGER_ENTRY: Final = Table(
     """,
 )
 
-APPEND: Final = Part[LedgerEntry](
+APPEND: Final = of_columns(
+    LEDGER_ENTRY,
+    once=("debit_account", "credit_account", "refund_id"),
     name="ledger_entry_row",
-    sql=f"insert into ledger_entry ({LEDGER_ENTRY.names}) select * from unnest({LEDGER_ENTRY.array_parameters})",
-    columns=LEDGER_ENTRY.arrays,
+    sql="insert into ledger_entry ({names}) {rows}",
 )
 
 # Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.

@@ -10,7 +10,7 @@ from pixconnect.domain.order import OpenOrder, name_of
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.part import Part
+from pixconnect.store.part import Part, of_columns
 from pixconnect.store.table import Table
 
 ORDER: Final = Table(
@@ -25,17 +25,18 @@ ORDER: Final = Table(
 
 # A new order was handed to nobody yet: what are columns' defaults need not be sent.
 _NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
-INSERT: Final = Part[OpenOrder](
+INSERT: Final = of_columns(
+    _NEW,
+    once=("ordered_at", "due_at", "give_up_at"),
     name="open_order_row",
-    sql=f"insert into open_order ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
-    columns=_NEW.arrays,
+    sql="insert into open_order ({names}) {rows}",
 )
 
 DELETE: Final = Part[OpenOrder](
     name="open_order_end",
     sql="delete from open_order where name = any({}::text[]) returning 1",
     returns="each row",
-    columns=lambda orders: [[order.name for order in orders]],
+    arguments=lambda orders: [[order.name for order in orders]],
 )
 
 

@@ -7,11 +7,19 @@ from typing import Any, Generic, Literal, LiteralString, TypeVar
 
 from msgspec import Struct
 
-Row = TypeVar("Row")
-Columns = Sequence[Sequence[object]]
+from pixconnect.store.table import AlikeColumns, Columns
+
+Row = TypeVar("Row", bound=Struct)
+Arguments = Sequence[object]
 
 Returns = Literal["nothing", "each row", "any row"]
 """What is asked of a part: nothing; that it found each row that it was given; or whether it wrote any."""
+
+
+class Alike(Struct, Generic[Row], frozen=True, kw_only=True):
+    sql: LiteralString
+    arguments: Callable[[Sequence[Row]], Arguments | None]
+    """``None`` if the rows are not alike."""
 
 
 class Part(Struct, Generic[Row], frozen=True, kw_only=True):
@@ -21,11 +29,21 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True):
     """Of the expression."""
     sql: LiteralString
     """Its text, with ``{}`` for each argument."""
-    columns: Callable[[Sequence[Row]], Columns]
-    """Turns rows into its arguments, one array each."""
+    arguments: Callable[[Sequence[Row]], Arguments]
+    """Turns rows into its arguments, mostly one array for each column."""
+    alike: Alike[Row] | None = None
+    """The same at less cost, for rows that are alike in some columns."""
     returns: Returns = "nothing"
     reads: Part[Any] | None = None
     """The part whose rows it takes up, which is in every statement that it is in."""
+
+    def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
+        """The text that is the cheapest for these rows, and its arguments."""
+        if self.alike is not None:
+            arguments = self.alike.arguments(rows)
+            if arguments is not None:
+                return self.alike.sql, arguments
+        return self.sql, self.arguments(rows)
 
     @property
     def answer(self) -> LiteralString | None:
@@ -39,6 +57,33 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True):
                 return f"exists (select from {self.name}) as {self.name}"
 
 
-def no_columns(_: Sequence[object]) -> Columns:
+def of_columns(
+    columns: Columns[Row],
+    *,
+    once: Sequence[LiteralString],
+    name: LiteralString,
+    sql: LiteralString,
+    returns: Returns = "nothing",
+) -> Part[Row]:
+    """A part that writes columns of rows.
+
+    Args:
+        once: Those in which the rows of a batch are mostly alike: if they are, each is sent once.
+        sql: With ``{rows}`` for a query that gives the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
+    """
+    alike = AlikeColumns(columns, once)
+    return Part(
+        name=name,
+        sql=sql.format(rows=columns.rows, names=columns.names, assignments=columns.assignments),
+        arguments=columns.arrays,
+        alike=Alike(
+            sql=sql.format(rows=alike.rows, names=alike.names, assignments=columns.assignments),
+            arguments=alike.arguments,
+        ),
+        returns=returns,
+    )
+
+
+def no_arguments(_: Sequence[object]) -> Arguments:
     """Of a part that is given nothing: it takes up what another one has written."""
     return ()

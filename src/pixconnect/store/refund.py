@@ -28,7 +28,7 @@ _NEW: Final = REFUND.without("handed_at", "network_id")
 INSERT: Final = Part[Refund](
     name="refund_row",
     sql=f"insert into refund ({_NEW.names}) select * from unnest({_NEW.array_parameters})",
-    columns=_NEW.arrays,
+    arguments=_NEW.arrays,
 )
 
 _MOVED: Final = REFUND.only(
@@ -42,7 +42,7 @@ UPDATE: Final = Part[Refund](
         returning 1
     """,
     returns="each row",
-    columns=_MOVED.arrays,
+    arguments=_MOVED.arrays,
 )
 
 _FIND_BY_ID: Final[LiteralString] = f"select {REFUND.select} from refund where id = $1 and holder_id = $2"

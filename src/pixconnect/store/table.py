@@ -41,6 +41,8 @@ class Columns(Generic[Record]):
     """``{}::bigint[], {}::text[]``, for a ``Part`` that is given the ``arrays`` of many records."""
     assignments: LiteralString
     """``status = new.status``: each column but the key, from a row that is named ``new``."""
+    rows: LiteralString
+    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that is given ``arrays``."""
 
     def __init__(
         self,
@@ -57,6 +59,8 @@ class Columns(Generic[Record]):
         )
         self.array_parameters = ", ".join([f"{{}}::{_sent(sql_type, '[]')}" for sql_type in types.values()])
         self.assignments = ", ".join([f"{name} = new.{name}" for name in types if name not in key])
+        self.rows = f"select * from unnest({self.array_parameters})"
+        self._key = key
         self._write = write
         self._attributes = _attributes([name for name in types if name not in write])
 
@@ -67,6 +71,38 @@ class Columns(Generic[Record]):
         # All attributes of a record at once: that takes half as long as column by column.
         read = zip(*map(self._attributes, records), strict=True)
         return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
+
+    def only(self, *names: LiteralString) -> Columns[Record]:
+        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+
+    def without(self, *names: LiteralString) -> Columns[Record]:
+        left: list[LiteralString] = [name for name in self.types if name not in names]
+        return self.only(*left)
+
+
+class AlikeColumns(Generic[Record]):
+    """Columns of records that are alike in some: what all have is sent once. An array costs up to 0.3 us for each record.
+
+    Args:
+        once: Those in which the records of a batch are mostly alike.
+    """
+
+    names: LiteralString
+    rows: LiteralString
+    """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
+
+    def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
+        self._once, self._each = columns.only(*once), columns.without(*once)
+        self.names = f"{self._once.names}, {self._each.names}"
+        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in self._once.types.values()]
+        self.rows = f"select {', '.join(values)}, each.* from unnest({self._each.array_parameters}) as each"
+
+    def arguments(self, records: Sequence[Record]) -> list[object] | None:
+        """``None`` if they are not alike."""
+        once = self._once.arrays(records)
+        if any(column.count(column[0]) < len(records) for column in once):
+            return None
+        return [*(column[0] for column in once), *self._each.arrays(records)]
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
@@ -111,19 +147,11 @@ class Table(Columns[Record]):
         self.name = name
         self.record = record
         self.joined = joined
-        self._key = key
         self.select = ", ".join([f"{name}.{column}" for column in types])
         self.read = _constructor(record, {*types, *joined}, read or {})
 
     def read_found(self, row: asyncpg.Record | None) -> Record | None:
         return None if row is None else self.read(row)
-
-    def only(self, *names: LiteralString) -> Columns[Record]:
-        return Columns({name: self.types[name] for name in names}, self._key, self._write)
-
-    def without(self, *names: LiteralString) -> Columns[Record]:
-        left: list[LiteralString] = [name for name in self.types if name not in names]
-        return self.only(*left)
 
 
 def _types(columns: LiteralString) -> dict[LiteralString, LiteralString]:

@@ -111,7 +111,7 @@ APPEND: Final = Part[Change](
         insert into tally_change (holder_id, kind, status, hour, change)
         select * from unnest({}::bigint[], {}::text[], {}::text[], {}::timestamptz[], {}::bigint[])
     """,
-    columns=_columns,
+    arguments=_columns,
 )
 
 

@@ -138,9 +138,11 @@ class Changes:
         present = [(part, rows) for part, rows in parts if rows]
         if not present:
             return False  # every request of the batch was refused or a replay
-        columns = [part.columns(rows) for part, rows in present]
-        statement = _statement(tuple((part, len(arrays)) for (part, _), arrays in zip(present, columns, strict=True)))
-        row = await connection.fetchrow(statement, *(array for arrays in columns for array in arrays))
+        fitting = [part.fit(rows) for part, rows in present]
+        statement = _statement(
+            tuple((part, sql, len(arguments)) for (part, _), (sql, arguments) in zip(present, fitting, strict=True))
+        )
+        row = await connection.fetchrow(statement, *(argument for _, arguments in fitting for argument in arguments))
         if row is None:
             raise errors.InvariantBroken("a statement that selects has a row")
         for part, rows in present:
@@ -160,14 +162,14 @@ def _by_id(changed: dict[tuple[int, int], Any]) -> list[Any]:
 
 # Cached: the same text is also the same prepared statement of a connection.
 @cache
-def _statement(parts: tuple[tuple[Part[Any], int], ...]) -> LiteralString:
+def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> LiteralString:
     expressions: list[LiteralString] = []
     first = 1
-    for part, arguments_count in parts:
+    for part, sql, arguments_count in parts:
         numbers = [f"${number}" for number in range(first, first + arguments_count)]
-        expressions.append(f"{part.name} as ({part.sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
+        expressions.append(f"{part.name} as ({sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
         first += arguments_count
-    present = [part for part, _ in parts]
+    present = [part for part, _, _ in parts]
     for part in present:
         errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads what is not written")
     answers: list[LiteralString] = [answer for part in present if (answer := part.answer) is not None]

@@ -17,7 +17,15 @@ from pixconnect_client._call import (
 )
 from pixconnect_client._operation import Resource, SenderT, listing, operation
 from pixconnect_client._reads import change_one, get_one, get_page, tell_identity
-from pixconnect_client.enums import ChargeStatus, DeliveryStatus, KeyType, RefundReason, RefundStatus, TransferStatus
+from pixconnect_client.enums import (
+    ChargeStatus,
+    DeliveryStatus,
+    Direction,
+    KeyType,
+    RefundReason,
+    RefundStatus,
+    TransferStatus,
+)
 from pixconnect_client.events import Event
 from pixconnect_client.lists import Page
 from pixconnect_client.records import (
@@ -30,6 +38,7 @@ from pixconnect_client.records import (
     Health,
     KeySet,
     Liveness,
+    PaidBy,
     Readiness,
     Redelivered,
     Refund,
@@ -87,6 +96,11 @@ class Charges(Resource[SenderT]):
     @operation
     def get_by_txid(self, txid: str, *, base64: bool = False) -> Call[Charge]:
         return _get_charge("/v1/connect/charge/txid/{txid}", "txid", txid, base64=base64)
+
+    @operation
+    def payment(self, id: int) -> Call[PaidBy]:  # noqa: A002  as the service calls it
+        """By what it was paid; ``NotFound`` if it is not paid."""
+        return get_one("/v1/connect/charge/id/{id}/payment", PaidBy, id=id)
 
     @listing
     def list(
@@ -182,6 +196,39 @@ class Transfers(Resource[SenderT]):
             "/v1/connect/transfer/list",
             Transfer,
             status=status,
+            initial_date=initial_date,
+            final_date=final_date,
+            page=page,
+            page_size=page_size,
+            after=after,
+        )
+
+    @listing
+    def search(
+        self,
+        *,
+        status: TransferStatus | str | None = None,
+        direction: Direction | str | None = None,
+        external_id: str | None = None,
+        end_to_end_id: str | None = None,
+        key: str | None = None,
+        txid: str | None = None,
+        initial_date: datetime | None = None,
+        final_date: datetime | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        after: str | None = None,
+    ) -> Call[Page[Transfer]]:
+        """List transfers of every status, both directions, by whatever names them."""
+        return get_page(
+            "/v1/connect/transfer/search",
+            Transfer,
+            status=status,
+            direction=direction,
+            external_id=external_id,
+            end_to_end_id=end_to_end_id,
+            key=key,
+            txid=txid,
             initial_date=initial_date,
             final_date=final_date,
             page=page,
@@ -449,12 +496,14 @@ class Account(Resource[SenderT]):
         )
 
     @operation
-    def statement(self, initial_date: datetime, final_date: datetime) -> Call[Statement]:
-        """The account's history with balances; ``download_statement`` is for files and for long ones."""
+    def statement(
+        self, initial_date: datetime, final_date: datetime, *, language: str | None = None
+    ) -> Call[Statement]:
+        """The account's history with balances, described in ``en`` or ``pt``; ``download_statement`` is for files."""
         return Call(
             method="GET",
             path="/v1/connect/ledger/statement",
-            query=query_of(initial_date=initial_date, final_date=final_date),
+            query=query_of(initial_date=initial_date, final_date=final_date, language=language),
             read=read_record(Statement),
             record=Statement,
         )

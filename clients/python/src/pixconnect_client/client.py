@@ -85,9 +85,11 @@ class Client(Account[Sync]):
         initial_date: datetime,
         final_date: datetime,
         format: StatementFormat | str,  # noqa: A002  as the service calls it
+        *,
+        language: str | None = None,
     ) -> Download:
         """The statement as a file, of any length: iterate over its octets, in a ``with`` block."""
-        return Download(self._transport.send(ask_for_statement(initial_date, final_date, format)))
+        return Download(self._transport.send(ask_for_statement(initial_date, final_date, format, language)))
 
     def close(self) -> None:
         self._transport.close()
@@ -140,9 +142,11 @@ class AsyncClient(Account[Async]):
         initial_date: datetime,
         final_date: datetime,
         format: StatementFormat | str,  # noqa: A002  as the service calls it
+        *,
+        language: str | None = None,
     ) -> AsyncDownload:
         """The statement as a file, of any length: iterate over its octets, in an ``async with`` block."""
-        return AsyncDownload(await self._transport.send(ask_for_statement(initial_date, final_date, format)))
+        return AsyncDownload(await self._transport.send(ask_for_statement(initial_date, final_date, format, language)))
 
     async def close(self) -> None:
         await self._transport.close()

@@ -16,11 +16,12 @@ def ask_for_statement(
     initial_date: datetime,
     final_date: datetime,
     format: StatementFormat | str,  # noqa: A002  as the service calls it
+    language: str | None,
 ) -> Call[Answer]:
     return Call(
         method="GET",
         path="/v1/connect/ledger/statement",
-        query=query_of(initial_date=initial_date, final_date=final_date, format=format),
+        query=query_of(initial_date=initial_date, final_date=final_date, format=format, language=language),
         is_streamed=True,
         read=lambda answer: answer,
         record=bytes,
@@ -32,7 +33,8 @@ class _File:
         self._stream = answer.stream
         self.media_type = answer.headers.get("content-type", "")
         disposition = answer.headers.get("content-disposition", "")
-        self.file_name = disposition.partition('filename="')[2].partition('"')[0]
+        suggested = disposition.partition('filename="')[2].partition('"')[0]
+        self.file_name = suggested.replace("\\", "/").rpartition("/")[2]
         """As the service suggests it; empty if it does not. Never a path."""
 
 

@@ -56,6 +56,22 @@ class ChargePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
 
 
+class PaidBy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The payment of a charge."""
+
+    charge_id: int
+    transfer_id: int
+    """The incoming transfer that paid it."""
+    end_to_end_id: str
+    """The transfer's name on the whole network."""
+    amount: int
+    """Cents."""
+    status: TransferStatus
+    """CONFIRMED; RETURNED when all of it was refunded."""
+    paid_at: datetime
+    payer: TransferParty
+
+
 class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Money moved over Pix."""
 
@@ -204,8 +220,12 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The balance after it. Cents."""
     counterparty: Counterparty | None = None
     """The other side; a deposit has none."""
-    description: str | None = None
-    """The refund's description; nothing else has one."""
+    description: str
+    """In words; of a refund, its author's own if there are any."""
+    external_id: str | None = None
+    """Your own name for what it is about."""
+    transaction_identification: str | None = None
+    """The txid of the QR code, if there was one."""
 
 
 class Counterparty(Struct, frozen=True, kw_only=True, omit_defaults=True):

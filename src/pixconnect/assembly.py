@@ -39,12 +39,13 @@ from pixconnect.api.browser import safe_headers
 from pixconnect.api.descriptions import describe
 from pixconnect.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.api.rates import make_request_rates
+from pixconnect.api.request_lines import choose_access_log
 from pixconnect.api.services import Services
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
 from pixconnect.domain.rail import Rail
 from pixconnect.foundation import pool, schema_history
-from pixconnect.foundation.logging import AccessLog, AccessLogWanted, is_for_people, set_up_logging
+from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
@@ -194,7 +195,7 @@ async def serve(
     """Answer callers on these sockets until told to stop; requests under way are finished."""
     # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
-    set_up_logging(settings.log_format, settings.log_level)
+    set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
         presence = Presence()
@@ -215,7 +216,9 @@ async def serve(
             trusted_proxies=access.parse_networks(settings.trusted_proxies),
             version=__version__,
         )
-        application = make_application(services, AccessLog(base.context.clock, wanted=_access_log_wanted(settings)))
+        application = make_application(
+            services, choose_access_log(base.context.clock, settings.access_log, settings.log_level)
+        )
         server = Server(
             application,
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
@@ -234,7 +237,7 @@ async def serve(
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
     """Do what falls due until told to stop: settle, expire, deliver, tidy up."""
     descriptors.raise_limit()
-    set_up_logging(settings.log_format, settings.log_level)
+    set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with (
         open_base(settings, "pixconnect worker") as base,
         _running(base.keyring.keep_fresh(), *_follow_clock(settings, base)),
@@ -251,7 +254,6 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
             attempt_log=AttemptLog(
                 base.context.clock,
                 is_on=settings.log_level in {"debug", "info"},
-                is_for_people=is_for_people(settings.log_format),
             ),
             event_retention_days=settings.event_retention_days,
             serve_metrics=partial(serve_metrics, _listen_for_metrics(settings)),
@@ -403,10 +405,6 @@ async def _close_pool(connections: Pool) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await connections.close()
-
-
-def _access_log_wanted(settings: Settings) -> AccessLogWanted:
-    return "all" if settings.log_level == "debug" else "off" if settings.log_level == "error" else settings.access_log
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:

@@ -174,8 +174,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     next."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
-    """``auto`` writes for people on a terminal and JSON lines otherwise. People are shown five webhook attempts a second, those
-    that failed first, and how many more there were."""
+    """``auto`` writes for people on a terminal and JSON lines otherwise. People who watch a sandbox are shown a line for each
+    request, event and webhook, up to twenty a second and as many that failed, and how many more there were."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least important log lines to write. ``info`` has one for each webhook attempt, ``debug`` also for each request."""

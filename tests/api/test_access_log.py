@@ -3,6 +3,9 @@
 import asyncio
 import io
 import json
+import logging
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,10 +14,13 @@ import pytest
 from pixconnect.api import application
 from pixconnect.api.application import make_application
 from pixconnect.api.refusal_pace import AT_ONCE_COUNT
+from pixconnect.api.request_lines import RequestLines
 from pixconnect.api.services import Services
 from pixconnect.domain.access import parse_networks
+from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
-from support.api import Api
+from pixconnect.foundation.terminal_log import LinesOnTerminal
+from support.api import Api, UseCases
 
 CHARGES = "/v1/connect/charge/list"
 
@@ -78,6 +84,43 @@ async def test_a_flood_of_refused_requests_leaves_a_few_lines_and_their_count(se
         )  # fmt: skip
     assert logged.stream.getvalue() == ""  # until the second is over
     assert len(logged.lines()) == AccessLog.REFUSED_SHOWN_MAX
+
+
+@pytest.fixture
+def terminal() -> Iterator[io.StringIO]:
+    """What whoever watches reads."""
+    stream = io.StringIO()
+    terminal_log.show(stream)
+    yield stream
+    terminal_log.hide()
+
+
+async def test_whoever_watches_a_sandbox_sees_each_request_and_why_it_was_refused(
+    services: Services, use_cases: UseCases, terminal: io.StringIO
+) -> None:
+    api = Api(make_application(services, RequestLines()))
+    await api.get(CHARGES)
+    await api.get(CHARGES + "?page=0", headers={"X-Request-Id": "mine"})
+    await api.get("/v1/connect/health\x1b[2J", token=None)
+    await api.get("/docs/page.css", token=None)
+    told = [re.sub(r"  \d+ ms", "", line[10:]) for line in terminal.getvalue().splitlines()]
+    assert told[0].startswith(f"GET    {CHARGES}  ")
+    assert told[1] == f"GET    {CHARGES}  400  BAD_REQUEST: page: must be at least 1  (request mine)"
+    assert told[2].startswith("GET    /v1/connect/health?[2J  404  NOT_FOUND")
+    assert len(told) == 3
+
+
+def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_bad() -> None:
+    stream, now = io.StringIO(), [1000.0]
+    handler = LinesOnTerminal(stream, has_colors=False, monotonic_s=lambda: now[0])
+    for level in (logging.INFO, logging.WARNING):
+        for number in range(100):
+            handler.emit(logging.LogRecord("", level, "", 0, "%s", (f"line {number}",), None))
+    now[0] += 1
+    handler.emit(logging.LogRecord("", logging.INFO, "", 0, "%s", ("the next",), None))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2 * LinesOnTerminal.SHOWN_MAX + 2
+    assert lines[-2].split() == ["...", "and", "160", "more"]
 
 
 async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(

@@ -3,19 +3,17 @@
 import asyncio
 import io
 import json
-import logging
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import structlog
 from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.delivery import Attempt, Conclusion, DueDelivery
-from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation import terminal_log
 from pixconnect.worker.delivery_log import AttemptLog
 from support import postgres
 from support.webhooks import SECRET, Received, answering, open_receiver, open_webhook_service, start_worker
@@ -55,19 +53,6 @@ def make_conclusion(number: int, error: str | None = None) -> Conclusion:
         is_gone=False,
         ended_at=NOW,
     )
-
-
-@pytest.fixture
-def terminal() -> Iterator[io.StringIO]:
-    """What people read."""
-    stream = io.StringIO()
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    set_up_logging("console", "info", stream)
-    yield stream
-    structlog.reset_defaults()
-    root.handlers = before
-    root.setLevel(level)
 
 
 async def test_every_attempt_has_a_line_that_says_what_came_of_it() -> None:
@@ -111,18 +96,29 @@ async def test_nothing_is_written_where_it_is_not_wanted() -> None:
     assert stream.getvalue() == ""
 
 
-async def test_people_are_shown_a_few_and_told_how_many_more_there_were(terminal: io.StringIO) -> None:
+@pytest.fixture
+def terminal() -> Iterator[io.StringIO]:
+    """What whoever watches reads."""
     stream = io.StringIO()
-    log = AttemptLog(SystemClock(), is_on=True, is_for_people=True, stream=stream)
-    for number in range(1000):
-        log.append(make_conclusion(number, error="the connection was refused" if number == 77 else None))
+    terminal_log.show(stream)
+    yield stream
+    terminal_log.hide()
+
+
+async def test_whoever_watches_is_told_in_words_where_it_went_and_when_it_goes_again(terminal: io.StringIO) -> None:
+    stream = io.StringIO()
+    log = AttemptLog(SystemClock(), is_on=True, stream=stream)
+    for conclusion in (make_conclusion(1), make_conclusion(2, error="the connection was refused")):
+        body = '{"name":"transfer.in.confirmed","payload":{"amount":123456,"external_id":"order-7"}}'
+        delivery = structs.replace(conclusion.delivery, body=body)
+        log.append(structs.replace(conclusion, delivery=delivery), "http://127.0.0.1:8181/hooks?key=secret")
     log.flush()
-    lines = terminal.getvalue().splitlines()
-    assert len(lines) == AttemptLog.SHOWN_MAX + 1
-    assert "the connection was refused" in lines[0]
-    assert "error" not in lines[1]
-    assert "attempts_count" in lines[-1]
-    assert "995" in lines[-1]
+    lines = [line[10:] for line in terminal.getvalue().splitlines()]
+    assert lines == [
+        "webhook transfer.in.confirmed  R$ 1234.56  order-7  -> 127.0.0.1:8181  200  1 ms",
+        "webhook transfer.in.confirmed  R$ 1234.56  order-7  -> 127.0.0.1:8181  the connection was refused  1 ms  "
+        "attempt 1; again in 5 s",
+    ]
     assert stream.getvalue() == ""
 
 

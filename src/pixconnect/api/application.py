@@ -26,6 +26,7 @@ from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Docu
 from pixconnect.api.operations import list_routes
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace
+from pixconnect.api.request_lines import RequestLines
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
@@ -86,7 +87,9 @@ class _Progress:
 class Application:
     """Answers HTTP requests."""
 
-    def __init__(self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog) -> None:
+    def __init__(
+        self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
+    ) -> None:
         self._services = services
         self._now = services.context.clock.now
         self._monotonic_s = services.context.clock.monotonic_s
@@ -112,8 +115,9 @@ class Application:
         client = scope["client"]
         # Until it is known who asks, the address is what queues and pools are shared out by.
         current_party.set(client[0] if client else None)
+        said: object = None
         try:
-            answer = await self._run(scope, receive, headers, progress)
+            said = answer = await self._run(scope, receive, headers, progress)
             status = 200
             if type(answer) is Document:
                 content, own_headers = answer.content, _document_headers(answer)
@@ -127,7 +131,7 @@ class Application:
                     )
                     own_headers = [*_JSON_HEADERS, link]
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
-            refusal = _refusal(error, progress)
+            said = refusal = _refusal(error, progress)
             # Where nothing is routed to there is no operation, and the refusal is ours.
             form = ENVELOPED if progress.operation is None else progress.operation.refusals
             refused = form.write(refusal, progress.request_id, self._now())
@@ -146,7 +150,7 @@ class Application:
         finally:
             # Whoever guesses could otherwise hang up before a refusal is told, and leave no line.
             if self._access_log.wants(status):
-                self._note_access(scope, headers, status, started_s, progress)
+                self._note_access(scope, headers, status, started_s, progress, said)
 
     async def _slow_down(self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress) -> None:
         """Let a refusal wait if there are many of this party."""
@@ -159,7 +163,13 @@ class Application:
             await asyncio.sleep(delay_s)
 
     def _note_access(
-        self, scope: Scope, headers: Mapping[bytes, bytes], status: int, started_s: float, progress: _Progress
+        self,
+        scope: Scope,
+        headers: Mapping[bytes, bytes],
+        status: int,
+        started_s: float,
+        progress: _Progress,
+        said: object,
     ) -> None:
         operation, caller = progress.operation, progress.caller
         peer, proxies = scope["client"][0] if scope["client"] else "", self._services.trusted_proxies
@@ -175,6 +185,8 @@ class Application:
             holder_id=caller.holder_id or None,
             client_id=caller.client_id or None,
             peer=peer,
+            target=scope["raw_path"],
+            said=said,
         )
 
     def _count(self, operation: AnyOperation | None, status: int, duration_s: float) -> None:
@@ -232,7 +244,7 @@ class Application:
             self._turns.release(party)
 
 
-def make_application(services: Services, access_log: AccessLog) -> Application:
+def make_application(services: Services, access_log: AccessLog | RequestLines) -> Application:
     """The interface of this mode as one ASGI application."""
     return Application(services, list_routes(is_sandbox=services.context.policy.is_sandbox), access_log)
 

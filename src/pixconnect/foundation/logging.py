@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from pixconnect.domain.clock import Clock, format_instant
+from pixconnect.foundation import terminal_log
 from pixconnect.foundation.exception_text import write_exception
 
 LogFormat = Literal["auto", "console", "json"]
@@ -51,9 +52,18 @@ EventDict = MutableMapping[str, Any]
 Noted = TypeVar("Noted")
 
 
-def set_up_logging(log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr) -> None:
-    """Configure structlog and the standard library's logging for this process."""
+def set_up_logging(
+    log_format: LogFormat, level: LogLevel, stream: IO[str] = sys.stderr, *, is_watched: bool = False
+) -> None:
+    """Configure structlog and the standard library's logging for this process.
+
+    Args:
+        is_watched: Whether people on a terminal are shown what happens, too. Not in live mode: what callers call their own
+            is none of its operators' business.
+    """
     is_console = is_for_people(log_format, stream)
+    if is_watched and is_console and level in {"debug", "info"}:
+        terminal_log.show(stream)
     shared: list[structlog.types.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -187,7 +197,10 @@ class AccessLog(GatheredLog[AccessLine]):
         holder_id: int | None,
         client_id: str | None,
         peer: str,
+        target: bytes = b"",
+        said: object = None,
     ) -> None:
+        """Note a request; what was asked for by its very name, and what was said, is for terminals alone."""
         level = "warning" if status in _REFUSED else "info"
         line = AccessLine(
             self._real_now(), level, "request", operation, method, path, status, round(duration_ms, 3), request_id,

@@ -212,7 +212,7 @@ class DeliveryWorker:
                 self._has_news.set()
             # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
             self.figures.note(conclusion)
-            self._attempt_log.append(conclusion)
+            self._attempt_log.append(conclusion, endpoint.url)
             if not has_answered:
                 await _wait(self._stopping, UNANSWERED_REST_S)
         except errors.ServiceUnavailable as error:

@@ -1,28 +1,25 @@
 """One log line for each delivery attempt, cheap enough for thousands a second.
 
 A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: those who may see them read the
-delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. On a terminal only a few
-are shown each second, and the others are counted.
+delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. Whoever watches a sandbox
+on a terminal is told more, in words: the event, the receiver's host, and when the next attempt comes.
 """
 
+import logging
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from typing import IO
+from urllib.parse import urlsplit
 
-import structlog
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from pixconnect.domain.clock import Clock, format_instant
 from pixconnect.domain.delivery import Conclusion, DeliveryStatus
+from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import GatheredLog, hide_secrets
+from pixconnect.writing.event_lines import describe_event
 
-_INTERVAL_FOR_PEOPLE_S = 1.0
-_GATHERED_FOR_PEOPLE_MAX = 20_000
-_OF_EVERY_LINE = frozenset({"timestamp", "level", "event"})
 _Noted = tuple[datetime, Conclusion]
-
-_log = structlog.get_logger(__name__)
 
 
 class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,20 +40,16 @@ class AttemptLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AttemptLog(GatheredLog[_Noted]):
-    SHOWN_MAX = 5
-    """How many attempts of a second a terminal shows."""
-
-    def __init__(self, clock: Clock, *, is_on: bool, is_for_people: bool = False, stream: IO[str] = sys.stderr) -> None:
+    def __init__(self, clock: Clock, *, is_on: bool, stream: IO[str] = sys.stderr) -> None:
         super().__init__(stream)
         self._is_on = is_on
-        self._is_for_people = is_for_people
         self._clock = clock
-        if is_for_people:
-            self.INTERVAL_S = _INTERVAL_FOR_PEOPLE_S
-            self.LINES_MAX = _GATHERED_FOR_PEOPLE_MAX
 
-    def append(self, conclusion: Conclusion) -> None:
-        if self._is_on:
+    def append(self, conclusion: Conclusion, url: str = "") -> None:
+        """Note an attempt; the receiver's address is for terminals alone."""
+        if terminal_log.is_shown():
+            _tell(conclusion, url)
+        elif self._is_on:
             self.gather((self._clock.real_now(), conclusion))
 
     def make_line(self, noted: _Noted) -> AttemptLine:
@@ -78,15 +71,20 @@ class AttemptLog(GatheredLog[_Noted]):
             error=None if error is None else hide_secrets(error),
         )
 
-    def write(self, gathered: Sequence[_Noted]) -> None:
-        if not self._is_for_people:
-            super().write(gathered)
+
+def _tell(conclusion: Conclusion, url: str) -> None:
+    attempt = conclusion.attempt
+    # Only the host: the rest of an address may be a secret between the two.
+    words = [f"webhook {describe_event(conclusion.delivery.body)}", f"-> {urlsplit(url).netloc}"]
+    words.append(str(attempt.status_code or conclusion.detail or attempt.error))
+    words.append(f"{attempt.duration_us / 1000:.0f} ms")
+    match conclusion.status:
+        case "delivered":
+            terminal_log.tell("  ".join(words))
             return
-        # Failures first: when only a few are shown, these are the ones that people look for.
-        by_outcome = sorted(gathered, key=lambda noted: noted[1].status == "delivered")
-        for noted in by_outcome[: self.SHOWN_MAX]:
-            fields = structs.asdict(self.make_line(noted)).items()
-            shown = {name: value for name, value in fields if name not in _OF_EVERY_LINE and value is not None}
-            _log.info("attempt", **shown)
-        if len(gathered) > self.SHOWN_MAX:
-            _log.info("more attempts", attempts_count=len(gathered) - self.SHOWN_MAX)
+        case "pending" if conclusion.due_at is not None:
+            wait_s = max(0, round((conclusion.due_at - conclusion.ended_at).total_seconds()))
+            words.append(f"attempt {attempt.number}; again in {wait_s} s")
+        case _:
+            words.append(f"attempt {attempt.number}, the last: given up")
+    terminal_log.tell("  ".join(words), level=logging.WARNING)

@@ -47,7 +47,7 @@ class Changes:
         self._orders: list[OpenOrder] = []
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self._tallies: list[tally_store.Change] = []
 
     def add_charge(self, charge: Charge) -> None:
@@ -91,7 +91,7 @@ class Changes:
         self._entries.append(entry)
 
     def add_event(self, event: Event) -> None:
-        self._events.append(event)
+        self.events.append(event)
 
     def _tally(
         self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund, before: str | None
@@ -131,8 +131,8 @@ class Changes:
             (order_store.INSERT, sorted(self._orders, key=lambda order: order.name)),
             (order_store.DELETE, self._ended_orders),
             (ledger_store.APPEND, self._entries),
-            (event_store.APPEND, self._events),
-            (delivery_store.APPEND, self._events),
+            (event_store.APPEND, self.events),
+            (delivery_store.APPEND, self.events),
             (tally_store.APPEND, self._tallies),
         ]
         present = [(part, rows) for part, rows in parts if rows]

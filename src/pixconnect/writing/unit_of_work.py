@@ -18,12 +18,14 @@ from pixconnect.domain.ledger import Account, Balance, LedgerEntry
 from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
 from pixconnect.domain.transfer import Transfer, announce_transfer
+from pixconnect.foundation import terminal_log
 from pixconnect.store import charge as charge_store
 from pixconnect.store import identifiers as identifier_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store.clock import DatabaseClock
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
+from pixconnect.writing.event_lines import tell_events
 from pixconnect.writing.operation import OfHolder, Request
 from pixconnect.writing.service_time import take_time
 
@@ -113,6 +115,8 @@ class UnitOfWork:
             self._batch.on_commit(self._batch.wake_workers)
         elif self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
+        if terminal_log.is_shown():
+            self._batch.on_commit(partial(tell_events, self.changes.events))
 
     def _take_block(self, first_id: int) -> None:
         # Events and entries have tables of their own, so both may count through the same block.

@@ -1,0 +1,30 @@
+"""A readable line for each event that was written, on the terminal of a sandbox."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from pixconnect.domain.event import Event
+from pixconnect.domain.money import format_reais
+from pixconnect.foundation import terminal_log
+
+
+def tell_events(events: Iterable[Event]) -> None:
+    for event in events:
+        level = logging.WARNING if event.name.endswith(".error") else logging.INFO
+        terminal_log.tell(f"event  {describe_event(event.body)}", level=level)
+
+
+def describe_event(body: str) -> str:
+    """The name of an event, and of what it is about: the amount and the name that its owner gave it."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    payload = event.get("payload", {})
+    words = [str(event.get("name", ""))]
+    if "amount" in payload:
+        words.append(f"R$ {format_reais(payload['amount'])}")
+    named = payload.get("external_id") or payload.get("end_to_end_id") or payload.get("return_identification")
+    return "  ".join([*words, *([str(named)] if named else [])])

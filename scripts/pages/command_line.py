@@ -1,11 +1,14 @@
 """``docs/reference/cli.md``, from the program's own help."""
 
+import ast
 import inspect
 from collections.abc import Iterator
 
 from cyclopts import App
 from cyclopts.argument import Argument
 
+from pixconnect.cli import exit_status
+from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import app
 
 
@@ -20,7 +23,17 @@ def write_page() -> str:
         "home.",
         "",
         "Settings are environment variables, on [a page of their own](settings.md). What is wrong is said in one line on",
-        "standard error, and the exit status is then not 0. `--json` prints one object for scripts.",
+        "standard error, and the exit status is then not 0. `--json` prints one object for scripts; on a terminal lists are",
+        "tables where they have room, and states have colours unless `NO_COLOR` is set. Amounts are given in cents.",
+        "",
+        "One holder's verbs (`charge`, `transfer`, `pay`, ...) go through the API. Whose account they work on is said by the",
+        "first of: `--profile NAME` or `PIXCONNECT_PROFILE`, which `pixconnect profile add` has made; `PIXCONNECT_API_URL`,",
+        "`PIXCONNECT_CLIENT_ID` and `PIXCONNECT_CLIENT_SECRET`; the demonstration of the sandbox that runs on",
+        "`PIXCONNECT_HOME`. A verb of the sandbox refuses a live service before anything is sent.",
+        "",
+        "| Exit status | |",
+        "|---|---|",
+        *(f"| {status.value} | {meaning} |" for status, meaning in _read_statuses()),
     ]
     for words, verb in _walk(app, ("pixconnect",)):
         lines += ["", f"{'#' * min(len(words), 3)} {' '.join(words)}", "", _summary(verb)]
@@ -29,6 +42,16 @@ def write_page() -> str:
             lines += ["", "| Option | Default | |", "|---|---|---|"]
             lines += [f"| `{option.names[0]}` | {_default(option)} | {_help(option)} |" for option in options]
     return "\n".join(lines) + "\n"
+
+
+def _read_statuses() -> Iterator[tuple[ExitStatus, str]]:
+    """Each status with the sentence under it."""
+    (statuses,) = (node for node in ast.parse(inspect.getsource(exit_status)).body if isinstance(node, ast.ClassDef))
+    body = statuses.body[1:]
+    for name, meaning in zip(body[::2], body[1::2], strict=True):
+        assert isinstance(name, ast.Assign)
+        assert isinstance(meaning, ast.Expr)
+        yield ExitStatus[ast.unparse(name.targets[0])], ast.literal_eval(meaning.value)
 
 
 def _walk(parent: App, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], App]]:

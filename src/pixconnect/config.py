@@ -66,6 +66,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     operator: Annotated[str, Meta(max_length=255)] = ""
     """Who uses operators' verbs, as the audit names them; empty means the system's user and host."""
 
+    profile: Annotated[str, Meta(max_length=64)] = ""
+    """The profile whose credentials a holder's verbs use (``pixconnect profile add``); empty means the three below."""
+
+    api_url: str = ""
+    """Where a holder's verbs find the API; empty means the sandbox that runs on ``home``, with its demonstration's client."""
+
+    client_id: str = ""
+    """The client by which a holder's verbs log in, beside ``api_url``."""
+
+    client_secret: Secret = ""
+    """The secret of ``client_id``."""
+
     postgres_version: Literal["16", "18"] = "18"
     """Which of the two embedded PostgreSQL servers a new ``home`` gets."""
 
@@ -271,6 +283,13 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         name = path.strip("`").removeprefix("$.")
         shown = "" if name in SECRETS else f"; it is {found[name]!r}"
         raise SettingsError(f"{set_by[name]}: {_describe_rule(name, rule)}{shown}") from None
+
+
+def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Our folder among a user's own files, as the XDG Base Directory Specification says: ``XDG_CONFIG_HOME`` or the like."""
+    given = Path(environment.get(variable, ""))
+    # The specification has paths that are not absolute ignored.
+    return (given if given.is_absolute() else Path.home() / below_home) / "pixconnect"
 
 
 def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from cyclopts import App
 
-from pixconnect.cli.main import app
+from pixconnect.cli.main import FOR_ONE_HOLDER, app
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
@@ -56,7 +56,8 @@ _KEPT_REPORT = """
 
 def test_every_verb_is_known_to_these_tests() -> None:
     """A new verb goes into one of the tables above: whoever adds one decides here whether it leaves a row."""
-    assert set(_verbs(app)) - _PARTS == {*_LOOKS, *_CHANGES}
+    for_one_holder = {verb for verb in _verbs(app) if verb.split()[0] in {name for name, _, _ in FOR_ONE_HOLDER}}
+    assert set(_verbs(app)) - _PARTS - for_one_holder == {*_LOOKS, *_CHANGES}
 
 
 def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLine, database: Addresses) -> None:

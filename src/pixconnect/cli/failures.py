@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from pixconnect.cli import terminal
+from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.config import SettingsError
 from pixconnect.domain.errors import PixConnectError
 from pixconnect.http.listening import ListeningError
@@ -20,6 +21,14 @@ from pixconnect.local.supervisor import PartKeepsFailingError
 
 class CommandError(Exception):
     """A verb cannot do what it was asked; the message says why, and what to do."""
+
+    def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RefusedByService(CommandError):  # noqa: N818  as the client's errors
+    """The service says no to one of the words that were typed."""
 
 
 # Their messages are complete: they were written for operators.

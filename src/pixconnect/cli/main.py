@@ -1,21 +1,40 @@
 """The command line: a verb's module is imported when the verb is used, so that none waits for another's imports."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from pixconnect import __version__, config
 from pixconnect.cli import failures, settings, terminal, usage
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.integrator import credentials
 from pixconnect.domain.errors import PixConnectError
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
-_VERBS = (
+_PARTS = (
     ("run", "run:run", "Run everything on this machine until interrupted."),
     ("serve", "processes:serve", "Serve the API, in one process."),
     ("work", "processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
     ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
+)
+FOR_ONE_HOLDER = (
+    ("charge", "charge:app", "Be paid: a charge is a QR code."),
+    ("transfer", "transfer:app", "Send money, and see what was sent and received."),
+    ("refund", "refund:app", "Give back what you received."),
+    ("balance", "balance:balance", "Print what is in the account."),
+    ("statement", "statement:statement", "Print the account's history, or write it to a file."),
+    ("pay", "outside:pay", "Sandbox: let somebody outside pay a charge of yours."),
+    ("receive", "outside:receive", "Sandbox: let somebody outside send money to you."),
+    ("return", "outside:give_back", "Sandbox: let the receiver of a transfer give it back."),
+    ("deposit", "outside:deposit", "Sandbox: put play money into your account."),
+    ("clock", "clock:app", "Sandbox: the time."),
+    ("faults", "faults:app", "Sandbox: how the network misbehaves."),
+    ("profile", "profile:app", "Credentials under a name."),
+)
+_FOR_OPERATORS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "The OAuth clients of holders."),
     ("key", "key:app", "The Pix keys of holders."),
@@ -28,6 +47,19 @@ _VERBS = (
     ("secrets", "secrets:app", "Secrets at rest, when the secret key is replaced."),
 )
 
+_INTRODUCTION = (
+    f"pixconnect {__version__}: Pix for account holders, with a sandbox to try everything in.",
+    "",
+    "  pixconnect run            start all of it on this machine",
+    "  pixconnect charge create  ask to be paid: a QR code",
+    "  pixconnect pay CHARGE     pay it, as somebody outside would",
+    "  pixconnect balance        what is in the account",
+    "  pixconnect transfer create 2550 KEY",
+    "                            send R$ 25.50 to a Pix key",
+    "",
+    "`pixconnect --help` lists all verbs.",
+)
+
 app = App(
     name="pixconnect",
     help="Pix for account holders. Settings are environment variables; PIXCONNECT_HOME names the installation.",
@@ -35,47 +67,71 @@ app = App(
     # What is wrong with its words is told as everything else is, in one line.
     print_error=False,
     exit_on_error=False,
+    # How a verb ends is for `main` to say.
+    result_action="return_value",
 )
-for _name, _target, _help in _VERBS:
-    app.command(f"pixconnect.cli.{_target}", name=_name, help=_help)
+for _number, (_title, _folder, _verbs) in enumerate(
+    (
+        ("The service", "", _PARTS),
+        ("For one holder, through the API", "integrator.", FOR_ONE_HOLDER),
+        ("For operators, on the database", "", _FOR_OPERATORS),
+    )
+):
+    _group = Group(_title, sort_key=_number)
+    for _name, _target, _help in _verbs:
+        app.command(f"pixconnect.cli.{_folder}{_target}", name=_name, help=_help, group=_group)
 
 
 @app.meta.default
 def launch(
-    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)], operator: str | None = None
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    operator: str | None = None,
+    profile: str | None = None,
 ) -> None:
     """Run one verb.
 
     Args:
         words: The verb and what it is told.
         operator: Your name in the audit; by default PIXCONNECT_OPERATOR, or else the system's user and host.
+        profile: The profile whose credentials a holder's verbs use; by default PIXCONNECT_PROFILE, or else the
+            environment's own, or those of the home's demonstration.
     """
     settings.operator.set(operator)
+    credentials.profile.set(profile)
     for line in config.misspelt_variables():
         terminal.complain(line)
     try:
         app(words)
-    except PixConnectError as error:
+    except (PixConnectError, failures.RefusedByService) as error:
         # The fields of our records are not what was typed.
-        raise failures.CommandError(usage.name_option(error.message, app, words)) from error
+        raise failures.CommandError(usage.name_option(str(error), app, words)) from error
 
 
-def main() -> int:
-    """Run one verb, and answer its exit status."""
+@app.default
+def introduce() -> None:
+    """Say what this is, and what people need first."""
+    for line in _INTRODUCTION:
+        terminal.say(line)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one verb, by default that of the command line, and answer its exit status."""
     hide_rows_in_tracebacks()
     try:
-        app.meta()
+        app.meta(words)
     except KeyboardInterrupt:
         # As a shell reports a program that SIGINT ended.
-        return 130
+        return ExitStatus.INTERRUPTED
+    except terminal.ReaderGone:
+        return ExitStatus.READER_GONE
     except CycloptsError as error:
         terminal.complain(usage.explain(error))
-        return 1
+        return ExitStatus.REFUSED
     except Exception as error:
         line = failures.explain(error)
         # A defect of ours keeps its traceback.
         if line is None:
             raise
         terminal.complain(line)
-        return 1
-    return 0
+        return error.status if isinstance(error, failures.CommandError) else ExitStatus.REFUSED
+    return ExitStatus.DONE

@@ -13,12 +13,38 @@ _BAD: Final = frozenset({"ERROR", "CANCELLED", "EXPIRED", "disabled", "failed"})
 _UNDER_WAY: Final = frozenset({"PENDING", "PROCESSING", "inactive", "pending"})
 
 
+class ReaderGone(Exception):  # noqa: N818  it is what happened
+    """Whoever read standard output went away."""
+
+
 def say(text: str) -> None:
     _write(sys.stdout, text)
 
 
 def complain(text: str) -> None:
     _write(sys.stderr, f"pixconnect: {' '.join(text.split())}")
+
+
+def notice(text: str) -> None:
+    """What a person may want to know beside a result."""
+    _write(sys.stderr, text)
+
+
+def stream(text: str) -> None:
+    """Say a line of something that goes on for as long as somebody reads it.
+
+    Raises:
+        ReaderGone: Nobody does any more.
+    """
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        raise ReaderGone from None
+    except OSError:
+        _silence(sys.stdout)
+        raise
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -60,3 +86,8 @@ def _silence(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def silence_output() -> None:
+    """Let go of standard output, whose reader went away: Python would complain of it on exit."""
+    _silence(sys.stdout)

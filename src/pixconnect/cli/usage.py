@@ -9,9 +9,16 @@ from typing import Final, Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError
 from cyclopts.argument import Argument
-from cyclopts.exceptions import CoercionError, MissingArgumentError, UnusedCliTokensError, ValidationError
+from cyclopts.exceptions import (
+    CoercionError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+    ValidationError,
+)
 
-_FIELD: Final = re.compile(r"([a-z_]+): ")
+# Of something in a list, such as a rule, the field without its place.
+_FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+): ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
 _KINDS: Final[dict[object, str]] = {int: "a whole number", bool: "true or false", str: "text"}
 
@@ -26,16 +33,26 @@ def explain(error: CycloptsError) -> str:
                 return f"{error.keyword or argument.name}: needs a value; it must be {_describe(argument)}"
             return f"{argument.name}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
-            in_cents = _in_cents(token.value) if argument.name.endswith("-limit") else ""
+            in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
             return f"{token.keyword or argument.name}: must be {_describe(argument)}; it is {token.value!r}{in_cents}"
         case ValidationError() if argument is not None and argument.tokens:
             token = argument.tokens[0]
             rule = error.exception_message.removesuffix(".")
             return f"{token.keyword or argument.name}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
+        case UnknownCommandError():
+            unknown = next(iter(error.unused_tokens or ()), "")
+            near = difflib.get_close_matches(unknown, [name for name in _words_after(error) if name[0] != "-"], n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            return f"{unknown}: there is no such verb; {meant}`{verb} --help` lists all"
         case UnusedCliTokensError():
             return f"{' '.join(error.unused_tokens or ())}: one word too many; see `{verb} --help`"
         case _:
             return str(error)
+
+
+def _words_after(error: CycloptsError) -> Sequence[str]:
+    """The verbs that could have stood where an unknown one does."""
+    return [*(error.app or ())]
 
 
 def name_option(message: str, app: App, words: Sequence[str]) -> str:

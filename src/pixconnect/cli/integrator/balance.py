@@ -1,0 +1,13 @@
+"""``pixconnect balance``: what is in the account."""
+
+from __future__ import annotations
+
+from pixconnect.cli.integrator import records
+from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.output import Json
+
+
+def balance(*, json: Json = False) -> None:
+    """Print what is in the account, and what of it can be spent."""
+    with open_session() as session:
+        records.show(session.client.balance(), as_json=json)

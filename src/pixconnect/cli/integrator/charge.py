@@ -1,0 +1,111 @@
+"""``pixconnect charge``: be paid."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli import output, terminal
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import qr_code, records
+from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.output import Json
+from pixconnect.domain.charge import ChargeStatus
+from pixconnect_client import Charge, ChargePayer, Client
+
+app = App(name="charge", help="Be paid: a charge is a QR code.")
+
+TheCharge = Annotated[AnyId, Parameter(help="Its id, external_id or txid.")]
+_COLUMNS = ("id", "status", "amount", "external_id", "key")
+
+
+@app.command
+def create(
+    amount: Amount,
+    *,
+    key: str | None = None,
+    external_id: ExternalId = None,
+    payer_name: str | None = None,
+    payer_tax_id: str | None = None,
+    qr: Annotated[bool, Parameter(show_default=False)] = True,
+    json: Json = False,
+) -> None:
+    """Ask to be paid, and draw the QR code where a terminal has room for it.
+
+    Args:
+        amount: In cents: 1000 is R$ 10.00.
+        key: The Pix key of yours that receives the money; by default one of the profile's or the demonstration's.
+        payer_name: Who is asked to pay.
+        payer_tax_id: The CPF or CNPJ of who is asked to pay.
+        qr: Draw the QR code.
+    """
+    if (payer_name is None) != (payer_tax_id is None):
+        raise CommandError("--payer-name, --payer-tax-id: give both or none")
+    payer = ChargePayer(name=payer_name, tax_id=payer_tax_id) if payer_name and payer_tax_id else None
+    with open_session() as session:
+        charge = session.client.charges.create(amount, session.own_key(key), external_id=external_id, payer=payer)
+    _show(charge, as_json=json, with_picture=qr)
+
+
+@app.command
+def show(charge: TheCharge, *, qr: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> None:
+    """Print a charge.
+
+    Args:
+        qr: Draw the QR code.
+    """
+    with open_session() as session:
+        found = find(session.client, charge)
+    _show(found, as_json=json, with_picture=qr)
+
+
+@app.command(name="list")
+def list_charges(*, status: ChargeStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
+    """Print charges, the newest first.
+
+    Args:
+        status: Only those that are so.
+    """
+    with open_session() as session:
+        lists = [
+            session.client.charges.list(status=one, page_size=min(limit, 100))
+            for one in ([status] if status else get_args(ChargeStatus))
+        ]
+        found = records.newest(lists, limit, lambda charge: charge.id)
+    records.show_items("charges", found, _COLUMNS, as_json=json)
+
+
+@app.command(name="payment")
+def paid_by(charge: TheCharge, *, json: Json = False) -> None:
+    """Print by what a charge was paid, and by whom."""
+    with open_session() as session:
+        records.show(session.client.charges.payment(find(session.client, charge).id), as_json=json)
+
+
+@app.command
+def watch(charge: TheCharge, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+    """Print a charge's status whenever it changes, until it is paid or expired."""
+    with open_session() as session:
+        found = find(session.client, charge)
+        records.watch(lambda: session.client.charges.get(found.id), {"PENDING"}, "APPROVED", timeout_s, as_json=json)
+
+
+def find(client: Client, any_id: str) -> Charge:
+    return records.find(
+        "charge", any_id, client.charges.get, client.charges.get_by_external_id, client.charges.get_by_txid
+    )
+
+
+def _show(charge: Charge, *, as_json: bool, with_picture: bool) -> None:
+    shown = records.shown(charge)
+    # Asked for without a picture, that field is always empty.
+    del shown["base64image"]
+    output.show(shown, as_json=as_json, money=records.MONEY)
+    if with_picture and not as_json and terminal.is_terminal():
+        lines = qr_code.draw(charge.emvqrcps)
+        if lines is None:
+            terminal.notice("(the terminal is too narrow for the QR code)")
+        for line in lines or ():
+            terminal.say(line)

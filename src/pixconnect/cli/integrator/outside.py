@@ -1,0 +1,98 @@
+"""``pay``, ``receive``, ``return``, ``deposit``: what people outside do, in a sandbox."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import charge, records, transfer
+from pixconnect.cli.integrator.records import Amount, AnyId
+from pixconnect.cli.integrator.session import open_sandbox
+from pixconnect.cli.output import Json
+from pixconnect.domain.refund import RefundReason
+from pixconnect_client import OutsidePayer, Payment
+
+PayerName = Annotated[str | None, Parameter(help="Who pays; made up if left out.")]
+PayerTaxId = Annotated[str | None, Parameter(help="The payer's CPF or CNPJ; made up if left out.")]
+
+
+def pay(
+    code: AnyId,
+    *,
+    amount: Amount | None = None,
+    payer_name: PayerName = None,
+    payer_tax_id: PayerTaxId = None,
+    json: Json = False,
+) -> None:
+    """Let somebody outside pay one of your charges.
+
+    Args:
+        code: The text of its QR code, or the charge's id, external_id or txid.
+        amount: In cents; the charge's if left out.
+    """
+    with open_sandbox() as session:
+        is_code = code.startswith(transfer.QR_CODE_BEGINNING)
+        emv = code if is_code else charge.find(session.client, code).emvqrcps
+        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
+        paid = session.client.sandbox.pay(emv, amount=amount, payer=payer)
+    _show(paid, as_json=json)
+
+
+def receive(
+    amount: Amount,
+    *,
+    key: str | None = None,
+    payer_name: PayerName = None,
+    payer_tax_id: PayerTaxId = None,
+    json: Json = False,
+) -> None:
+    """Let somebody outside send money to a key of yours.
+
+    Args:
+        amount: In cents: 1000 is R$ 10.00.
+        key: The Pix key; by default one of the profile's or the demonstration's.
+    """
+    with open_sandbox() as session:
+        payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
+        paid = session.client.sandbox.receive(session.own_key(key), amount, payer=payer)
+    _show(paid, as_json=json)
+
+
+def give_back(
+    sent: Annotated[AnyId, Parameter(help="The id, external_id or end_to_end_id of the transfer that you sent.")],
+    *,
+    amount: Amount | None = None,
+    reason: RefundReason | None = None,
+    json: Json = False,
+) -> None:
+    """Let the receiver of a transfer of yours give it back, wholly or in part.
+
+    Args:
+        amount: In cents; all that is left of it if left out.
+        reason: Why; MD06, you asked for it, if left out.
+    """
+    with open_sandbox() as session:
+        found = transfer.find(session.client, sent)
+        returned = session.client.sandbox.give_back(found.end_to_end_id, amount=amount, reason=reason)
+    records.show(returned, as_json=json)
+    if returned.status == "ERROR":
+        raise CommandError("the service refused it: no money moved", status=ExitStatus.ENDED_BADLY)
+
+
+def deposit(amount: Amount, *, json: Json = False) -> None:
+    """Put play money into your account.
+
+    Args:
+        amount: In cents: 1000 is R$ 10.00.
+    """
+    with open_sandbox() as session:
+        records.show(session.client.sandbox.deposit(amount), as_json=json)
+
+
+def _show(paid: Payment, *, as_json: bool) -> None:
+    records.show(paid, as_json=as_json)
+    if paid.status == "ERROR":
+        raise CommandError(f"it was refused with {paid.code}: no money moved", status=ExitStatus.ENDED_BADLY)

@@ -1,0 +1,90 @@
+"""``pixconnect profile``: credentials under a name."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli import output, terminal
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import profile_files
+from pixconnect.cli.integrator.credentials import Credentials
+from pixconnect.cli.integrator.profile_files import Profile
+from pixconnect.cli.integrator.session import connect, explaining, is_sandbox
+from pixconnect.cli.output import Json
+
+app = App(name="profile", help="Credentials under a name.")
+
+Name = Annotated[str, Parameter(help="The profile's name.")]
+
+
+@app.command
+def add(
+    name: Name,
+    *,
+    api_url: str,
+    client_id: str,
+    auth_url: str | None = None,
+    key: str | None = None,
+    json: Json = False,
+) -> None:
+    """Keep credentials in a private file of yours, once the service takes them. The secret is read from standard input.
+
+    Args:
+        api_url: Where the API is, such as https://pix.example.
+        client_id: The client.
+        auth_url: Where the identity service is; by default with the API.
+        key: A Pix key of the holder, for verbs that are given none.
+    """
+    # Another process could read it in our words.
+    secret = getpass.getpass("client_secret: ") if sys.stdin.isatty() else sys.stdin.readline().strip()
+    if not secret:
+        raise CommandError("the client_secret is missing: type it, or pipe it in")
+    tried = Credentials(
+        api_url=api_url,
+        auth_url=auth_url or api_url,
+        client_id=client_id,
+        client_secret=secret,
+        mode=None,
+        source=f"what is to be the profile {name}",
+    )
+    with explaining(tried), connect(tried) as client:
+        mode = "sandbox" if is_sandbox(client) else "live"
+    made = Profile(
+        api_url=tried.api_url,
+        auth_url=tried.auth_url,
+        client_id=client_id,
+        client_secret=secret,
+        mode=mode,
+        key=key,
+    )
+    path = profile_files.write(name, made)
+    output.show({**_shown(name, made), "file": str(path)}, as_json=json)
+
+
+@app.command(name="list")
+def list_profiles(*, json: Json = False) -> None:
+    """Print the profiles, without their secrets."""
+    found = [_shown(name, profile_files.read(name)) for name in profile_files.list_names()]
+    output.show_list("profiles", found, as_json=json, columns=("name", "mode", "api_url", "client_id"))
+
+
+@app.command
+def remove(name: Name) -> None:
+    """Forget a profile. Its client stays what it is: an operator disables it."""
+    profile_files.remove(name)
+    terminal.notice(f"the profile {name} is forgotten")
+
+
+def _shown(name: str, profile: Profile) -> output.Shown:
+    return {
+        "name": name,
+        "mode": profile.mode,
+        "api_url": profile.api_url,
+        "auth_url": profile.auth_url,
+        "client_id": profile.client_id,
+        "key": profile.key,
+    }

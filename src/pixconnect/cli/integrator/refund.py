@@ -1,0 +1,89 @@
+"""``pixconnect refund``: give back what was received."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli.integrator import records, transfer
+from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.output import Json
+from pixconnect.domain.refund import RefundReason, RefundStatus
+from pixconnect_client import Client, Refund
+
+app = App(name="refund", help="Give back what you received.")
+
+TheRefund = Annotated[AnyId, Parameter(help="Its id, external_id or return_identification.")]
+_COLUMNS = ("id", "status", "flow", "amount", "return_identification", "external_id")
+
+
+@app.command
+def create(
+    received: Annotated[AnyId, Parameter(help="The id or end_to_end_id of the transfer that you received.")],
+    *,
+    amount: Amount | None = None,
+    external_id: ExternalId = None,
+    reason: RefundReason | None = None,
+    description: str | None = None,
+    json: Json = False,
+) -> None:
+    """Give a received Pix back, wholly or in part.
+
+    Args:
+        amount: In cents; all of it if left out.
+        reason: Why; MD06, the payer asked for it, if left out.
+        description: For the payer to read.
+    """
+    with open_session() as session:
+        original = transfer.find(session.client, received)
+        made = session.client.refunds.create(
+            original.end_to_end_id,
+            original.amount if amount is None else amount,
+            external_id=external_id,
+            reason=reason,
+            description=description,
+        )
+    records.show(made, as_json=json)
+
+
+@app.command
+def show(refund: TheRefund, *, json: Json = False) -> None:
+    """Print a refund."""
+    with open_session() as session:
+        records.show(find(session.client, refund), as_json=json)
+
+
+@app.command(name="list")
+def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
+    """Print refunds of both directions, the newest first.
+
+    Args:
+        status: Only those that are so.
+    """
+    with open_session() as session:
+        lists = [
+            session.client.refunds.list(status=one, page_size=min(limit, 100))
+            for one in ([status] if status else get_args(RefundStatus))
+        ]
+        found = records.newest(lists, limit, lambda refund: refund.create_timestamp)
+    records.show_items("refunds", found, _COLUMNS, as_json=json)
+
+
+@app.command
+def watch(refund: TheRefund, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+    """Print a refund's status whenever it changes, until it has ended."""
+    with open_session() as session:
+        found = find(session.client, refund)
+        records.watch(lambda: session.client.refunds.get(found.id), {"PROCESSING"}, "RETURNED", timeout_s, as_json=json)
+
+
+def find(client: Client, any_id: str) -> Refund:
+    return records.find(
+        "refund",
+        any_id,
+        client.refunds.get,
+        client.refunds.get_by_return_identification,
+        client.refunds.get_by_external_id,
+    )

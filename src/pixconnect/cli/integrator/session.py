@@ -1,0 +1,134 @@
+"""A client with the credentials that are meant; what goes wrong with it becomes one sentence and an exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.failures import CommandError, RefusedByService
+from pixconnect.cli.integrator.credentials import Credentials, find_credentials
+from pixconnect_client import (
+    ApiError,
+    Client,
+    Forbidden,
+    NoAnswer,
+    NotFound,
+    PixConnectError,
+    RateLimited,
+    Unauthorized,
+    Unavailable,
+)
+
+# A person waits in front of it, so few tries; what may be sent again safely the client sends again.
+_RETRIES = 2
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    client: Client
+    credentials: Credentials
+
+    def own_key(self, given: str | None) -> str:
+        """The key that was named, or one that is known to be the holder's.
+
+        Raises:
+            CommandError: Neither.
+        """
+        key = given or self.credentials.key
+        if key is None:
+            raise CommandError(f"--key: missing; name a Pix key of yours ({self.credentials.source} has none)")
+        return key
+
+
+@contextmanager
+def open_session() -> Generator[Session]:
+    """A client of whoever is meant.
+
+    Raises:
+        CommandError: There are no credentials; or inside, the service refuses or does not answer.
+    """
+    credentials = find_credentials()
+    with explaining(credentials), connect(credentials) as client:
+        yield Session(client=client, credentials=credentials)
+
+
+@contextmanager
+def open_sandbox() -> Generator[Session]:
+    """The same for what exists in a sandbox only: anywhere else it is refused before anything is done."""
+    credentials = find_credentials()
+    refuse_live(credentials)
+    with explaining(credentials), connect(credentials) as client:
+        if credentials.mode is None and not is_sandbox(client):
+            raise CommandError(f"this verb is for a sandbox, and {credentials.api_url} is none: nothing was done")
+        yield Session(client=client, credentials=credentials)
+
+
+def connect(credentials: Credentials) -> Client:
+    try:
+        return Client(
+            credentials.api_url,
+            credentials.client_id,
+            credentials.client_secret,
+            auth_url=credentials.auth_url,
+            retries=_RETRIES,
+        )
+    except ValueError as error:
+        raise CommandError(f"{error} (of {credentials.source})") from None
+
+
+def refuse_live(credentials: Credentials) -> None:
+    if credentials.mode == "live":
+        raise CommandError(
+            f"this verb is for a sandbox, and {credentials.source} leads to a live service: nothing was sent"
+        )
+
+
+def is_sandbox(client: Client) -> bool:
+    """Ask for something that only a sandbox has, and that changes nothing."""
+    try:
+        client.sandbox.clock()
+    except NotFound:
+        return False
+    return True
+
+
+@contextmanager
+def explaining(credentials: Credentials) -> Generator[None]:
+    """Tell in one sentence what the service refuses, and that it does not answer."""
+    try:
+        yield
+    except PixConnectError as error:
+        raise _explain(error, credentials) from None
+
+
+def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
+    if isinstance(error, NoAnswer) and not error.may_have_happened:
+        # What a home's file names is only there while something runs on it.
+        hint = "start `make run` (or `pixconnect run`) there" if credentials.is_home else "is it the right address?"
+        return CommandError(
+            f"nothing answers at {credentials.api_url} (of {credentials.source}): {hint} ({error})",
+            status=ExitStatus.UNAVAILABLE,
+        )
+    if error.may_have_happened:
+        again = (
+            f"ask again with --external-id {error.external_id}" if error.external_id else "look before you try again"
+        )
+        return CommandError(f"it may have been done all the same ({error}): {again}", status=ExitStatus.UNSURE)
+    match error:
+        case Unauthorized():
+            return CommandError(
+                f"{credentials.api_url} refuses the client {credentials.client_id} of {credentials.source}: "
+                f"{error.message}"
+            )
+        case Forbidden():
+            return CommandError(f"{error.message} (the client {credentials.client_id} of {credentials.source})")
+        case RateLimited() | Unavailable():
+            after = f"; try again in {error.retry_after_s:.0f} s" if error.retry_after_s else "; try again"
+            return CommandError(f"{error.message}{after} (request {error.request_id})", status=ExitStatus.UNAVAILABLE)
+        case ApiError():
+            # The field that it names is shown as the option that was typed.
+            return RefusedByService(error.message)
+        case _:
+            return CommandError(str(error))

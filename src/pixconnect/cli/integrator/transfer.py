@@ -1,0 +1,151 @@
+"""``pixconnect transfer``: send money, and see what was sent and received."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from pixconnect.cli import output
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import records
+from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.output import Json
+from pixconnect.domain.holder import KeyType
+from pixconnect.domain.transfer import TransferStatus
+from pixconnect_client import AccountType, Client, Transfer, TransferParty
+
+app = App(name="transfer", help="Send money, and see what was sent and received.")
+
+TheTransfer = Annotated[AnyId, Parameter(help="Its id, external_id or end_to_end_id.")]
+QR_CODE_BEGINNING = "000201"
+"""What every BR Code begins with, and no key does."""
+_COLUMNS = ("id", "status", "impact_type", "amount", "end_to_end_id", "external_id")
+
+
+@app.command
+def create(
+    amount: Amount,
+    to: Annotated[str | None, Parameter(show=True)] = None,
+    *,
+    key_type: KeyType | None = None,
+    account: str | None = None,
+    name: str | None = None,
+    tax_id: str | None = None,
+    external_id: ExternalId = None,
+    json: Json = False,
+) -> None:
+    """Send money to a Pix key, to a QR code, or to an account.
+
+    When it returns the money is reserved; `watch` waits until it has arrived.
+
+    Args:
+        amount: In cents: 1000 is R$ 10.00.
+        to: A Pix key, or the text of a QR code.
+        key_type: The key's type; by default what it looks like.
+        account: In place of a key, an account: ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; its kind may follow
+            (99999004/0001/1001/SAVINGS), by default CHECKING.
+        name: The account's owner.
+        tax_id: The CPF or CNPJ of the account's owner.
+    """
+    if (to is None) == (account is None):
+        raise CommandError("TO: name a Pix key or a QR code, or an account by --account; one of them")
+    party = None if account is None else _read_account(account, name, tax_id)
+    with open_session() as session:
+        transfers = session.client.transfers
+        if party is not None:
+            made = transfers.create_by_account(amount, party, external_id=external_id)
+        elif to is not None and to.startswith(QR_CODE_BEGINNING):
+            made = transfers.create_by_qr_code(amount, to, external_id=external_id)
+        else:
+            assert to is not None
+            made = transfers.create_by_key(amount, to, key_type or guess_key_type(to), external_id=external_id)
+    records.show(made, as_json=json)
+
+
+@app.command
+def show(transfer: TheTransfer, *, json: Json = False) -> None:
+    """Print a transfer, and if it failed, why."""
+    with open_session() as session:
+        found = find(session.client, transfer)
+        outcome = session.client.transfers.outcome(found.id)
+    output.show(
+        {**records.shown(found), "code": outcome.code, "reason": outcome.reason}, as_json=json, money=records.MONEY
+    )
+
+
+@app.command(name="list")
+def list_transfers(
+    *,
+    status: TransferStatus | None = None,
+    direction: Literal["IN", "OUT"] | None = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Print transfers of both directions, the newest first.
+
+    Args:
+        status: Only those that are so.
+        direction: Only those that you received, or that you sent.
+    """
+    with open_session() as session:
+        found = session.client.transfers.search(status=status, direction=direction, page_size=min(limit, 100))
+        transfers = [*islice(found, limit)]
+    records.show_items("transfers", transfers, _COLUMNS, as_json=json)
+
+
+@app.command
+def watch(transfer: TheTransfer, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+    """Print a transfer's status whenever it changes, until it has ended."""
+    with open_session() as session:
+        found = find(session.client, transfer)
+        records.watch(
+            lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json
+        )
+
+
+def find(client: Client, any_id: str) -> Transfer:
+    return records.find(
+        "transfer",
+        any_id,
+        client.transfers.get,
+        client.transfers.get_by_end_to_end_id,
+        client.transfers.get_by_external_id,
+    )
+
+
+def guess_key_type(key: str) -> KeyType:
+    """The type that a key looks like.
+
+    Raises:
+        CommandError: It looks like none.
+    """
+    digits = re.sub(r"[./-]", "", key)
+    if "@" in key:
+        return "EMAIL"
+    if key.startswith("+"):
+        return "PHONE"
+    if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", key):
+        return "EVP"
+    if re.fullmatch(r"[0-9]{11}", digits):
+        return "CPF"
+    if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
+        return "CNPJ"
+    raise CommandError(f"TO: {key!r} looks like no kind of Pix key: name its kind by --key-type")
+
+
+def _read_account(account: str, name: str | None, tax_id: str | None) -> TransferParty:
+    parts = account.split("/")
+    if len(parts) not in {3, 4} or not all(parts):
+        raise CommandError(f"--account: must be ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; it is {account!r}")
+    if name is None or tax_id is None:
+        raise CommandError("--name, --tax-id: missing; an account needs its owner's")
+    ispb, branch, number, *kind = parts
+    # What else stands there the service judges.
+    account_type = AccountType(kind[0]) if kind else AccountType.CHECKING
+    return TransferParty(
+        ispb=ispb, branch=branch, account_number=number, account_type=account_type, name=name, tax_id=tax_id
+    )

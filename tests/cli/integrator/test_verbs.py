@@ -1,0 +1,150 @@
+"""One holder's verbs, each against a sandbox that really runs, which all of these tests share."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.main import main
+from support.installation import Installation
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
+
+KEY = "settle@sandbox.pix.example"
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a verb that must succeed: what it prints with ``--json``."""
+
+    def run(*words: str) -> Any:
+        assert main([*words, "--json"]) == 0, capsys.readouterr().err
+        # What is watched has a line for each status.
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return run
+
+
+def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) -> None:
+    charge = run(
+        "charge", "create", "1000", "--external-id", "verbs-1", "--payer-name", "Ana", "--payer-tax-id", "52998224725"
+    )
+    assert (charge["status"], charge["amount"], charge["payer"]["name"]) == ("PENDING", 1000, "Ana")
+    assert (
+        run(
+            "charge",
+            "create",
+            "1000",
+            "--external-id",
+            "verbs-1",
+            "--payer-name",
+            "Ana",
+            "--payer-tax-id",
+            "52998224725",
+        )
+        == charge
+    )
+    for name in (str(charge["id"]), "verbs-1", charge["transaction_identification"]):
+        assert run("charge", "show", name) == charge
+    assert run("pay", "verbs-1")["status"] == "CONFIRMED"
+    assert run("charge", "watch", "verbs-1")["status"] == "APPROVED"
+    assert charge["id"] in [one["id"] for one in run("charge", "list", "--status", "APPROVED")["charges"]]
+    assert charge["id"] in [one["id"] for one in run("charge", "list")["charges"]]
+    assert run("charge", "payment", "verbs-1")["amount"] == 1000
+    by_code = run("charge", "create", "5")
+    assert run("pay", by_code["emvqrcps"])["amount"] == 5
+
+
+def test_what_is_paid_twice_ends_badly(run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    run("charge", "create", "700", "--external-id", "verbs-twice")
+    run("pay", "verbs-twice")
+    assert main(["pay", "verbs-twice"]) == ExitStatus.ENDED_BADLY
+    assert "it was refused with BE17: no money moved" in capsys.readouterr().err
+
+
+def test_money_goes_out_and_comes_back(run: Run) -> None:
+    before = run("balance")["available_funds"]
+    sent = run("transfer", "create", "2550", KEY, "--external-id", "verbs-2")
+    assert run("transfer", "watch", "verbs-2")["status"] == "CONFIRMED"
+    assert run("transfer", "show", sent["end_to_end_id"])["status"] == "CONFIRMED"
+    assert run("return", "verbs-2", "--amount", "50")["status"] == "RETURNED"
+    received = run("receive", "500")
+    refund = run("refund", "create", received["end_to_end_id"], "--amount", "200", "--external-id", "verbs-3")
+    assert run("refund", "watch", "verbs-3")["status"] == "RETURNED"
+    assert run("refund", "show", refund["return_identification"])["status"] == "RETURNED"
+    assert refund["id"] in [one["id"] for one in run("refund", "list")["refunds"]]
+    assert run("deposit", "7")["amount"] == 7
+    assert run("balance")["available_funds"] == before - 2550 + 50 + 500 - 200 + 7
+    to_account = ("--account", "99999004/0001/2001", "--name", "Ana", "--tax-id", "52998224725")
+    failed = run("transfer", "create", "100", *to_account)
+    assert main(["transfer", "watch", str(failed["id"]), "--timeout-s", "60"]) == ExitStatus.ENDED_BADLY
+    assert run("transfer", "show", str(failed["id"]))["code"] == "AC03"
+    assert {"ERROR", "CONFIRMED"} <= {one["status"] for one in run("transfer", "list")["transfers"]}
+
+
+def test_a_transfer_goes_to_what_a_qr_code_names(run: Run) -> None:
+    # Any code of another institution's; what the sandbox makes, `transfer create` pays.
+    own = run("charge", "create", "300")
+    assert main(["transfer", "create", "300", own["emvqrcps"]]) == ExitStatus.REFUSED
+
+
+def test_a_statement_is_printed_and_written_whole_or_not_at_all(
+    run: Run, sandbox: Installation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("receive", "500")
+    lines = run("statement")["lines"]
+    assert lines[-1]["amount"] == 500
+    written = tmp_path / "statement.csv"
+    assert main(["statement", "-o", str(written)]) == 0
+    assert len(list(csv.reader(io.StringIO(written.read_text())))) == len(lines) + 1
+    assert list(tmp_path.glob("*.unfinished")) == []
+    capsys.readouterr()
+    assert main(["statement", "-o", "/dev/full", "--format", "csv"]) == ExitStatus.REFUSED
+    assert "disk is full" in capsys.readouterr().err
+    for words in (["-o", str(tmp_path / "absent" / "s.csv")], ["-o", str(tmp_path / "s")], ["--since", "yesterday"]):
+        assert main(["statement", *words]) == ExitStatus.REFUSED
+        assert capsys.readouterr().err.count("\n") == 1
+    assert Path("/dev/full").is_char_device()
+
+
+def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
+    before = run("clock")["now"]
+    assert run("clock", "advance", "1m")["now"] > before
+    assert run("clock", "set", "2099-01-01T00:00:00Z")["now"] > "2099-01-01"
+    assert run("clock", "reset")["now"] < "2099-01-01"
+    rule = {"effect": "reject:AC03", "match": {"operation": "submit"}, "times": 1}
+    assert run("faults", "add", "reject:AC03", "--operation", "submit", "--times", "1") == {"rules": [rule]}
+    assert run("faults", "list") == {"rules": [rule]}
+    assert main(["faults", "clear"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("charge create 10,00", "--amount: must be a whole number; it is '10,00', which in cents is 1000"),
+        ("charge create 1000 --key nobody@shop.example", "--key: "),
+        ("charge crate", "crate: there is no such verb; did you mean create? `pixconnect charge --help` lists all"),
+        ("charge show order-404", "there is no charge order-404 of this holder"),
+        ("transfer create 100", "TO: name a Pix key or a QR code, or an account by --account"),
+        ("transfer create 100 nobody", "looks like no kind of Pix key"),
+        ("transfer create 100 --account 1/2 --name A --tax-id 1", "--account: must be ISPB/BRANCH/NUMBER"),
+        ("clock advance 1x", "SPAN: must be seconds, or such as 90s, 10m, 1d12h; it is '1x'"),
+        ("faults add reject", "--effect: "),
+        ("balance --profile shop", "there is no profile shop; known: none"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(
+    words: str, complaint: str, sandbox: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == ExitStatus.REFUSED
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert complaint in told.err

@@ -1,22 +1,29 @@
 """What the documentation page shows of each operation is true: errors that exist, and samples that can be pasted."""
 
-import ast
+import io
+import json
 import shlex
+from contextlib import redirect_stdout
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl
 
+import httpx
 import msgspec
 import pytest
 
 from pixconnect.api import descriptions, envelope
 from pixconnect.api.docs_errors import RULES
-from pixconnect.api.docs_samples import render_samples
-from pixconnect.api.operation import AnyOperation
+from pixconnect.api.docs_samples import example_path, render_samples
+from pixconnect.api.openapi_examples import example_of_answer, example_of_body
+from pixconnect.api.operation import AnyOperation, Document, Nothing
 from pixconnect.api.operations import list_operations
 from pixconnect.api.services import Descriptions
+from pixconnect_client import Client
 from support.api import Api
 
 ROWS = list_operations(is_sandbox=True)
+(LOGIN,) = (row for row in ROWS if row.id == "request_token")
 OF_RULES = {code for code, status in envelope.STATUSES.items() if status == 422}
 
 
@@ -33,8 +40,31 @@ def test_samples_can_be_pasted(row: AnyOperation, described: Descriptions) -> No
     words = shlex.split(_code(curl))
     assert words[0] == "curl"
     assert any(word.startswith("http://127.0.0.1:8080/") for word in words)
-    ast.parse(_code(python))
     assert "await fetch(" in typescript
+    if row.body_form == "json" and row.answer is not Document:
+        _assert_asks(_code(python), row, schemas)
+
+
+def _assert_asks(python: str, row: AnyOperation, schemas: dict[str, Any]) -> None:
+    """A sample, run with the client itself, sends the request that it is a sample of."""
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == LOGIN.path:
+            return httpx.Response(200, json=example_of_answer(LOGIN, schemas))
+        asked.append(request)
+        return httpx.Response(200, json=example_of_answer(row, schemas))
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    with Client("http://127.0.0.1:8080", "shop", "secret", http=http) as client, redirect_stdout(io.StringIO()):
+        exec(compile(python, row.id, "exec"), {"client": client})  # noqa: S102  our own words
+    path, _, query = example_path(row).partition("?")
+    (request,) = asked
+    assert (request.method, request.url.path) == (row.method, path)
+    # The client writes the same instants with an offset in numbers.
+    assert {name: value.replace("+00:00", "Z") for name, value in request.url.params.items()} == dict(parse_qsl(query))
+    body = {} if row.body is Nothing else example_of_body(row, schemas)
+    assert json.loads(request.content.replace(b"+00:00", b"Z") or b"{}") == body
 
 
 def _unescape(html: str) -> str:

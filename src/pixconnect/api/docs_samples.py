@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from pixconnect.api import decoding, openapi
+from pixconnect.api.docs_python import write_python
 from pixconnect.api.docs_text import sample, write_json
 from pixconnect.api.openapi_examples import example_of_body, example_of_parameter
 from pixconnect.api.openapi_records import Schema
@@ -27,7 +28,9 @@ def render_samples(row: AnyOperation, base_url: str, schemas: dict[str, Schema])
     is_form = row.body_form != "json"
     texts = (
         _write_curl(row, address, body, is_form=is_form),
-        _write_python(row, body, is_form=is_form),
+        "# The client logs in by itself:\nprint(client.balance())"
+        if is_form
+        else write_python(row, example_path(row), body),
         _write_typescript(row, address, body, is_form=is_form),
     )
     return _tabs() + "".join(sample(text, name) for (name, _), text in zip(LANGUAGES, texts, strict=True))
@@ -92,22 +95,6 @@ def _write_curl(row: AnyOperation, address: str, body: Any, *, is_form: bool) ->
         quoted = write_json(body).replace("'", "'\\''")
         parts += ["-H 'Content-Type: application/json'", f"-d '{quoted}'"]
     return " \\\n  ".join(parts)
-
-
-def _write_python(row: AnyOperation, body: Any, *, is_form: bool) -> str:  # noqa: ANN401  an example
-    path = json.dumps(example_path(row))
-    if is_form:
-        return "# The client logs in by itself:\nclient.balance()"
-    if not body:
-        return f'print(client.request("{row.method}", {path}))'
-    return f'print(client.request("{row.method}", {path}, json={_python(body)}))'
-
-
-def _python(value: object) -> str:
-    text = write_json(value)
-    for word, instead in (("true", "True"), ("false", "False"), ("null", "None")):
-        text = text.replace(f": {word}", f": {instead}")
-    return text
 
 
 def _write_typescript(row: AnyOperation, address: str, body: Any, *, is_form: bool) -> str:  # noqa: ANN401  an example

@@ -295,7 +295,7 @@ async def open_service(
         ids=IdBlocks(pool),
         writes=writes,
         policy=rules,
-        directory=HolderDirectory(pool, ISPB, rules.institution_name),
+        directory=HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
         rail=rail,
         locations=locations,
         signer=signer,

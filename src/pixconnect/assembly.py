@@ -144,6 +144,8 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             await server.begin(connection, ids.forget)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
+        directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
+        keyring.on_look = directory.note_revision
         rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
         policy = msgspec.structs.replace(policy, abilities=rail.abilities)
         tls = ssl.create_default_context()
@@ -170,7 +172,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             ids=ids,
             writes=writes,
             policy=policy,
-            directory=HolderDirectory(connections, policy.ispb, policy.institution_name),
+            directory=directory,
             rail=rail,
             locations=LocationReader(
                 location_http,

@@ -22,7 +22,23 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
         key: The key; an EVP is made if you leave it out.
     """
     added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
-    output.show({"key": added.key, "key_type": added.key_type, "holder_id": holder_id}, as_json=json)
+    output.show({**_shown(added), "holder_id": holder_id}, as_json=json)
+
+
+@app.command
+def remove(*, holder_id: HolderId, key: str, json: Json = False) -> None:
+    """Remove a Pix key of a holder; prints the key. When it returns, the key leads to nobody, on every process.
+
+    Charges for it can no longer be paid: a payment that is reported is refused. Another holder may be given the key a minute
+    later; this one at once.
+
+    Args:
+        holder_id: The holder that the key leads to.
+        key: The key, with its mask or without.
+    """
+    removed = operating.run(lambda context: holder_usecases.remove_pix_key(context, holder_id, key))
+    output.show({**_shown(removed), "holder_id": holder_id}, as_json=json)
+    operating.wait_until_in_force()
 
 
 @app.command(name="list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.holder import Holder
@@ -129,3 +129,58 @@ _KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 o
 async def list_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
+
+
+# Whose it was is kept in the same statement: nobody sees a key that is gone without a trace.
+_REMOVE_KEY: LiteralString = """
+with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id),
+kept as (
+    insert into removed_pix_key (key, holder_id) select key, holder_id from removed
+    on conflict (key) do update set holder_id = excluded.holder_id, removed_at = clock_timestamp()
+)
+select key, key_type from removed
+"""
+
+
+async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey | None:
+    """Forget a holder's key; ``None`` if it has no such key."""
+    row = await connection.fetchrow(_REMOVE_KEY, key, holder_id)
+    return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
+
+
+_FORMER_OWNER: LiteralString = "select holder_id from removed_pix_key where key = $1"
+
+
+async def find_former_owner(pool: Pool, key: str) -> int | None:
+    """Whose a key was that is nobody's now."""
+    return await pool.fetchval(_FORMER_OWNER, key)
+
+
+# Payments that the rail has accepted stand in a small index of their own, `transfer_accepted`.
+_LEFT_OF_REMOVAL: LiteralString = """
+select extract(epoch from removed_at + $3 - clock_timestamp())::float8 as left_s,
+    exists(
+        select from transfer where direction = 'IN' and status = 'PROCESSING' and own_key = $1
+            and transfer.holder_id + 0 = removed_pix_key.holder_id
+    ) as has_open
+from removed_pix_key where key = $1 and holder_id <> $2 for update
+"""
+
+
+async def read_removal(connection: Connection, key: str, holder_id: int, wait: timedelta) -> tuple[float, bool] | None:
+    """What is left of a key's removal, so far as it concerns another holder.
+
+    Returns:
+        The seconds until it may be given to this holder, and whether payments to the former one are under way; ``None`` if
+        nobody else had it.
+    """
+    row = await connection.fetchrow(_LEFT_OF_REMOVAL, key, holder_id, wait)
+    return None if row is None else (row["left_s"], row["has_open"])
+
+
+_FORGET_REMOVAL: LiteralString = "delete from removed_pix_key where key = $1"
+
+
+async def forget_removal(connection: Connection, key: str) -> None:
+    """The key leads to somebody again."""
+    await connection.execute(_FORGET_REMOVAL, key)

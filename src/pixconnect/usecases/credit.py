@@ -38,6 +38,8 @@ class Credit(Struct, frozen=True, kw_only=True):
     correlation_id: UUID
     refund: AutomaticRefund | None
     """Gives it back if we cannot accept it; ``None`` where the rail lets us refuse it."""
+    key_was_removed: bool = False
+    """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
 
 
 def receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
@@ -95,6 +97,8 @@ def go_on(
 
 
 def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:
+    if credit.key_was_removed:
+        return reject_code.ACCOUNT_UNKNOWN
     balance = work.balances[credit.holder_id]
     return transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
 

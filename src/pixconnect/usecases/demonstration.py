@@ -5,6 +5,7 @@ Every step looks first at what is there, so that the whole may be interrupted an
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
@@ -59,7 +60,10 @@ async def prepare_demonstration(
     owner = await _open_holder(operator)
     keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
     for key_type, text in _KEYS.items():
-        if key_type not in keys:
+        if key_type in keys:
+            continue
+        # An operator may have removed it and given it to somebody else since.
+        with suppress(errors.InvalidPixKey):
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
     # A holder with any entry has had its deposit, whatever is left of it.
@@ -76,7 +80,7 @@ async def prepare_demonstration(
         client_id=client_id,
         client_secret=client_secret,
         holder_id=str(owner.id),
-        pix_keys=[keys[key_type] for key_type in _KEYS],
+        pix_keys=[keys[key_type] for key_type in _KEYS if key_type in keys],
     )
 
 

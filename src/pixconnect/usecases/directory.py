@@ -1,15 +1,18 @@
 """Our own holders as others see them: who owns a Pix key, and a holder's account as one side of a transfer.
 
-Keys are added and never removed, and the details kept here of a holder never change, so the caches need no invalidation.
+The details kept here of a holder never change. A key may be removed, so the cache of owners may be used only while the last
+look at ``access_revision`` is under a second old; without one, each key is looked up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from pixconnect.domain import errors
+from pixconnect.domain.access import IN_FORCE_AFTER_S
 from pixconnect.domain.holder import Holder, Party
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.foundation.pool import Pool
@@ -30,21 +33,34 @@ class OwnAccount(Struct, frozen=True, kw_only=True):
 class HolderDirectory:
     """Our own keys and accounts, cached once found."""
 
-    def __init__(self, pool: Pool, ispb: str, institution_name: str) -> None:
+    def __init__(self, pool: Pool, ispb: str, institution_name: str, monotonic_s: Callable[[], float]) -> None:
         self._pool = pool
+        self._monotonic_s = monotonic_s
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
         self._ispb = ispb
         self._institution_name = institution_name
         self._owners: dict[str, int] = {}
         self._accounts: dict[int, OwnAccount] = {}
 
+    def note_revision(self, revision: int, looked_at_s: float) -> None:
+        """Take note of a look at the revision that began at this instant of the process's clock."""
+        if revision != self._revision:
+            self._owners.clear()
+            self._revision = revision
+        self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
+
     async def find_owner(self, key: str) -> int | None:
         """The holder of a normalised key, or ``None`` if it is none of ours."""
         owner = self._owners.get(key)
-        # Only what was found is cached: a key that is not ours today may be added in a moment.
-        if owner is None:
-            owner = (await holder_store.find_key_owners(self._pool, [key])).get(key)
-            if owner is not None:
-                _keep(self._owners, key, owner)
+        if owner is not None and self._monotonic_s() < self._fresh_until_s:
+            return owner
+        revision = self._revision
+        owner = (await holder_store.find_key_owners(self._pool, [key])).get(key)
+        # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
+        # removal that we have heard of meanwhile: it may be the removed key.
+        if owner is not None and revision == self._revision:
+            _keep(self._owners, key, owner)
         return owner
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:

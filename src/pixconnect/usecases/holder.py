@@ -5,6 +5,10 @@ Whatever reads or changes one holder raises ``NotFound`` where it does not exist
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
+from typing import Final
+
 import asyncpg
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -15,12 +19,16 @@ from pixconnect.domain import tax_id as tax_id_rules
 from pixconnect.domain.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.pix_key import PixKey
+from pixconnect.foundation.pool import Connection
 from pixconnect.store import holder as holder_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.usecases.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
+
+GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
+"""So long after its removal a key is given to another holder: far longer than a request takes that looked it up before."""
 
 _TEXT_LENGTH_MAX = 255
 _LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
@@ -144,7 +152,7 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
 
     Raises:
         BadRequest: The key is missing, and its type is not EVP, which the service makes itself.
-        InvalidPixKey: The key does not have its type's form, or another holder has it.
+        InvalidPixKey: The key does not have its type's form, or another holder has it, or had it a moment ago.
     """
     if text is None and key_type != "EVP":
         raise errors.BadRequest(
@@ -159,14 +167,50 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
         owners = await holder_store.find_key_owners(connection, [key.key])
         if owners[key.key] != holder_id:
             raise errors.InvalidPixKey("key: another holder has it")
+        # After the insert, which waits for a removal that is under way.
+        await _check_removal(connection, key, holder_id)
+        await holder_store.forget_removal(connection, key.key)
         await audit.record(context, connection, "key add", _subject(holder_id), after=key)
     return key
+
+
+async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) -> PixKey:
+    """Forget a Pix key of a holder: within a second it leads to nobody on every process.
+
+    Raises:
+        NotFound: The holder does not exist, or has no such key.
+    """
+    key = pix_key.as_kept(text)
+    async with write_alone(context.pool) as connection:
+        _found(await holder_store.find(connection, holder_id), holder_id)
+        removed = await holder_store.remove_key(connection, key, holder_id)
+        if removed is None:
+            raise errors.NotFound(f"key: holder {holder_id} has no such key")
+        await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
+    return removed
 
 
 async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_keys(connection, holder_id)
+
+
+async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:
+    """Refuse a key that was another holder's for as long as a payment to that one may be under way."""
+    removal = await holder_store.read_removal(connection, key.key, holder_id, GIVEN_AGAIN_AFTER)
+    if removal is None:
+        return
+    left_s, has_open = removal
+    if left_s > 0:
+        raise errors.InvalidPixKey(
+            f"key: led to another holder until a moment ago; it can be given to this one in {math.ceil(left_s)} s"
+        )
+    if has_open:
+        raise errors.InvalidPixKey(
+            "key: led to another holder, and the rail has not settled all payments to that one yet; look at "
+            "`find --unresolved`"
+        )
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:

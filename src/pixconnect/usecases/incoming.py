@@ -21,6 +21,7 @@ from pixconnect.domain.rail import Acknowledgement, CreditCancelled, CreditRepor
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import holder as holder_store
 from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
@@ -68,7 +69,12 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
-    holder_id = await find_payee(context, report)
+    holder_id, key_was_removed = await find_payee(context, report), False
+    # Refused under the lock of the holder that it would have reached: a process that has not heard of the removal may be
+    # recording it, and whoever comes second repeats the first answer.
+    if holder_id is None and report.credit_party.key is not None:
+        holder_id = await holder_store.find_former_owner(context.pool, report.credit_party.key)
+        key_was_removed = holder_id is not None
     # The account may have been ours when it was reported before: then the first answer stands.
     if holder_id is None:
         recorded = await find_recorded(context.pool, report)
@@ -83,6 +89,7 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
         transfer_id=await context.ids.transfer_id(),
         correlation_id=context.entropy.uuid4(),
         refund=await plan_refund(context),
+        key_was_removed=key_was_removed,
     )
     answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit is not None:

@@ -8,7 +8,7 @@ the token already, and the client asks for a new one. ``signing_key.py`` makes a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -59,6 +59,8 @@ class Keyring:
         self._tokens_until: dict[str, datetime] = {}
         """For each replaced key, when the last token that it signed has expired."""
         self._read_at_s = float("-inf")
+        self.on_look: Callable[[int, float], None] | None = None
+        """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
         self._reading = asyncio.Lock()
 
     async def start(self) -> None:
@@ -81,9 +83,12 @@ class Keyring:
 
     async def _follow(self) -> None:
         is_old = self.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
+        began_at_s = self.clock.monotonic_s()
         async with asyncio.timeout(READ_TIMEOUT_S):
-            has_moved = await access_store.read_revision(self.pool) != self._revision
-        if has_moved or is_old:
+            revision = await access_store.read_revision(self.pool)
+        if self.on_look is not None:
+            self.on_look(revision, began_at_s)
+        if revision != self._revision or is_old:
             await self.reload()
         # Looked up in memory first: twice a second in every process is too often for the lock that rotating takes.
         if signing_rules.is_rotation_due(

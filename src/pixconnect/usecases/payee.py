@@ -132,6 +132,9 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
     charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
+    # As the network's directory would say, which a payer at another institution asks.
+    if await context.directory.find_owner(charge.key) != charge.holder_id:
+        raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
     if charge.status in {"APPROVED", "RETURNED"}:
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if charge.status == "EXPIRED" or context.clock.now() >= charge.expires_at:

@@ -127,15 +127,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
     secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
     async with AsyncExitStack() as opened:
-        connections = await pool.open_pool(
-            settings.database_url,
-            role=SERVICE_ROLE,
-            schema=SERVICE_SCHEMA,
-            connections_max=settings.database_connections_max,
-            name=name,
-            waiting_max=settings.queue_length_max,
-            look=server.look,
-        )
+        connections = await _open_connections(settings, name, server)
         opened.push_async_callback(_close_pool, connections)
         ids = IdBlocks(connections)
         # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
@@ -404,6 +396,18 @@ def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
         return access.parse_networks(settings.forbidden_networks)
     except ValueError as error:
         raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
+
+
+async def _open_connections(settings: Settings, name: str, server: installation.ServerWatch) -> pool.Pool:
+    return await pool.open_pool(
+        settings.database_url,
+        role=SERVICE_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=settings.database_connections_max,
+        name=name,
+        waiting_max=settings.queue_length_max,
+        look=server.look,
+    )
 
 
 async def _close_pool(connections: Pool) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from pixconnect.api import openapi_30
 from pixconnect.api.docs_page import render_docs
+from pixconnect.api.guides import write_index
 from pixconnect.api.openapi import describe_interface
 from pixconnect.api.openapi_records import Schema
 from pixconnect.api.operations import list_sections
@@ -27,4 +28,5 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
         openapi=cache(lambda: msgspec.json.encode(document())),
         openapi_30=cache(lambda: msgspec.json.encode(openapi_30.convert(document()))),
         docs=cache(lambda: render_docs(document(), sections, is_sandbox=policy.is_sandbox).encode()),
+        reading=cache(lambda: write_index(base_url, document()["info"]["description"].partition("\n\n")[0]).encode()),
     )

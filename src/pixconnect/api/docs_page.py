@@ -15,29 +15,14 @@ from pixconnect.api import envelope, openapi
 from pixconnect.api.docs_errors import render_errors, render_errors_of
 from pixconnect.api.docs_fields import Fields
 from pixconnect.api.docs_samples import LANGUAGES, render_login, render_samples
-from pixconnect.api.docs_text import prose, sample, write_json
+from pixconnect.api.docs_text import prose, render_head, sample, write_json
+from pixconnect.api.guides import render_navigation
 from pixconnect.api.openapi_examples import example_of_answer
 from pixconnect.api.openapi_records import SCHEMAS, Schema
 from pixconnect.api.openapi_webhooks import HEADER_PARAMETERS
 from pixconnect.api.operation import AnyOperation, Document, Nothing, Section
 
-_HEAD: Final = """<!doctype html><html lang=en{marks}><meta charset=utf-8>
-<meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">
-<title>{title}</title><link rel=icon href=data:,>
-<link rel=stylesheet href="{root}docs/page.css"><script src="{root}docs/page.js"></script>
-<a class=skip href=#main>To the content</a>
-<header><button class=menu popovertarget=nav aria-label=Contents>☰</button><a class=brand href="{root}docs">Pix Connect</a>
-<button id=search hidden>Search <kbd>Ctrl K</kbd></button>
-<span class=links><a href="{root}openapi.json">OpenAPI</a></span>
-<button id=theme hidden>Theme</button></header>
-"""
-
 _META: Final = dict(request_id="...", timestamp="...", version=envelope.VERSION)
-
-
-def render_head(title: str, root: str, marks: str = "") -> str:
-    """What every page begins with; ``root`` leads from it to the service's address."""
-    return _HEAD.format(title=escape(title), root=root, marks=marks)
 
 
 def render_docs(document: dict[str, Any], sections: Sequence[Section], *, is_sandbox: bool) -> str:
@@ -84,7 +69,7 @@ def _render_navigation(
     return (
         '<nav id=nav popover aria-label="Contents"><ul><li><a href=#start>Start</a><li><a href=#token>Get a token</a></ul>'
         f"{''.join(groups)}{_render_group('Events', events)}{_render_group('Types', types)}"
-        "<ul><li><a href=#errors>Errors</a></ul></nav>"
+        f"<ul><li><a href=#errors>Errors</a></ul>{render_navigation('')}</nav>"
     )
 
 
@@ -174,7 +159,7 @@ def _render_events(document: dict[str, Any], fields: Fields) -> str:
     return (
         "<section id=events><h2>Events</h2><p>What is posted to your webhook endpoints: check the signature over the raw "
         "body, drop an <code>id</code> that you have seen, answer any 2xx within 15 seconds, and do the work afterwards. "
-        "</p>"
+        'The guide <a href="docs/guides/webhooks">Receive webhooks</a> says the rest.</p>'
         f"<h4>Headers</h4><ul class=fields>{headers}</ul>{articles}</section>"
     )
 

@@ -66,11 +66,11 @@ _METHODS: Final[Mapping[str, str]] = dict(
 )
 """By operation; what has no method here is asked for by ``request``, which takes everything."""
 
-_RECORDS: Final[Mapping[tuple[str, str], str]] = {
-    ("create_charge", "payer"): "ChargePayer",
-    ("sandbox_pay", "payer"): "OutsidePayer",
-    ("initiate_pix_with_account_details", "credit_party"): "TransferParty",
-}
+_RECORDS: Final = dict(
+    create_charge=dict(payer="ChargePayer"),
+    sandbox_pay=dict(payer="OutsidePayer"),
+    initiate_pix_with_account_details=dict(credit_party="TransferParty"),
+)
 """What the client calls a record within a body, by operation and field."""
 
 
@@ -95,11 +95,8 @@ def write_python(row: AnyOperation, path: str, body: Mapping[str, Any]) -> str:
         lines = "".join(f"    {argument},\n" for argument in arguments)
         call = f"client.{method}(\n{lines})"
     imports = "from datetime import datetime\n\n" if "datetime." in call else ""
-    imports += "".join(
-        f"from pixconnect_client import {record}\n\n"
-        for (operation, field), record in _RECORDS.items()
-        if operation == row.id and field in body
-    )
+    records = _RECORDS.get(row.id, {})
+    imports += "".join(f"from pixconnect_client import {records[name]}\n\n" for name in body if name in records)
     # A list is read to its end, page by page.
     return imports + (f"for found in {call}:\n    print(found)" if row.item else f"print({call})")
 
@@ -107,7 +104,7 @@ def write_python(row: AnyOperation, path: str, body: Mapping[str, Any]) -> str:
 def _argument(row: AnyOperation, name: str, value: Any) -> str:  # noqa: ANN401  part of an example
     if name.endswith("_date"):
         return f"datetime.fromisoformat({json.dumps(value)})"
-    record = _RECORDS.get((row.id, name))
+    record = _RECORDS.get(row.id, {}).get(name)
     if record is not None:
         fields = "".join(f"        {field}={_literal(part)},\n" for field, part in value.items())
         return f"{record}(\n{fields}    )"

@@ -5,6 +5,23 @@ from __future__ import annotations
 import json
 import re
 from html import escape
+from typing import Final
+
+_HEAD: Final = """<!doctype html><html lang=en{marks}><meta charset=utf-8>
+<meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">
+<title>{title}</title><link rel=icon href=data:,>
+<link rel=stylesheet href="{root}docs/page.css"><script src="{root}docs/page.js"></script>
+<a class=skip href=#main>To the content</a>
+<header><button class=menu popovertarget=nav aria-label=Contents>☰</button><a class=brand href="{root}docs">Pix Connect</a>
+<button id=search hidden>Search <kbd>Ctrl K</kbd></button>
+<span class=links><a href="{root}docs/README">Guides</a><a href="{root}openapi.json">OpenAPI</a></span>
+<button id=theme hidden>Theme</button></header>
+"""
+
+
+def render_head(title: str, root: str, marks: str = "") -> str:
+    """What every page begins with; ``root`` leads from it to the service's address."""
+    return _HEAD.format(title=escape(title), root=root, marks=marks)
 
 
 def prose(text: str) -> str:

@@ -6,13 +6,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from pixconnect.api import browser
-from pixconnect.api.operation import Anything, Document, Nothing, Request
+from pixconnect.api import browser, guides
+from pixconnect.api.operation import Anything, Document, Handler, Nothing, Request
 from pixconnect.api.services import Services
+from pixconnect.domain import errors
 
 OPENAPI_TYPE: Final = "application/json"
 DOCS_TYPE: Final = "text/html; charset=utf-8"
 STYLE_TYPE: Final = "text/css; charset=utf-8"
+TEXT_TYPE: Final = "text/markdown; charset=utf-8"
 SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
 
@@ -68,6 +70,32 @@ async def get_docs_style(services: Services, request: Request[None, Anything, No
 async def get_docs_script(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the script of the documentation."""
     return Document(content=_read("docs_page.js"), media_type=SCRIPT_TYPE)
+
+
+def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
+    """A handler for the pages of one folder."""
+
+    async def get_page(services: Services, request: Request[str, Anything, Nothing]) -> Document:
+        """Read a page of the documentation."""
+        name = request.parameter.removesuffix(".md")
+        page = guides.find_pages().get(f"{folder}/{name}")
+        if page is None:
+            raise errors.NotFound("page: there is no such page")
+        if name != request.parameter:
+            return Document(content=guides.render_text(page).encode(), media_type=TEXT_TYPE)
+        return Document(content=_render(page.address), media_type=DOCS_TYPE, policy=browser.DOCS_POLICY)
+
+    return get_page
+
+
+async def get_reading_index(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read what there is to read, for programs that read."""
+    return Document(content=services.descriptions.reading(), media_type=TEXT_TYPE)
+
+
+@cache
+def _render(address: str) -> bytes:
+    return guides.render_page(guides.find_pages()[address]).encode()
 
 
 @cache

@@ -12,7 +12,7 @@ from pixconnect.api import (
     charge,
     documents,
     endpoint,
-    feed,
+    guides,
     health,
     ledger,
     location,
@@ -25,7 +25,7 @@ from pixconnect.api import (
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import AnyOperation, Anything, Bare, Document, Nothing, Section
 from pixconnect.api.operation import Operation as Row
-from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
 from pixconnect.api.wire import ListQuery
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
@@ -141,8 +141,6 @@ WEBHOOKS: Final = Section(
             ID, Nothing, endpoint.RedeliverRequest, endpoint.Redelivered, endpoint.redeliver_unacknowledged),
         Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
             NONE, ListQuery, Nothing, Listing[endpoint.WebhookEvent], endpoint.list_events),
-        Row("read_event_feed", "GET", "/v1/webhook/feed", "webhook.read",
-            NONE, feed.EventFeedQuery, Nothing, feed.EventFeed, feed.read_event_feed),
         Row("replay_events", "POST", "/v1/webhook/endpoints/{id}/replay", "webhook.write",
             ID, Nothing, endpoint.ReplayRequest, endpoint.Replayed, endpoint.replay_events),
     ),
@@ -224,6 +222,12 @@ PAGES: Final = (
         NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
     Row("get_docs_script", "GET", "/docs/page.js", None,
         NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,)),
+    Row("get_reading_index", "GET", "/llms.txt", None,
+        NONE, Anything, Nothing, Document, documents.get_reading_index, media_types=(documents.TEXT_TYPE,)),
+    *(Row(f"get_page_of_{folder.rpartition('/')[2]}", "GET", f"/{folder}/{{page}}", None,
+          PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
+          media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE))
+      for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
 )
 # fmt: on
 

@@ -11,7 +11,6 @@ from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
 from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.context import Context
-from pixconnect.usecases.feed_waits import FeedWaits
 from pixconnect.usecases.health import Health
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.token_issuer import TokenIssuer
@@ -26,6 +25,8 @@ class Descriptions(Struct, frozen=True, kw_only=True):
     """The same as OpenAPI 3.0.3."""
     docs: Callable[[], bytes]
     """The page for people, HTML."""
+    reading: Callable[[], bytes]
+    """``llms.txt``, Markdown."""
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -41,8 +42,6 @@ class Services(Struct, frozen=True, kw_only=True):
     """As ``read_health``, of what decides whether this process should get requests."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
-    feed_waits: FeedWaits
-    """Requests that wait for events."""
     presence: Presence
     """Who has asked for something lately."""
     descriptions: Descriptions

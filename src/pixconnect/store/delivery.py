@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.event import Event
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import event as event_store
-from pixconnect.store.part import Part, no_arguments
-from pixconnect.store.table import Table
+from pixconnect.store.part import Part, no_arguments, numbered, of_columns
+from pixconnect.store.table import Columns, Table, read_types
 
 DUE: Final = Table(
     "delivery",
@@ -155,12 +156,29 @@ async def read_backlog(
 # what the failure of that attempt would have made of the old one.
 _STANDS: Final[LiteralString] = "(result.status = 'delivered' or delivery.failures_count = result.failures_before)"
 
-_RECORD: Final[LiteralString] = f"""
-    with result as (
-        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::smallint[], $6::smallint[],
-            $7::timestamptz[], $8::integer[], $9::timestamptz[], $10::smallint[], $11::bigint[], $12::text[], $13::text[])
-            as result (id, holder_id, status, due_at, failures_before, failures_count, ended_at, {ATTEMPT.names})
-    ),
+_RESULT: Final = Columns[Conclusion](
+    {
+        **read_types("""
+            id bigint, holder_id bigint, status text, due_at timestamptz, failures_before smallint,
+            failures_count smallint, ended_at timestamptz
+        """),
+        **ATTEMPT.types,
+    },
+    key=(),
+    write={
+        "id": attrgetter("delivery.id"),
+        "holder_id": attrgetter("delivery.holder_id"),
+        "failures_before": attrgetter("delivery.failures_count"),
+    }
+    | {name: attrgetter(f"attempt.{name}") for name in ATTEMPT.types},
+)
+_RECORD: Final = of_columns(
+    _RESULT,
+    # Most attempts are the first and are answered with the same success.
+    once=("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error"),
+    name="result",
+    sql=f"""
+    with result ({{names}}) as materialized ({{rows}}),
     recorded as (
         update delivery set
             status = case when {_STANDS} then result.status else delivery.status end,
@@ -175,7 +193,8 @@ _RECORD: Final[LiteralString] = f"""
     )
     insert into delivery_attempt (delivery_id, {ATTEMPT.names})
     select id, {ATTEMPT.names} from result join recorded using (id)
-"""
+    """,
+)
 
 
 async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
@@ -185,18 +204,8 @@ async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> N
         conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
     """
     # The number of an attempt tells what was written before: it is not written again.
-    deliveries = [conclusion.delivery for conclusion in conclusions]
-    await connection.execute(
-        _RECORD,
-        [delivery.id for delivery in deliveries],
-        [delivery.holder_id for delivery in deliveries],
-        [conclusion.status for conclusion in conclusions],
-        [conclusion.due_at for conclusion in conclusions],
-        [delivery.failures_count for delivery in deliveries],
-        [conclusion.failures_count for conclusion in conclusions],
-        [conclusion.ended_at for conclusion in conclusions],
-        *ATTEMPT.arrays([conclusion.attempt for conclusion in conclusions]),
-    )
+    sql, arguments = _RECORD.fit(conclusions)
+    await connection.execute(numbered(sql, len(arguments)), *arguments)
 
 
 _GIVE_UP: Final[LiteralString] = """

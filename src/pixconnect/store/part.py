@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Generic, Literal, LiteralString, TypeVar
 
 from msgspec import Struct
@@ -82,6 +83,13 @@ def of_columns(
         ),
         returns=returns,
     )
+
+
+# Cached: the same text is also the same prepared statement of a connection.
+@cache
+def numbered(sql: LiteralString, count: int, first: int = 1) -> LiteralString:
+    """A part's text with its parameters: ``$1`` and so on."""
+    return sql.format(*(f"${number}" for number in range(first, first + count)))  # pyright: ignore[reportArgumentType, reportReturnType]
 
 
 def no_arguments(_: Sequence[object]) -> Arguments:

@@ -142,7 +142,7 @@ class Table(Columns[Record]):
         write: Mapping[str, Callable[[Record], object]] | None = None,
         joined: Sequence[str] = (),
     ) -> None:
-        types = _types(columns)
+        types = read_types(columns)
         super().__init__(types, key, write or {})
         self.name = name
         self.record = record
@@ -154,7 +154,8 @@ class Table(Columns[Record]):
         return None if row is None else self.read(row)
 
 
-def _types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
+def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
+    """Of columns that are written as in ``Table``."""
     types: dict[LiteralString, LiteralString] = {}
     for column in columns.split(","):
         name, sql_type = column.split()

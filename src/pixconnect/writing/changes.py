@@ -25,7 +25,7 @@ from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.store.part import Part
+from pixconnect.store.part import Part, numbered
 
 
 class Changes:
@@ -166,8 +166,7 @@ def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> Liter
     expressions: list[LiteralString] = []
     first = 1
     for part, sql, arguments_count in parts:
-        numbers = [f"${number}" for number in range(first, first + arguments_count)]
-        expressions.append(f"{part.name} as ({sql.format(*numbers)})")  # pyright: ignore[reportArgumentType]
+        expressions.append(f"{part.name} as ({numbered(sql, arguments_count, first)})")
         first += arguments_count
     present = [part for part, _, _ in parts]
     for part in present:

@@ -10,8 +10,11 @@ from bench.measures import (
     edge,
     end_to_end,
     fairness,
+    growth,
     lone,
     other_requests,
+    overload,
+    standby,
     start_and_rest,
     statement,
     webhook_claim,
@@ -121,6 +124,16 @@ MEASURES: dict[str, Measure] = {
     "first_octet": Measure(
         lambda options: webhook_speed.measure_first_octet(options.seconds), dict(seconds=60.0), quick=dict(seconds=8.0)
     ),
+    "overload": Measure(
+        lambda options: overload.measure_overload(options.seconds), dict(seconds=10.0), quick=dict(seconds=5.0)
+    ),
+    "growth": Measure(
+        lambda options: growth.measure_growth(options.seconds, options.transfers),
+        dict(seconds=10.0, transfers=(10_000, 1_000_000, 10_000_000)),
+    ),
+    "standby": Measure(
+        lambda options: standby.measure_standby(options.seconds, options.in_flight), dict(seconds=10.0, in_flight=512)
+    ),
     "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=60.0)),
     "edge": Measure(lambda options: edge.measure_edge(options.seconds, options.rounds), dict(seconds=5.0, rounds=3)),
     "targets": Measure(lambda _: webhook_targets.measure_targets(), quick={}),
@@ -157,6 +170,7 @@ MEANINGS = {
     "kinds": "only these, such as transfers",
     "lines": "of the statement",
     "delivered_rows": "beside what is due",
+    "transfers": "that there are: a row for each",
     "pinned_minutes": "for which a transaction is open",
 }
 """What the options are, of all measures."""

@@ -25,7 +25,7 @@ from contextlib import asynccontextmanager
 import uvloop
 
 from bench.figures import Row, percentile, spread_ms
-from bench.harness.installation import Backlog, Installation, installed, read_backlog
+from bench.harness.installation import Account, Backlog, Installation, installed, read_backlog
 from bench.harness.processes import CpuMeter
 from bench.load.http_client import HttpClient
 from bench.load.receivers import HttpReceiver, answer
@@ -47,6 +47,7 @@ class Run:
     def __init__(self, service: Installation, client: HttpClient) -> None:
         self.pix_key = service.sandbox["pix_keys"][0]
         self.client = client
+        self.heard_count = 0
         self._told: dict[tuple[str, int], asyncio.Future[None]] = {}
 
     async def told(self, name: str, resource_id: int) -> None:
@@ -58,6 +59,7 @@ class Run:
     def hear(self, _: bytes, body: bytes, transport: asyncio.Transport) -> None:
         """A webhook."""
         answer(transport)
+        self.heard_count += 1
         event = json.loads(body)
         future = self._future(event["name"], event["payload"]["id"])
         if not future.done():
@@ -101,10 +103,17 @@ def measure_one_after_the_other(
         yield {"name": name, "in_flight": in_flight, **lives}
 
 
-async def repeat_story(service: Installation, story: Story, told: Sequence[str], seconds: float, in_flight: int) -> Row:
+async def repeat_story(
+    service: Installation,
+    story: Story,
+    told: Sequence[str],
+    seconds: float,
+    in_flight: int,
+    account: Account | None = None,
+) -> Row:
     """Live again and again in several places, of which events these are told; what it took."""
     took_s: list[float] = []
-    async with running(service, told) as run:
+    async with running(service, told, account) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
@@ -184,9 +193,9 @@ async def _confirm(service: Installation, seconds: float) -> Row:
 
 
 @asynccontextmanager
-async def running(service: Installation, told: Sequence[str]) -> AsyncIterator[Run]:
-    """A caller and a receiver, which is told of these events."""
-    account = service.demonstration()
+async def running(service: Installation, told: Sequence[str], account: Account | None = None) -> AsyncIterator[Run]:
+    """A caller, the demonstration holder unless another is named, and a receiver, which is told of these events."""
+    account = account or service.demonstration()
     client = HttpClient(service.base_url, account.token)
     run = Run(service, client)
     server = await asyncio.get_running_loop().create_server(lambda: HttpReceiver(run.hear), "127.0.0.1", 0)
@@ -195,9 +204,14 @@ async def running(service: Installation, told: Sequence[str]) -> AsyncIterator[R
         "secret": "a secret of the benchmark",
         "event_types": told,
     }
-    await client.post("/v1/webhook/endpoints", endpoint)
+    made = await client.post("/v1/webhook/endpoints", endpoint)
     try:
         yield run
     finally:
+        # Nobody listens there from now on, so what it is told next time would never come to an end.
+        connection = await service.connect()
+        await connection.execute("delete from webhook_endpoint where id = $1", int(made["id"]))
+        await connection.execute("update delivery set status = 'failed', due_at = null where status = 'pending'")
+        await connection.close()
         client.close()
         server.close()

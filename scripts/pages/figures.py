@@ -73,6 +73,38 @@ def _lone_transfer(row: Row) -> str:
     return f"{_lone(row)}; answered after p50 {row['accepted_p50_ms']:.1f} ms; the simulated network takes 50 ms"
 
 
+def _overload(row: Row) -> str:
+    return (
+        f"can take {row['capacity_per_second']:,.0f} lives/s, is asked for {row['offered_per_second']:,.0f}/s: "
+        f"{row['served_part']:.0%} of what it can take is served; accepted {row['accepted']:,} after p50 "
+        f"{row['accepted_p50_ms']:,.0f} ms, p99 {row['accepted_p99_ms']:,.0f} ms; refused {row['refused']:,} after p50 "
+        f"{row['refused_p50_ms']:,.0f} ms, p99 {row['refused_p99_ms']:,.0f} ms; otherwise failed {row['failed']:,}. Ten "
+        f"seconds later {row['left']['orders']:,} orders and {row['left']['deliveries']:,} webhooks were left; calm requests "
+        f"p99 {row['calm_before_p99_ms']:.0f} ms before, {row['calm_after_p99_ms']:.0f} ms after"
+    )
+
+
+def _standby(row: Row) -> str:
+    return (
+        f"{row['per_second']:,.0f}/s, without it {row['without']['per_second']:,.0f}/s; p50 {row['p50_ms']:.1f} ms, without "
+        f"{row['without']['p50_ms']:.1f} ms; CPU each {row['cpu_us_each_in_all']:,.0f} µs, without "
+        f"{row['without']['cpu_us_each_in_all']:,.0f} µs, and {row['standby_cpu_us_each']:,.0f} µs of the standby itself"
+    )
+
+
+def _growth(row: Row) -> str:
+    pages = row["pages"]
+    names = {"first": "the first", "by_cursor": "by cursor behind half of all", "by_number": "the hundredth by number"}
+    said = ", ".join(
+        f"{name} {pages[key]['cpu_us_each_in_all'] / 1000:.1f} ms of CPU, p50 {pages[key]['p50_ms']:.1f} ms"
+        for key, name in names.items()
+    )
+    return (
+        f"lives {row['life']['per_second']:,.0f}/s, {row['life']['cpu_us_each_in_all']:,.0f} µs of CPU each, p99 "
+        f"{row['life']['p99_ms']:.0f} ms; a page of 100 transfers: {said}"
+    )
+
+
 def _life(row: Row) -> str:
     return (
         f"{row['per_second']:,.0f}/s for {row['seconds']:.0f} s with {row['in_flight']} at once; p50 {row['p50_ms']:.0f} ms, "
@@ -215,6 +247,23 @@ _PARTS: dict[str, list[Line]] = {
             for rate in LONE_RATES
         ),
     ],
+    "More than it can take": [
+        Line(
+            "overload",
+            "overload",
+            "four times as many transfers as it can settle and tell; who asks has a core to itself",
+            _overload,
+        ),
+    ],
+    "With a synchronous standby": [
+        Line("standby", "standby_charge", "charges of one account, 64 connections", _standby),
+        Line("standby", "standby_transfer_64", "transfers and settling, 64 connections", _standby),
+        Line("standby", "standby_transfer_life", "transfer's life, both webhooks received", _standby),
+    ],
+    "Growth": [
+        Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", _growth)
+        for count in (10_000, 1_000_000, 10_000_000)
+    ],
     "Webhooks": [
         Line("deliveries", "deliveries_1_plain", "one receiver, http", _delivered),
         Line("deliveries", "deliveries_1_tls", "one receiver, https", _delivered),
@@ -336,6 +385,50 @@ def _draw_lone(rows: Mapping[str, Row]) -> str | None:
     )
 
 
+def _draw_standby(rows: Mapping[str, Row]) -> str | None:
+    labels = {"charge": "charge", "transfer_64": "transfer and settling", "transfer_life": "transfer's life"}
+    bars: list[Bar] = []
+    for name, label in labels.items():
+        if row := rows.get(f"standby_{name}"):
+            without = row["without"]
+            bars += [
+                Bar(f"{label}, without", [("", without["per_second"])], f"{without['per_second']:,.0f}/s"),
+                Bar(f"{label}, with a standby", [("", row["per_second"])], f"{row['per_second']:,.0f}/s"),
+            ]
+    return draw_bars("A synchronous standby beside it: how many a second", bars) if bars else None
+
+
+def _draw_growth(rows: Mapping[str, Row]) -> str | None:
+    found = sorted((row for name, row in rows.items() if name.startswith("growth_")), key=lambda row: row["transfers"])
+    shown = {
+        "life": lambda row: row["life"],
+        "first page": lambda row: row["pages"]["first"],
+        "page by cursor, half way": lambda row: row["pages"]["by_cursor"],
+        "100th page by number": lambda row: row["pages"]["by_number"],
+    }
+    bars = [
+        _cost_bar(f"{what}, {row['transfers']:,}", of(row), f"p50 {of(row)['p50_ms']:.1f} ms")
+        for what, of in shown.items()
+        for row in found
+    ]
+    return draw_bars("Growth: CPU of one, in microseconds, by how many transfers there are", bars) if bars else None
+
+
+def _draw_overload(rows: Mapping[str, Row]) -> str | None:
+    if "overload" not in rows:
+        return None
+    row = rows["overload"]
+    named = {
+        "can take": row["capacity_per_second"],
+        "is asked for": row["offered_per_second"],
+        "accepts": row["accepted"] / row["seconds"],
+        "refuses": row["refused"] / row["seconds"],
+        "settles and tells meanwhile": row["served_per_second"],
+    }
+    bars = [Bar(label, [("", value)], f"{value:,.0f}/s") for label, value in named.items()]
+    return draw_bars("Four times what it can take: transfers a second", bars)
+
+
 def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
     cpu = row["cpu_us_each"]
     # What is measured beyond rest may come out a little below nothing.
@@ -347,6 +440,9 @@ def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
 _CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
     "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios, "batches.svg": _draw_batches},
     "One alone": {"lone.svg": _draw_lone},
+    "Growth": {"growth.svg": _draw_growth},
+    "More than it can take": {"overload.svg": _draw_overload},
+    "With a synchronous standby": {"standby.svg": _draw_standby},
 }
 """By the part of the page that they stand in."""
 

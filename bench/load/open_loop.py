@@ -1,0 +1,162 @@
+"""Requests at a pace that nothing slows down: each is sent when it is due, on a connection of its own if no other is free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import cast
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from bench.figures import Row, percentile
+
+_TICK_S = 0.002
+_ANSWER_TIMEOUT_S = 30.0
+_CONNECTIONS_MAX = 9000
+"""Below what the service lets in, and what a process may open."""
+
+
+class Answers(Struct, kw_only=True):
+    """How requests were answered, in milliseconds from when each was due."""
+
+    accepted_ms: list[float]
+    refused_ms: list[float]
+    """503 and 429, which say that nothing was done."""
+    failed_count: int
+    """Other answers, and none."""
+    sent_late_ms: float
+    """By how much the sender itself was late with the latest one."""
+
+    def said(self) -> Row:
+        """As fields of a row."""
+        row: Row = {"accepted": len(self.accepted_ms), "refused": len(self.refused_ms), "failed": self.failed_count}
+        for name, took_ms in (("accepted", self.accepted_ms), ("refused", self.refused_ms)):
+            for part, value in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+                row[f"{name}_{part}_ms"] = percentile(took_ms, value) if took_ms else 0.0
+        return row | {"sent_late_ms": self.sent_late_ms}
+
+
+class OpenLoop:
+    """Posts one body again and again as one caller.
+
+    Args:
+        base_url: Of the service.
+        token: An access token.
+    """
+
+    def __init__(self, base_url: str, path: str, body: object, token: str) -> None:
+        url = urlsplit(base_url)
+        content = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: Bearer {token}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        self._request = head.encode() + content
+        self._place = url.hostname or "", url.port or 80
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._answers = Answers(accepted_ms=[], refused_ms=[], failed_count=0, sent_late_ms=0.0)
+
+    async def flood(self, per_second: float, seconds: float) -> Answers:
+        """Send so many a second for so long, and wait for the answers."""
+        self._answers = Answers(accepted_ms=[], refused_ms=[], failed_count=0, sent_late_ms=0.0)
+        started_s, sent_count, wanted_count = time.monotonic(), 0, round(per_second * seconds)
+        while sent_count < wanted_count:
+            now_s = time.monotonic()
+            due_count = min(wanted_count, 1 + int((now_s - started_s) * per_second))
+            for number in range(sent_count, due_count):
+                due_at_s = started_s + number / per_second
+                self._answers.sent_late_ms = max(self._answers.sent_late_ms, 1000 * (now_s - due_at_s))
+                self._send(due_at_s)
+            sent_count = due_count
+            await asyncio.sleep(_TICK_S)
+        await self._until_answered()
+        return self._answers
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for connection in list(self._all):
+            connection.transport.close()
+
+    def note(self, status: int, took_s: float) -> None:
+        """Count an answer, or 0 where there was none."""
+        if status == 200 or status == 201:  # noqa: PLR1714  a set is looked up for each of a million answers
+            self._answers.accepted_ms.append(1000 * took_s)
+        elif status in {429, 503}:
+            self._answers.refused_ms.append(1000 * took_s)
+        else:
+            self._answers.failed_count += 1
+
+    def keep(self, connection: _Connection) -> None:
+        """A connection that is free."""
+        self._idle.append(connection)
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection that is no more."""
+        self._all.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def _send(self, due_at_s: float) -> None:
+        if self._idle:
+            self._idle.pop().send(self._request, due_at_s)
+        elif len(self._all) + len(self._opening) >= _CONNECTIONS_MAX:
+            self._answers.failed_count += 1
+        else:
+            task = asyncio.create_task(self._open_and_send(due_at_s))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open_and_send(self, due_at_s: float) -> None:
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(lambda: _Connection(self), *self._place)
+        except OSError:
+            self._answers.failed_count += 1
+            return
+        self._all.add(connection)
+        connection.send(self._request, due_at_s)
+
+    async def _until_answered(self) -> None:
+        given_up_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        while self._opening or any(connection.is_asking for connection in self._all):
+            if time.monotonic() > given_up_s:
+                self._answers.failed_count += sum(connection.is_asking for connection in self._all)
+                return
+            await asyncio.sleep(0.01)
+
+
+class _Connection(asyncio.Protocol):
+    """One request at a time; its answers are read only as far as they are counted."""
+
+    def __init__(self, loop: OpenLoop) -> None:
+        self._loop = loop
+        self._read = b""
+        self.is_asking = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def send(self, request: bytes, due_at_s: float) -> None:
+        self._due_at_s = due_at_s
+        self.is_asking = True
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+        end = self._read.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        length = int(self._read[:end].lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        if len(self._read) < end + 4 + length:
+            return
+        status, self._read = int(self._read[9:12]), b""
+        self.is_asking = False
+        self._loop.note(status, time.monotonic() - self._due_at_s)
+        self._loop.keep(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.is_asking:
+            self.is_asking = False
+            self._loop.note(0, 0.0)
+        self._loop.forget(self)

@@ -45,6 +45,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "signing-key renew-authority": (),
     "secrets reseal": (),
     "operator endpoint resume": ("5",),
+    "operator endpoint redeliver": ("--since", "2026-07-01"),
     "client delete": ("--client-id", "{client}"),
     "report close": ("{report}", "--reason", "booked by hand"),
 }

@@ -34,3 +34,29 @@ def test_what_its_owner_switched_off_is_the_owners_to_switch_on(pixconnect: Comm
     postgres.execute(database.owner_url, off)
     assert "--endpoint-id: its owner has made it inactive" in pixconnect.refusal("operator", "endpoint", "resume", "5")
     assert "--endpoint-id: there is no endpoint 6" in pixconnect.refusal("operator", "endpoint", "resume", "6")
+
+
+DELIVERIES = """
+    set search_path = pixconnect;
+    insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
+    select n, 1, 'qrcode.approved', 'charge', n, 0, '{}', timestamptz '2026-06-30 12:00Z' + n * interval '1 day'
+    from generate_series(1, 4) as n;
+    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, created_at, modified_at)
+    select id, 1, 5, id, 'charge', id, 0, case id when 4 then 'delivered' else 'failed' end, created_at, created_at from event;
+"""
+
+
+def test_what_was_given_up_is_sent_again_by_one_line(pixconnect: CommandLine, database: Addresses) -> None:
+    postgres.execute(database.owner_url, DELIVERIES)
+    redeliver = ("operator", "endpoint", "redeliver")
+    # Of the second and third of July, both whole.
+    counted = pixconnect.json(*redeliver, "--since", "2026-07-02", "--until", "2026-07-03", "--holder-id", "1")
+    assert counted == {"redelivered": 2, "endpoints": 1}
+    assert pixconnect.json(*redeliver, "--since", "2026-07-01") == {"redelivered": 1, "endpoints": 1}
+    (newest, *_) = pixconnect.json("audit", "list")["entries"]
+    assert (newest["verb"], newest["subject"]) == ("operator endpoint redeliver", "all holders")
+    assert "--since: must be a day" in pixconnect.refusal(*redeliver, "--since", "yesterday")
+    assert "--since: must not be after" in pixconnect.refusal(
+        *redeliver, "--since", "2026-07-02", "--until", "2026-07-01"
+    )
+    assert "there is no such webhook endpoint" in pixconnect.refusal(*redeliver, "--since", "2026-07-02", "--id", "6")

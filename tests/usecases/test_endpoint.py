@@ -15,9 +15,11 @@ from pixconnect.domain.endpoint import Endpoint, EndpointChange, EndpointRequest
 from pixconnect.domain.listing import Span
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
-from pixconnect.usecases import delivery
+from pixconnect.usecases import delivery, redelivery
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.writing.service_time import service_now
 from support import identity, postgres
+from support.operators import as_operator
 from support.webhooks import (
     SECRET,
     WebhookService,
@@ -233,6 +235,44 @@ async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_
     assert count == 3
     rows = await service.fetch("select id from delivery where status = 'pending' order by id")
     assert [row["id"] for row in rows] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"), [("failed", [1, 2, 4]), ("pending", [3]), ("delivered", [5]), ("failed, later", [2, 4])]
+)
+async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_batch(
+    service: WebhookService, monkeypatch: pytest.MonkeyPatch, status: str, wanted: list[int]
+) -> None:
+    monkeypatch.setattr(redelivery, "_BATCH_MAX", 1)
+    monkeypatch.setattr(redelivery, "_ENDPOINTS_MAX", 1)
+    for url in (URL, URL + "/2"):
+        await service.add_endpoint(url)
+    for number in range(1, 6):
+        await service.announce([number])
+    pool = service.context.pool
+    await pool.execute("update delivery set status = 'failed', due_at = null where resource_id in (1, 2, 4)")
+    await pool.execute("update delivery set status = 'delivered', due_at = null where resource_id = 5")
+    await pool.execute(
+        "update delivery set due_at = due_at + interval '1 hour', failures_count = 3 where resource_id = 3"
+    )
+    first, second = [
+        (await service.fetch(f"select min(created_at) as at from delivery where resource_id = {number}"))[0]["at"]
+        for number in (1, 2)
+    ]
+    kind: Any = status.partition(",")[0]
+    asked = redelivery.Redelivery(status=kind, since=second if kind != status else first)
+    operator = as_operator(service.context)
+    assert await redelivery.redeliver_all(operator, asked) == redelivery.Redelivered(
+        deliveries_count=2 * len(wanted), endpoints_count=2
+    )
+    now = await service_now(service.context.clock, pool)
+    rows = await pool.fetch(
+        "select resource_id from delivery where due_at <= $1 and failures_count = 0 order by id", now
+    )
+    assert sorted({row["resource_id"] for row in rows}) == wanted
+    nobodys = redelivery.Redelivery(status=kind, since=first, holder_id=404)
+    with pytest.raises(errors.NotFound):
+        await redelivery.redeliver_all(operator, nobodys)
 
 
 async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(service: WebhookService) -> None:

@@ -6,10 +6,14 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli import operating, output
+from pixconnect.cli.integrator.records import parse_instant
 from pixconnect.cli.operating import HolderId
 from pixconnect.cli.output import Json
+from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases import redelivery as redelivery_usecases
+from pixconnect.usecases.redelivery import Redelivery
 
 app = App(name="endpoint", help="The webhook endpoints of holders.")
 
@@ -41,6 +45,40 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """
     endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
     output.show(_shown(endpoint), as_json=json)
+
+
+@app.command
+def redeliver(
+    *,
+    since: str,
+    until: str | None = None,
+    status: DeliveryStatus = "failed",
+    holder_id: HolderId | None = None,
+    endpoint_id: EndpointId | None = None,
+    json: Json = False,
+) -> None:
+    """Send deliveries again, of all holders or of one, as after an outage; prints how many, and to how many endpoints.
+
+    Each begins a new schedule, at once. Receivers know an event that they have had by its id. To an endpoint that is not
+    active they wait. Cut off in the middle it has done a part; the same again does the rest.
+
+    Args:
+        since: Deliveries made from this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
+        until: Until this day or instant, included; until now if you leave it out.
+        status: Those that were given up (`failed`), that wait for their next try (`pending`), or that arrived (`delivered`).
+        holder_id: To this holder's endpoints only.
+        endpoint_id: To this endpoint only.
+    """
+    wanted = Redelivery(
+        status=status,
+        since=parse_instant("--since", since),
+        until=None if until is None else parse_instant("--until", until, is_end=True),
+        holder_id=holder_id,
+        endpoint_id=endpoint_id,
+    )
+    redelivered = operating.run(lambda context: redelivery_usecases.redeliver_all(context, wanted))
+    counted: output.Shown = dict(redelivered=redelivered.deliveries_count, endpoints=redelivered.endpoints_count)
+    output.show(counted, as_json=json)
 
 
 def _shown(endpoint: Endpoint) -> output.Shown:

@@ -145,6 +145,45 @@ async def redeliver_unacknowledged(
     return row["count"], row["last_id"] or after_id
 
 
+# As below: chosen in the order of the index `delivery_list`, locked in order of id. Of one status, so that none is taken twice.
+_REDELIVER_SOME: Final[LiteralString] = """
+    with chosen as (
+        select id, holder_id, created_at from delivery
+        where endpoint_id = $1 and status = $2 and created_at <= $4 and (created_at, id) > ($3, $5)
+        order by created_at, id limit $7
+    ),
+    locked as (
+        select delivery.id, delivery.holder_id from delivery join chosen using (id, holder_id)
+        where delivery.status = $2 order by delivery.id for no key update of delivery
+    ),
+    restarted as (
+        update delivery set status = 'pending', due_at = $6, failures_count = 0, modified_at = $6 from locked
+        where delivery.id = locked.id and delivery.holder_id = locked.holder_id
+            and exists (select from event where event.id = delivery.event_id and event.holder_id = delivery.holder_id)
+        returning 1
+    )
+    select (select count(*) from restarted) as count, created_at, id from chosen order by created_at desc, id desc limit 1
+"""
+
+
+async def redeliver_some(
+    connection: Connection,
+    endpoint_id: int,
+    status: DeliveryStatus,
+    after: tuple[datetime, int],
+    until: datetime,
+    now: datetime,
+    count_max: int,
+) -> tuple[int, tuple[datetime, int]] | None:
+    """Start new schedules for an endpoint's deliveries of one status, the oldest first, some at a time.
+
+    Returns:
+        How many, and the instant and id of the last one that was looked at; ``None`` at the end.
+    """
+    row = await connection.fetchrow(_REDELIVER_SOME, endpoint_id, status, after[0], until, after[1], now, count_max)
+    return None if row is None else (row["count"], (row["created_at"], row["id"]))
+
+
 # The batch is chosen in the order of the index and locked in order of id, as every process locks deliveries.
 _RESUME: Final[LiteralString] = """
     with chosen as (

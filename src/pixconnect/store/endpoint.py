@@ -105,6 +105,21 @@ async def list_all(pool: Pool, holder_id: int | None, status: EndpointStatus | N
     return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
 
 
+_FIND_SOME: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) and id > $3
+    order by id limit $4
+"""
+
+
+async def find_some(
+    connection: Connection, holder_id: int | None, endpoint_id: int | None, after_id: int, count_max: int
+) -> list[Endpoint]:
+    """Endpoints of a holder, or of all, or this one alone, after an id."""
+    rows = await connection.fetch(_FIND_SOME, holder_id, endpoint_id, after_id, count_max)
+    return [ENDPOINT.read(row) for row in rows]
+
+
 _LOCK: Final[LiteralString] = f"{_FIND} for no key update"
 
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from pixconnect import config
 from pixconnect.config import Settings
+from pixconnect_client.testing.service import COMMAND_VARIABLE
 from scripts.write_pages import REFERENCE
 
 UNITS = ("_s", "_ms", "_days", "_max", "_count")
@@ -22,6 +23,7 @@ def test_a_number_has_its_unit_in_its_name(field: structs.FieldInfo) -> None:
 def test_pages_name_only_settings_that_exist() -> None:
     known = {f"PIXCONNECT_{field.name.upper()}" for field in structs.fields(Settings)}
     known |= {f"PIXCONNECT_{name.upper()}_FILE" for name in config.SECRETS}
+    known.add(COMMAND_VARIABLE)
     for page in REFERENCE.parents[1].rglob("*.md"):
         if ".venv" not in page.parts:
             named = set(re.findall(r"PIXCONNECT_[A-Z_]*[A-Z]", page.read_text(encoding="utf-8")))

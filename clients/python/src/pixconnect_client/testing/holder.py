@@ -1,0 +1,94 @@
+"""A holder of a test's own: a client, a Pix key and an inbox that no other test sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pixconnect_client import Charge, Client, Deposit, EventName, Payment
+from pixconnect_client.errors import PixConnectError
+from pixconnect_client.sandbox_records import SandboxHolder
+from pixconnect_client.testing.inbox import Inbox, describe
+
+_TIMELINE_MAX = 100
+_BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Pix:
+    """What a test has of Pix: an account that is its own, and people outside who pay."""
+
+    def __init__(self, client: Client, made: SandboxHolder, *, base_url: str, auth_url: str) -> None:
+        self.client = client
+        """Logged in as the holder."""
+        self.base_url = base_url
+        self.auth_url = auth_url
+        self.holder_id = made.holder_id
+        self.client_id = made.client_id
+        self.client_secret = made.client_secret
+        self.key = made.key
+        """A Pix key of the holder, of the type EVP."""
+        self._inbox: Inbox | None = None
+        self._endpoint_id = 0
+
+    @property
+    def inbox(self) -> Inbox:
+        """Receives every event of the holder, those from before it was first asked for too."""
+        if self._inbox is None:
+            self._inbox = Inbox()
+            self._endpoint_id = self.client.endpoints.create(
+                self._inbox.url, self._inbox.secret, [str(name) for name in EventName]
+            ).id
+            earlier = next(self.client.events.list(page_size=1).pages()).items
+            if earlier:
+                self.client.endpoints.replay(
+                    self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp
+                )
+        return self._inbox
+
+    def pay(self, charge: Charge | str, amount: int | None = None) -> Payment:
+        """Let somebody outside pay a charge, or a QR code's text; without an amount, what it asks for."""
+        return self.client.sandbox.pay(charge if isinstance(charge, str) else charge.emvqrcps, amount=amount)
+
+    def receive(self, amount: int) -> Payment:
+        """Let somebody outside pay to the holder's key, without a charge."""
+        return self.client.sandbox.receive(self.key, amount)
+
+    def deposit(self, amount: int) -> Deposit:
+        """Put money into the holder's account."""
+        return self.client.sandbox.deposit(amount)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a program needs to act as this holder, for its environment."""
+        return {
+            "PIXCONNECT_API_URL": self.base_url,
+            "PIXCONNECT_AUTH_URL": self.auth_url,
+            "PIXCONNECT_CLIENT_ID": self.client_id,
+            "PIXCONNECT_CLIENT_SECRET": self.client_secret,
+        }
+
+    def tell_timeline(self) -> str:
+        """What happened to the holder, oldest first, for people."""
+        try:
+            page = next(self.client.events.list(page_size=_TIMELINE_MAX).pages())
+            balance = self.client.balance()
+        except PixConnectError as error:
+            return f"it cannot be read: {error}"
+        lines = [describe(event) for event in reversed(page.items)] or ["no event"]
+        if page.pagination.has_next:
+            lines.insert(0, f"(the last {_TIMELINE_MAX} of {page.pagination.total_items} events)")
+        lines.append(f"balance: {balance.available_funds} cents available of {balance.current_funds}")
+        if self._inbox is not None:
+            came = [f"{one.event.name} ({one.answered}, attempt {one.attempt})" for one in self._inbox.received]
+            lines.append(f"inbox: {', '.join([*came, *self._inbox.refused]) or 'nothing came'}")
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Have nothing more sent to the inbox."""
+        try:
+            if self._endpoint_id:
+                self.client.endpoints.delete(self._endpoint_id)
+        finally:
+            if self._inbox is not None:
+                self._inbox.close()
+            self.client.close()

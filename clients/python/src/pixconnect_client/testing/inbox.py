@@ -1,0 +1,145 @@
+"""An inbox for webhooks: a receiver on this machine that checks signatures and keeps what came."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
+
+from msgspec import Struct, structs
+
+from pixconnect_client.errors import InvalidWebhook
+from pixconnect_client.events import Event
+from pixconnect_client.webhook import verify_webhook
+
+WAIT_TIMEOUT_S = 15.0
+_UNTOLD = {"create_timestamp", "correlation_id"}
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """One webhook, as it came."""
+
+    event: Event
+    body: bytes
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    attempt: int
+    """From 1."""
+    answered: int
+    """With what status."""
+
+
+class Inbox:
+    """Receives webhooks on a free port of this machine, from when it is made until ``close``."""
+
+    def __init__(self) -> None:
+        self.secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        """Signs what comes here: give it to the program that you hand webhooks on to."""
+        self.received: list[Received] = []
+        """Everything, in the order in which it came; one event may come more than once."""
+        self.refused: list[str] = []
+        """Why something that came is not from the service."""
+        self._came = threading.Condition()
+        self._taken: set[int] = set()
+        self._next_statuses: list[int] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    def wait_for(self, name: str, *, timeout_s: float = WAIT_TIMEOUT_S, **payload: object) -> Received:
+        """Wait for an event; what came before is found too, and each event once.
+
+        Args:
+            name: Such as ``qrcode.approved``.
+            timeout_s: How long.
+            payload: What fields of its payload must be, such as ``external_id="order-7"``.
+
+        Raises:
+            AssertionError: It did not come in time; the message says what did.
+        """
+        until = time.monotonic() + timeout_s
+        with self._came:
+            while (found := self._find(name, payload)) is None:
+                left_s = until - time.monotonic()
+                if left_s <= 0 or not self._came.wait(left_s):
+                    raise AssertionError(self._explain(name, payload, timeout_s))
+            self._taken.add(found.event.id)
+            return found
+
+    def answer_next(self, *statuses: int) -> None:
+        """Answer the next webhooks with these, and those after them with 204 again."""
+        with self._came:
+            self._next_statuses += statuses
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _find(self, name: str, payload: Mapping[str, object]) -> Received | None:
+        for one in self.received:
+            if one.event.id not in self._taken and one.event.name == name and _fits(one.event.payload, payload):
+                return one
+        return None
+
+    def _explain(self, name: str, payload: Mapping[str, object], timeout_s: float) -> str:
+        wanted = " ".join([name, *(f"{field}={value!r}" for field, value in payload.items())])
+        came = [describe(one.event) for one in self.received]
+        lines: Sequence[str] = [*came, *self.refused] or ["nothing"]
+        return f"no {wanted} came within {timeout_s:g} s; what came:\n" + "\n".join(f"  {line}" for line in lines)
+
+    def _take(self, body: bytes, headers: Mapping[str, str]) -> int:
+        with self._came:
+            try:
+                event = verify_webhook(body, headers, self.secret)
+            except InvalidWebhook as error:
+                self.refused.append(f"refused: {error}")
+                return 400
+            answered = self._next_statuses.pop(0) if self._next_statuses else 204
+            attempt = int(headers.get("x-webhook-attempt", "1"))
+            self.received.append(Received(event=event, body=body, headers=headers, attempt=attempt, answered=answered))
+            self._came.notify_all()
+            return answered
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        take = self._take
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", "0")))
+                status = take(body, {name.lower(): value for name, value in self.headers.items()})
+                self.send_response(status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name there
+                """Say nothing."""
+
+        return Handler
+
+
+def describe(event: Event) -> str:
+    """One line about an event, for people."""
+    fields = _fields(event.payload).items()
+    told = " ".join(f"{name}={value}" for name, value in fields if name not in _UNTOLD and value is not None)
+    return f"{event.create_timestamp:%H:%M:%S.%f}  {event.name:<23} {told}"
+
+
+def _fields(payload: object) -> Mapping[str, object]:
+    return structs.asdict(payload) if isinstance(payload, Struct) else cast("Mapping[str, object]", payload)
+
+
+def _fits(payload: object, wanted: Mapping[str, object]) -> bool:
+    fields = _fields(payload)
+    return all(name in fields and fields[name] == value for name, value in wanted.items())

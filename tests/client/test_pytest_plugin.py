@@ -1,0 +1,169 @@
+"""The plugin for pytest, in runs of pytest of its own: the page's example, parallel workers, and runs that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from support import pages
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("pytest plugin")]
+
+BLOCKS = pages.read_blocks(pages.ROOT / "docs" / "guides" / "testing-your-integration.md")
+SHOP, TEST_OF_SHOP = (block.text for block in BLOCKS if block.language == "python")
+TIMEOUT_S = 180
+
+TESTS_THAT_SHARE = """
+import pytest
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_only_its_own(pix, number):
+    charge = pix.client.charges.create(100 + number, pix.key, external_id="order-7")
+    assert pix.pay(charge).status == "CONFIRMED"
+    assert pix.inbox.wait_for("qrcode.approved", external_id="order-7").event.payload.id == charge.id
+    assert [one.id for one in pix.client.charges.list(status="APPROVED")] == [charge.id]
+    assert pix.client.balance().available_funds == 100 + number
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_alone(pix, pix_clock, pix_faults, number):
+    charge = pix.client.charges.create(100, pix.key)
+    pix_faults.add("reject:AC03", operation="payment")
+    assert pix.pay(charge).code == "AC03"
+    assert pix.inbox.wait_for("qrcode.pending").event.payload.id == charge.id, "from before there was an inbox"
+    pix_clock.advance(days=2)
+    assert pix.client.charges.get(charge.id).status == "EXPIRED"
+    assert pix.inbox.wait_for("qrcode.expired").answered == 204
+    pix.inbox.answer_next(500)
+    pix.client.charges.create(100, pix.key)
+    refused = pix.inbox.wait_for("qrcode.pending")
+    pix_clock.advance(minutes=1)
+    came = [one for one in pix.inbox.received if one.event.id == refused.event.id]
+    assert [(one.attempt, one.answered) for one in came] == [(1, 500), (2, 204)]
+    pix_faults.clear()
+    pix.receive(100)
+    assert pix.client.balance().available_funds == 100
+
+
+def test_who_shares_cannot_be_alone_any_more(pix, request):
+    with pytest.raises(pytest.fail.Exception, match="must be arguments"):
+        request.getfixturevalue("pix_clock")
+
+
+@pytest.mark.pix(balance=5000, name="Ana", scopes=["charge.write", "webhook.read", "webhook.write", "ledger.read"])
+def test_that_fails(pix):
+    pix.pay(pix.client.charges.create(1234, pix.key, external_id="order-7"))
+    pix.inbox.wait_for("qrcode.approved", external_id="order-8", timeout_s=0.5)
+"""
+
+TEST_THAT_HANGS = """
+import pathlib, time
+
+
+def test_that_hangs(pix, pix_clock):
+    pix_clock.advance(days=1)
+    pathlib.Path("told.unfinished").write_text(pix.base_url)
+    pathlib.Path("told.unfinished").rename("told")
+    time.sleep(600)
+"""
+
+TEST_OF_THE_CLOCK = """
+from datetime import UTC, datetime
+
+
+def test_the_clock_is_right_again(pix):
+    assert abs(pix.client.sandbox.clock().now - datetime.now(UTC)).total_seconds() < 3600
+"""
+
+
+def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """A run of pytest on what is in a folder; its service's data are kept between runs of ours."""
+    cache = pages.ROOT / ".pytest_cache" / "plugin"
+    command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "-p", "no:randomly", *arguments]
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8")
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=os.environ | {"PIXCONNECT_COMMAND": f"{sys.executable} -P -m pixconnect"} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(run: subprocess.Popen[str]) -> tuple[int, str]:
+    said, _ = run.communicate(timeout=TIMEOUT_S)
+    return run.returncode, said
+
+
+def is_listening(address: str) -> bool:
+    try:
+        socket.create_connection((str(urlsplit(address).hostname), int(urlsplit(address).port or 80)), 60).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_the_example_works_and_tests_on_several_workers_see_nothing_of_each_other(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
+    (tmp_path / "test_shop.py").write_text(TEST_OF_SHOP, encoding="utf-8")
+    (tmp_path / "test_shared.py").write_text(TESTS_THAT_SHARE, encoding="utf-8")
+    status, said = finish(start(tmp_path, "-n", "2"))
+    assert (status, "1 failed, 17 passed" in said) == (1, True), said
+    # What it was that failed, and what had happened until then.
+    assert "no qrcode.approved external_id='order-8' came within 0.5 s" in said
+    timeline = said[said.index("what happened to holder") :]
+    for told in (
+        "qrcode.pending",
+        "external_id=order-7 status=APPROVED",
+        "balance: 6234 cents",
+        "qrcode.approved (204",
+    ):
+        assert told in timeline, said
+
+
+def test_the_example_has_twenty_lines() -> None:
+    assert len([line for line in TEST_OF_SHOP.splitlines() if line.strip()]) <= 20
+
+
+def test_a_run_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "test_hangs.py").write_text(TEST_THAT_HANGS, encoding="utf-8")
+    told, until_s = tmp_path / "told", time.monotonic() + TIMEOUT_S
+    with start(tmp_path, "-n", "2") as run:
+        while not told.exists():
+            assert run.poll() is None, run.communicate()[0]
+            assert time.monotonic() < until_s
+            time.sleep(0.02)
+        run.send_signal(signal.SIGKILL)
+    address = told.read_text(encoding="utf-8")
+    while is_listening(address):
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    # The clock had been moved: the next run finds it right.
+    (tmp_path / "test_hangs.py").write_text(TEST_OF_THE_CLOCK, encoding="utf-8")
+    status, said = finish(start(tmp_path))
+    assert status == 0, said
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("/nowhere/pixconnect", "PIXCONNECT_COMMAND: there is no program /nowhere/pixconnect"),
+        ("sh -c 'echo no room left; exit 1'", "no room left"),
+    ],
+)
+def test_without_a_service_each_test_says_why(tmp_path: Path, command: str, complaint: str) -> None:
+    (tmp_path / "test_clock.py").write_text(TEST_OF_THE_CLOCK, encoding="utf-8")
+    status, said = finish(start(tmp_path, PIXCONNECT_COMMAND=command))
+    assert status == 1
+    assert complaint in said, said
+    assert "Traceback" not in said

@@ -1,0 +1,117 @@
+"""The receivers of the page, each as a program of its own: one event, delivered three times, has its effect once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from pixconnect_client.testing.holder import Pix
+from support import pages
+from support.postgres import Addresses
+
+pytestmark = pytest.mark.journey
+
+BLOCKS = pages.read_blocks(pages.ROOT / "docs" / "guides" / "receive-exactly-once.md")
+TABLES = next(block.text for block in BLOCKS if block.language == "sql")
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+FRAMEWORKS = ("flask", "starlette", "django")
+
+
+def code_of(framework: str) -> str:
+    (code,) = (block.text for block in BLOCKS if block.language == "python" and f"from {framework}" in block.text)
+    return code
+
+
+@contextmanager
+def receiving(framework: str, database: str, folder: Path) -> Iterator[str]:
+    """The framework's receiver; its address."""
+    (folder / "shop.py").write_text(code_of(framework), encoding="utf-8")
+    environment = os.environ | {"DATABASE": database, "WEBHOOK_SECRET": SECRET}
+    command = [sys.executable, str(pages.ROOT / "support" / "receiver.py"), framework, str(folder / "shop.py")]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            yield f"http://127.0.0.1:{int(program.stdout.readline())}/pix"
+        finally:
+            program.kill()
+
+
+class Shop:
+    """A shop's database with one order, in SQLite or in PostgreSQL."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def make_tables(self) -> None:
+        self.ask(TABLES)
+
+    def order(self) -> None:
+        self.ask("insert into shop_order (id) values ('order-7')")
+
+    def ask(self, script: str, query: str = "") -> list[tuple[object, ...]]:
+        if self.address.startswith("postgresql:"):
+            return asyncio.run(self._ask_postgres(script, query))
+        with closing(sqlite3.connect(self.address)) as connection:
+            connection.executescript(script)
+            return connection.execute(query or "select 1").fetchall()
+
+    async def _ask_postgres(self, script: str, query: str) -> list[tuple[object, ...]]:
+        connection = await asyncpg.connect(self.address)
+        try:
+            if script:
+                await connection.execute(script)
+            return [tuple(row) for row in await connection.fetch(query or "select 1")]
+        finally:
+            await connection.close()
+
+    def read(self) -> dict[str, list[tuple[object, ...]]]:
+        return {
+            "paid": self.ask("", "select id from shop_order where paid_at is not null"),
+            "jobs": self.ask("", "select kind, order_id from job"),
+            "seen": self.ask("", "select count(*) from seen_event"),
+        }
+
+
+def wait_for_attempts(pix: Pix, endpoint_id: int, count: int) -> list[int | None]:
+    """What the receiver answered, once it was asked so often."""
+    until_s = time.monotonic() + 60
+    while True:
+        deliveries = list(pix.client.deliveries.list(endpoint_id))
+        statuses = [attempt.status_code for one in deliveries for attempt in one.attempts]
+        if len(statuses) >= count or time.monotonic() > until_s:
+            return statuses
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_one_event_delivered_three_times_has_one_effect(
+    framework: str, pix: Pix, database: Addresses, tmp_path: Path
+) -> None:
+    shop = Shop(database.owner_url if framework == "starlette" else str(tmp_path / "shop.sqlite"))
+    if framework != "django":  # it makes its tables itself
+        shop.make_tables()
+    with receiving(framework, shop.address, tmp_path) as url:
+        shop.order()
+        endpoint = pix.client.endpoints.create(url, SECRET, ["qrcode.pending", "qrcode.approved"])
+        assert httpx.post(url, content=b"{}", headers={"webhook-id": "evt_1"}, timeout=60).status_code == 400
+        pix.pay(pix.client.charges.create(1234, pix.key, external_id="order-7"))
+
+        assert wait_for_attempts(pix, endpoint.id, 2) == [204, 204]
+        once = shop.read()
+        assert once == {"paid": [("order-7",)], "jobs": [("ship", "order-7")], "seen": [(2,)]}
+        for count in (4, 6):
+            for delivery in list(pix.client.deliveries.list(endpoint.id)):
+                pix.client.deliveries.redeliver(delivery.id)
+            assert wait_for_attempts(pix, endpoint.id, count) == [204] * count
+        assert shop.read() == once

@@ -43,6 +43,7 @@ from pixconnect.api.request_lines import choose_access_log
 from pixconnect.api.services import Services
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain import access
+from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
 from pixconnect.domain.rail import Rail
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
@@ -56,12 +57,12 @@ from pixconnect.http.server import Server
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
 from pixconnect.store.identifiers import IdBlocks
-from pixconnect.usecases import delivery, health, installation, partition, unresolved
+from pixconnect.usecases import installation
 from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.health import HealthWatch
+from pixconnect.usecases.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import Operator
 from pixconnect.usecases.policy import Policy
@@ -76,6 +77,10 @@ from pixconnect.writing.write_queues import WriteQueues
 SERVICE_SCHEMA: Final = "pixconnect"
 SERVICE_PACKAGE: Final = "pixconnect.store"
 
+_RECEIVERS_HINT = (
+    "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
+    "PIXCONNECT_SANDBOX_RECEIVERS names"
+)
 _CLOSE_TIMEOUT_S = 1.0
 _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
 
@@ -175,7 +180,12 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
                 sandbox_authority=urlsplit(settings.rail_url).netloc if policy.is_sandbox else None,
             ),
             signer=keyring,
-            receivers=WebhookSender(webhook_http, allows_loopback=allows_loopback),
+            receivers=WebhookSender(
+                webhook_http,
+                allows_loopback=allows_loopback,
+                named=read_named_receivers(settings),
+                hint=_RECEIVERS_HINT if policy.is_sandbox else "",
+            ),
             secret_box=secret_box,
             sandbox_control=control,
             wake_workers=wake_workers,
@@ -199,8 +209,8 @@ async def serve(
             verifier=verifier,
             token_issuer=TokenIssuer(base.context, base.keyring),
             keyring=base.keyring,
-            read_health=_watch_health(base).read_health,
-            read_readiness=_watch_readiness(base, access_pool).read_health,
+            read_health=watch_health(base.context, base.keyring).read_health,
+            read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
             presence=presence,
@@ -394,6 +404,15 @@ def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
         raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
 
 
+def read_named_receivers(settings: Settings) -> NamedHosts:
+    """Hosts that the operator of a sandbox lets receivers have; raises ``SettingsError``."""
+    try:
+        named = parse_named_hosts(settings.sandbox_receivers)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_SANDBOX_RECEIVERS: {error}") from None
+    return named if settings.mode == "sandbox" else NO_HOSTS
+
+
 async def _open_connections(settings: Settings, name: str, server: installation.ServerWatch) -> pool.Pool:
     return await pool.open_pool(
         settings.database_url,
@@ -448,31 +467,3 @@ def _rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
     # Derived from the secret key, which both processes have and nobody else on this machine.
     prints = secret_box.fingerprints(b"", "sandbox")
     return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]
-
-
-def _watch_health(base: Base) -> HealthWatch:
-    context = base.context
-    return HealthWatch(
-        {
-            "database": partial(health.check_database, context.pool),
-            "clock": partial(health.check_clock, context.pool, context.clock),
-            "rail": partial(health.check_rail, context.rail, partial(unresolved.read_waiting, context)),
-            "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
-            "signing_key": partial(health.check_signing_key, base.keyring),
-            "partitions": partial(partition.check_partitions, context.pool),
-        },
-        context.clock,
-    )
-
-
-def _watch_readiness(base: Base, access_pool: Pool) -> HealthWatch:
-    """What a load balancer asks: only what another process may have in order while this one has not."""
-    return HealthWatch(
-        {
-            # By the connection for access, which is free when callers hold all others: a busy process is ready.
-            "database": partial(health.check_database, access_pool),
-            "clock": partial(health.check_clock, access_pool, base.context.clock),
-            "signing_key": partial(health.check_signing_key, base.keyring),
-        },
-        base.context.clock,
-    )

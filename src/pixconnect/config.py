@@ -156,6 +156,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
     reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""
 
+    sandbox_receivers: str = ""
+    """Comma-separated names and networks of hosts that webhooks of the sandbox may reach though they are not public, by http
+    too: containers beside it and machines nearby, such as ``web,host.docker.internal,192.168.0.0/16``. Never in live mode."""
+
     charge_lifetime_s: Seconds = 86_400
     """How long a charge can be paid."""
 

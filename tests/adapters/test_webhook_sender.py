@@ -17,6 +17,7 @@ from pixconnect.adapters.name_lookup import Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import NO_CONNECTION, Limits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
+from pixconnect.domain.address_rules import parse_named_hosts
 from pixconnect.domain.receivers import Exchange
 from support.ports import reserved_port
 from support.tls import make_authority
@@ -508,3 +509,14 @@ async def test_where_the_operator_lets_nothing_go_nothing_is_connected_to() -> N
         assert receiver.connections_count == 0
         with pytest.raises(errors.InvalidWebhookUrl, match="which this service may not reach"):
             await sender.check_url("https://shop.example/")
+
+
+async def test_a_host_that_the_operator_named_is_posted_to_and_who_names_another_is_told_how() -> None:
+    async with open_receiver() as receiver, open_http(Names(["127.0.0.1"])) as http:
+        sender = WebhookSender(http, allows_loopback=False, named=parse_named_hosts("web"), hint="; a hint")
+        url = f"http://web:{receiver.port}/"
+        await sender.check_url(url)
+        assert (await post(sender, url)).status_code == 200
+        for other in ("http://db:3000/", "https://db/", "https://192.168.0.1/"):
+            with pytest.raises(errors.InvalidWebhookUrl, match=r"; a hint$"):
+                await sender.check_url(other)

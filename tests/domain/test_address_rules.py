@@ -4,7 +4,14 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
-from pixconnect.domain.address_rules import TargetRefused, check_addresses, is_public, parse_target
+from pixconnect.domain.address_rules import (
+    NotPublic,
+    TargetRefused,
+    check_addresses,
+    is_public,
+    parse_named_hosts,
+    parse_target,
+)
 from support.addresses import VECTORS, spellings
 
 
@@ -196,3 +203,52 @@ def test_the_operator_can_forbid_loopback_in_the_sandbox_too() -> None:
     target = parse_target("http://localhost:8000/", allows_loopback=True)
     with pytest.raises(TargetRefused, match="which this service may not reach"):
         check_addresses(target, ["127.0.0.1"], [ip_network("127.0.0.0/8")])
+
+
+NAMED = parse_named_hosts("web, host.docker.internal,192.168.0.0/16, fd00::1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://web:3000/hook",
+        "https://WEB/",
+        "http://host.docker.internal:80/",
+        "http://192.168.7.9/",
+        "http://[fd00::1]/",
+    ],
+)
+def test_a_host_that_the_operator_named_may_be_reached_wherever_it_is(url: str) -> None:
+    target = parse_target(url, allows_loopback=False, named=NAMED)
+    assert target.is_named
+    assert check_addresses(target, ["172.17.0.1"]) == ["172.17.0.1"]
+    with pytest.raises(TargetRefused, match="may not reach"):
+        check_addresses(target, ["172.17.0.1"], [ip_network("172.16.0.0/12")])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://db:3000/",
+        "http://web.example/",
+        "http://10.0.0.1/",
+        "https://xweb/",
+        "http://127.0.0.1/",
+        "http://web@db/",
+    ],
+)
+def test_no_other_host_is_named_by_it(url: str) -> None:
+    with pytest.raises(TargetRefused):
+        parse_target(url, allows_loopback=False, named=NAMED)
+
+
+def test_a_public_name_that_leads_into_a_named_network_is_refused() -> None:
+    target = parse_target("https://shop.example/", allows_loopback=False, named=NAMED)
+    with pytest.raises(NotPublic):
+        check_addresses(target, ["192.168.7.9"])
+
+
+@pytest.mark.parametrize("text", ["web:3000", "http://web", "192.168.0.0/33", "10.0.0", "a b"])
+def test_what_is_neither_a_name_nor_a_network_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is neither a host's name"):
+        parse_named_hosts(text)

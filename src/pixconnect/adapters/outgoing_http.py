@@ -170,7 +170,7 @@ def _key(target: Target, address: str) -> Address:
 
 
 def _failure(target: Target, reason: str) -> ConnectionFailed:
-    return ConnectionFailed(reason if target.is_loopback_allowed else NO_CONNECTION, detail=reason)
+    return ConnectionFailed(reason if target.is_loopback_allowed or target.is_named else NO_CONNECTION, detail=reason)
 
 
 def _describe(error: OSError) -> str:

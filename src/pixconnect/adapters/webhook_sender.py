@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.domain import errors
-from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
+from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, NotPublic, Target, TargetRefused, parse_target
 from pixconnect.domain.receivers import Exchange
 from pixconnect.http.client import ConnectionFailed
 
@@ -13,14 +13,25 @@ _TARGETS_MAX = 4096
 
 
 class WebhookSender:
-    def __init__(self, http: OutgoingHttp, *, allows_loopback: bool) -> None:
+    def __init__(
+        self, http: OutgoingHttp, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS, hint: str = ""
+    ) -> None:
+        """Post to public hosts, and to those that are named.
+
+        Args:
+            hint: What an owner is told beside, whose host is not public.
+        """
         self._http = http
         self._allows_loopback = allows_loopback
+        self._named = named
+        self._hint = hint
         self._targets: dict[str, Target] = {}
 
     async def check_url(self, url: str) -> None:
         try:
-            await self._http.check(parse_target(url, allows_loopback=self._allows_loopback))
+            await self._http.check(parse_target(url, allows_loopback=self._allows_loopback, named=self._named))
+        except NotPublic as refused:
+            raise errors.InvalidWebhookUrl(f"url: {refused.reason}{self._hint}") from refused
         except (TargetRefused, ConnectionFailed) as refused:
             raise errors.InvalidWebhookUrl(f"url: {refused.reason}") from refused
 
@@ -45,7 +56,7 @@ class WebhookSender:
         # Parsed URLs are cached: an endpoint gets many deliveries.
         target = self._targets.get(url)
         if target is None:
-            target = parse_target(url, allows_loopback=self._allows_loopback)
+            target = parse_target(url, allows_loopback=self._allows_loopback, named=self._named)
             if len(self._targets) >= _TARGETS_MAX:
                 self._targets.clear()
             self._targets[url] = target

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, Literal
 from urllib.parse import quote
 
@@ -72,11 +72,43 @@ class TargetRefused(Exception):  # noqa: N818  named as what it is
         self.reason = reason
 
 
+class NotPublic(TargetRefused):
+    """It would be allowed if its host were a public one, or if the operator of a sandbox named it."""
+
+
+class NamedHosts(Struct, frozen=True):
+    """Hosts that the operator of a sandbox lets receivers have, public or not, such as the other containers beside it."""
+
+    names: frozenset[str] = frozenset()
+    networks: Sequence[Network] = ()
+
+    def __contains__(self, host: tuple[str, Address | None]) -> bool:
+        name, address = host
+        return name in self.names if address is None else _is_within(address, self.networks)
+
+
+NO_HOSTS: Final = NamedHosts()
+
+
+def parse_named_hosts(text: str) -> NamedHosts:
+    """Read names, addresses and networks, separated by commas; ``ValueError`` says which cannot be read."""
+    names: set[str] = set()
+    networks: list[Network] = []
+    for part in filter(None, (part.strip().lower() for part in text.split(","))):
+        try:
+            networks.append(ip_network(part, strict=False))
+        except ValueError:
+            if not all(_LABEL.fullmatch(label) for label in part.split(".")) or _NUMBER.fullmatch(part.split(".")[-1]):
+                raise ValueError(f"{part!r} is neither a host's name, nor an address or a network") from None
+            names.add(part)
+    return NamedHosts(frozenset(names), tuple(networks))
+
+
 class Target(Struct, frozen=True, kw_only=True):
     """A URL of an allowed form, taken apart."""
 
     scheme: Literal["http", "https"]
-    """``http`` only for loopback in the sandbox."""
+    """``http`` only in the sandbox, for loopback and hosts that its operator named."""
     host: str
     """A name in ASCII and lower case, or an address."""
     port: int
@@ -85,6 +117,8 @@ class Target(Struct, frozen=True, kw_only=True):
     address: Address | None
     is_loopback_allowed: bool
     """The URL says a loopback address or ``localhost``, and that is allowed."""
+    is_named: bool = False
+    """The operator of a sandbox named this very host, so it need not be public."""
 
     @property
     def authority(self) -> str:
@@ -93,11 +127,12 @@ class Target(Struct, frozen=True, kw_only=True):
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
 
-def parse_target(url: str, *, allows_loopback: bool) -> Target:
+def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS) -> Target:
     """Judge a URL by its form and take it apart; ``TargetRefused`` says the first rule that it breaks.
 
     Args:
         allows_loopback: Whether it may lead to this machine: only in a sandbox, and not in every one.
+        named: Hosts that the operator of a sandbox lets it have.
     """
     if len(url) > URL_LENGTH_MAX:
         raise TargetRefused(f"is longer than {URL_LENGTH_MAX} characters")
@@ -115,15 +150,16 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
         raise TargetRefused("has no host and port that can be read")
     host, address = _parse_host(authority["host"])
     is_local = allows_loopback and (_is_loopback(address) if address is not None else host == "localhost")
+    is_named = (host, address) in named
     scheme: Literal["http", "https"] = "https" if found["scheme"].lower() == "https" else "http"
     # Plain http can be read on its way, and only this machine is no way at all.
-    if scheme == "http" and not is_local:
-        raise TargetRefused("must be an https URL")
+    if scheme == "http" and not is_local and not is_named:
+        raise NotPublic("must be an https URL")
     port = int(authority["port"]) if authority["port"] else (443 if scheme == "https" else 80)
-    if not is_local:
+    if not is_local and not is_named:
         _check_name(host, address)
     # The other ports below 1024 are services that were never made to receive webhooks, such as SSH or mail.
-    if not (0 < port <= 65535 if is_local else port == 443 or 1024 <= port <= 65535):
+    if not (0 < port <= 65535 if is_local or is_named else port == 443 or 1024 <= port <= 65535):
         raise TargetRefused("must use port 443 or one of 1024 to 65535")
     # What is escaped already stays so ("%" is safe); what is not ASCII is escaped now.
     path = quote(found["path"], safe=_PATH_SAFE)
@@ -134,6 +170,7 @@ def parse_target(url: str, *, allows_loopback: bool) -> Target:
         path=path if path.startswith("/") else f"/{path}",
         address=address,
         is_loopback_allowed=is_local,
+        is_named=is_named,
     )
 
 
@@ -148,8 +185,9 @@ def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequenc
     # All of them: whoever runs the name server chooses the order, and which one a later look-up shows.
     judged = [_judge(text) for text in addresses]
     for address, _, address_is_public, is_loopback in judged:
-        if not (is_loopback if target.is_loopback_allowed else address_is_public):
-            raise TargetRefused(f"leads to {address}, which is not a public address")
+        # The operator who named a host answers for where its name leads.
+        if not (target.is_named or (is_loopback if target.is_loopback_allowed else address_is_public)):
+            raise NotPublic(f"leads to {address}, which is not a public address")
         if forbidden and _is_within(address, forbidden):
             raise TargetRefused(f"leads to {address}, which this service may not reach")
     return [text for _, text, *_ in judged]
@@ -229,8 +267,8 @@ def _ascii_name(text: str) -> str:
 def _check_name(host: str, address: Address | None) -> None:
     if address is not None:
         if not is_public(address):
-            raise TargetRefused(f"leads to {address}, which is not a public address")
+            raise NotPublic(f"leads to {address}, which is not a public address")
     elif "." not in host:
-        raise TargetRefused("must have a host of more than one label")
+        raise NotPublic("must have a host of more than one label")
     elif host.endswith(_DENIED_SUFFIXES):
-        raise TargetRefused("must not have a host of a private domain")
+        raise NotPublic("must not have a host of a private domain")

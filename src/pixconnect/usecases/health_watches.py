@@ -1,0 +1,38 @@
+"""What the health check and a load balancer's probe look at."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pixconnect.foundation.pool import Pool
+from pixconnect.usecases import delivery, health, partition, unresolved
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.health import HealthWatch
+from pixconnect.usecases.keyring import Keyring
+
+
+def watch_health(context: Context, keyring: Keyring) -> HealthWatch:
+    return HealthWatch(
+        {
+            "database": partial(health.check_database, context.pool),
+            "clock": partial(health.check_clock, context.pool, context.clock),
+            "rail": partial(health.check_rail, context.rail, partial(unresolved.read_waiting, context)),
+            "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
+            "signing_key": partial(health.check_signing_key, keyring),
+            "partitions": partial(partition.check_partitions, context.pool),
+        },
+        context.clock,
+    )
+
+
+def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
+    """What a load balancer asks: only what another process may have in order while this one has not."""
+    return HealthWatch(
+        {
+            # By the connection for access, which is free when callers hold all others: a busy process is ready.
+            "database": partial(health.check_database, access_pool),
+            "clock": partial(health.check_clock, access_pool, context.clock),
+            "signing_key": partial(health.check_signing_key, keyring),
+        },
+        context.clock,
+    )

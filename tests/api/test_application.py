@@ -18,6 +18,7 @@ from pixconnect.api.services import Services
 from pixconnect.api.wire import ListQuery
 from pixconnect.domain import errors
 from pixconnect.domain.listing import Page
+from pixconnect.domain.sandbox_control import Arrival
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
@@ -448,6 +449,17 @@ async def test_a_search_asks_for_what_was_given_with_the_key_as_it_is_kept(api: 
     )
     for bad in ("status=FAILED", "direction=in", "external_id=", f"txid={'t' * 36}", "name=x"):
         assert (await api.get(f"{search}?{bad}")).status == 400, bad
+
+
+async def test_a_payment_that_was_refused_says_why_in_a_sentence_too(api: Any, use_cases: Any) -> None:
+    asked = {"key": "loja@sandbox.pix.example", "amount": 5}
+    for code, why in (("AC06", {"code": "AC06", "reason": "The receiver's account is blocked."}), (None, {})):
+        status = "CONFIRMED" if code is None else "ERROR"
+        use_cases.answers["pay_by_key"] = lambda *_, code=code, status=status: Arrival(
+            id="E1", amount_cents=5, status=status, code=code
+        )
+        answer = await api.post("/sandbox/v1/payments", asked)
+        assert answer.body["data"] == {"end_to_end_id": "E1", "amount": 5, "status": status, **why}
 
 
 async def test_base64_draws_the_code(api: Any, use_cases: Any) -> None:

@@ -115,7 +115,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "QrCodeRequest": dict(kind="static", key=LEFT_OUT),
     "Refund": dict(flow="OUT", status="PROCESSING", reason="MD06"),
     "ReturnRequest": {"end_to_end_id": _OUT_ID},
-    "Payment": dict(status="CONFIRMED", code=LEFT_OUT),
+    "Payment": dict(status="CONFIRMED", code=LEFT_OUT, reason=LEFT_OUT),
     "ReturnOutcome": dict(
         return_identification="D99999004202611201234q7R8s9T0u1V",
         original_end_to_end_id=_OUT_ID,

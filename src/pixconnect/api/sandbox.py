@@ -16,7 +16,7 @@ from pixconnect.api.operation import Nothing, Request
 from pixconnect.api.services import Services
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
-from pixconnect.domain import errors, sandbox_control
+from pixconnect.domain import errors, reject_code, sandbox_control
 from pixconnect.domain.access import Scope
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import KeyType
@@ -68,7 +68,9 @@ class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Literal["PROCESSING", "CONFIRMED", "ERROR"]
     """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
     code: Annotated[str, Meta(examples=["BE17"])] | None = None
-    """Why it was refused, as the scheme says it; the outcome of your incoming transfer says it as a sentence."""
+    """Why it was refused, as the scheme says it."""
+    reason: str | None = None
+    """The same as a sentence."""
 
 
 class ReturnRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -236,7 +238,13 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
             services.context, request.caller, body.key or "", amount_cents, payer
         )
     # Also of a payment that the service refused: the rail was asked, and `code` says why.
-    return Payment(end_to_end_id=arrival.id, amount=arrival.amount_cents, status=arrival.status, code=arrival.code)
+    return Payment(
+        end_to_end_id=arrival.id,
+        amount=arrival.amount_cents,
+        status=arrival.status,
+        code=arrival.code,
+        reason=None if arrival.code is None else reject_code.explain(arrival.code),
+    )
 
 
 async def give_back(services: Services, request: Request[None, Nothing, ReturnRequest]) -> ReturnOutcome:

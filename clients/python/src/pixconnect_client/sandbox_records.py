@@ -28,7 +28,9 @@ class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: PaymentStatus
     """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
     code: str | None = None
-    """Why it was refused, as the scheme says it; the outcome of your incoming transfer says it as a sentence."""
+    """Why it was refused, as the scheme says it."""
+    reason: str | None = None
+    """The same as a sentence."""
 
 
 class ReturnOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from bench.measures import (
     lone,
     other_requests,
     overload,
+    soak,
     standby,
     start_and_rest,
     statement,
@@ -131,6 +132,7 @@ MEASURES: dict[str, Measure] = {
         lambda options: growth.measure_growth(options.seconds, options.transfers),
         dict(seconds=10.0, transfers=(10_000, 1_000_000, 10_000_000)),
     ),
+    "soak": Measure(lambda options: soak.measure_soak(options.seconds), dict(seconds=3600.0)),
     "standby": Measure(
         lambda options: standby.measure_standby(options.seconds, options.in_flight), dict(seconds=10.0, in_flight=512)
     ),

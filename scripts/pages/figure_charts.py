@@ -1,0 +1,167 @@
+"""What the charts on the page of figures show, of the rows that there are."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.figures import Row
+from scripts.pages.charts import Bar, Panel, Series, draw_bars, draw_lines
+from scripts.pages.figure_lines import LONE_RATES
+
+_PROCESSES = ("api", "worker", "postgres", "sandbox")
+
+
+def _draw_cost(rows: Mapping[str, Row]) -> str | None:
+    labels = {
+        "create_charge": "charge",
+        "transfer_64_accepted_alone": "transfer accepted, worker stopped",
+        "transfer_256": "transfer and settling, 256 conn.",
+        "transfer_64": "transfer and settling, 64 conn.",
+        "transfer_16": "transfer and settling, 16 conn.",
+        "transfer_key_64": "transfer by key and settling, 64 conn.",
+        "token": "access token, 16 conn.",
+        "picture": "charge with a picture, 16 conn.",
+        "transfer_life": "transfer's life, two webhooks",
+        "charge_paid": "charge's life, two webhooks",
+    }
+    bars = [_cost_bar(label, rows[name]) for name, label in labels.items() if name in rows]
+    return draw_bars("CPU of one, in microseconds, by process", bars) if bars else None
+
+
+def _draw_ratios(rows: Mapping[str, Row]) -> str | None:
+    labels = {
+        "create_charge": "charges, 64 connections",
+        "transfer_64_accepted_alone": "transfers accepted, worker stopped",
+        "transfer_256": "transfers and settling, 256 conn.",
+        "transfer_64": "transfers and settling, 64 conn.",
+        "transfer_16": "transfers and settling, 16 conn.",
+        "transfer_spread": "transfers of 1 000 holders, 256 conn.",
+        "transfer_key_64": "transfers by key, 64 conn.",
+    }
+    bars = [
+        Bar(label, [("", rows[name]["ratio"])], f"{rows[name]['ratio']:.2f} ({rows[name]['per_second']:,.0f}/s)")
+        for name, label in labels.items()
+        if name in rows
+    ]
+    return draw_bars("Requests for each transaction of pgbench", bars, ("pgbench itself", 1.0)) if bars else None
+
+
+def _draw_batches(rows: Mapping[str, Row]) -> str | None:
+    pairs = {
+        "charge": ("create_charge", "create_charge_one_a_group"),
+        "transfer and settling": ("transfer_64", "transfer_64_one_a_group"),
+        "transfer's life": ("transfer_life", "transfer_life_one_a_group"),
+    }
+    bars = [
+        _cost_bar(f"{label}, {how}", rows[name], f"{rows[name]['per_second']:,.0f}/s")
+        for label, names in pairs.items()
+        if all(name in rows for name in names)
+        for name, how in zip(names, ("in batches", "a transaction each"), strict=True)
+    ]
+    return draw_bars("What batches buy: CPU of one, in microseconds, and how many a second", bars) if bars else None
+
+
+def _draw_lone(rows: Mapping[str, Row]) -> str | None:
+    bars = [
+        _cost_bar(f"{what} at {rate} a second", row, f"p50 {row['p50_ms']:.1f} ms")
+        for kind, what in (("transfer", "transfer"), ("event", "event"))
+        for rate in LONE_RATES
+        if (row := rows.get(f"lone_{kind}_{rate}"))
+    ]
+    return (
+        draw_bars("One alone: CPU of one beyond rest, in microseconds, and how long it takes", bars) if bars else None
+    )
+
+
+def _draw_standby(rows: Mapping[str, Row]) -> str | None:
+    labels = {"charge": "charge", "transfer_64": "transfer and settling", "transfer_life": "transfer's life"}
+    bars: list[Bar] = []
+    for name, label in labels.items():
+        if row := rows.get(f"standby_{name}"):
+            without = row["without"]
+            bars += [
+                Bar(f"{label}, without", [("", without["per_second"])], f"{without['per_second']:,.0f}/s"),
+                Bar(f"{label}, with a standby", [("", row["per_second"])], f"{row['per_second']:,.0f}/s"),
+            ]
+    return draw_bars("A synchronous standby beside it: how many a second", bars) if bars else None
+
+
+def _draw_soak(rows: Mapping[str, Row]) -> str | None:
+    if "soak" not in rows:
+        return None
+    row = rows["soak"]
+    minutes = [at_s / 60 for at_s in row["at_s"]]
+
+    def series(name: str, values: Sequence[float], scale: float = 1.0) -> Series:
+        return Series(name, [(at, scale * value) for at, value in zip(minutes, values, strict=True)])
+
+    sizes = row["sizes_mb"]
+    in_all = {
+        kind: [sum(values) for values in zip(*chosen, strict=True)]
+        for kind, chosen in {
+            "tables": [values for name, values in sizes.items() if not name.endswith(" indexes")],
+            "indexes": [values for name, values in sizes.items() if name.endswith(" indexes")],
+        }.items()
+    }
+    dead = [sum(values) for values in zip(*row["dead_rows"].values(), strict=True)]
+    panels = [
+        Panel("Memory by process, MiB", [series(name, values) for name, values in row["memory_mib"].items()]),
+        Panel("99 of 100 requests were answered within, ms", [series("", row["answered_p99_ms"]["answered"])]),
+        Panel(
+            "What is due longest is late by, ms", [series(name, values, 1000) for name, values in row["lag_s"].items()]
+        ),
+        Panel("WAL, MB", [series(name, values) for name, values in row["wal_mb"].items()]),
+        Panel("Tables and indexes, MB", [series(name, values) for name, values in in_all.items()]),
+        Panel("Dead rows that vacuum has not removed", [series("", dead)]),
+    ]
+    return draw_lines(
+        f"{minutes[-1]:.0f} minutes at {row['per_second']:,.0f} transfers' lives a second", "minutes", panels
+    )
+
+
+def _draw_growth(rows: Mapping[str, Row]) -> str | None:
+    found = sorted((row for name, row in rows.items() if name.startswith("growth_")), key=lambda row: row["transfers"])
+    shown = {
+        "life": lambda row: row["life"],
+        "first page": lambda row: row["pages"]["first"],
+        "page by cursor, half way": lambda row: row["pages"]["by_cursor"],
+        "100th page by number": lambda row: row["pages"]["by_number"],
+    }
+    bars = [
+        _cost_bar(f"{what}, {row['transfers']:,}", of(row), f"p50 {of(row)['p50_ms']:.1f} ms")
+        for what, of in shown.items()
+        for row in found
+    ]
+    return draw_bars("Growth: CPU of one, in microseconds, by how many transfers there are", bars) if bars else None
+
+
+def _draw_overload(rows: Mapping[str, Row]) -> str | None:
+    if "overload" not in rows:
+        return None
+    row = rows["overload"]
+    named = {
+        "can take": row["capacity_per_second"],
+        "is asked for": row["offered_per_second"],
+        "accepts": row["accepted"] / row["seconds"],
+        "refuses": row["refused"] / row["seconds"],
+        "settles and tells meanwhile": row["served_per_second"],
+    }
+    bars = [Bar(label, [("", value)], f"{value:,.0f}/s") for label, value in named.items()]
+    return draw_bars("Four times what it can take: transfers a second", bars)
+
+
+def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
+    cpu = row["cpu_us_each"]
+    # What is measured beyond rest may come out a little below nothing.
+    parts = [(kind, max(0.0, cpu.get(kind, 0.0))) for kind in _PROCESSES]
+    in_all = f"{sum(value for _, value in parts):,.0f} µs"
+    return Bar(label, parts, f"{in_all}; {said}" if said else in_all)
+
+
+CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
+    "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios, "batches.svg": _draw_batches},
+    "One alone": {"lone.svg": _draw_lone},
+    "An hour at 60 %": {"soak.svg": _draw_soak},
+    "Growth": {"growth.svg": _draw_growth},
+    "More than it can take": {"overload.svg": _draw_overload},
+    "With a synchronous standby": {"standby.svg": _draw_standby},
+}
+"""By the part of the page that they stand in."""

@@ -4,5 +4,6 @@
 - ``measures``: what is measured; each file says at its head what it counts;
 - ``harness``: a service of its own for each measure, and what its processes use;
 - ``load``: who asks, who receives, and how events get there without anybody asking;
+- ``profile``: where the microseconds of a life go, by process, statement and function;
 - ``figures``: rows of results, kept in ``bench/results.json``; the run makes a page and charts of them, as ``make docs`` does.
 """

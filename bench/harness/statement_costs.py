@@ -1,0 +1,104 @@
+"""What each statement and function costs PostgreSQL, as it tells of itself: the wheel has no ``pg_stat_statements``.
+
+PostgreSQL can write into its log what each message of the protocol used. Writing that doubles what everything costs, and puts
+people's names into the log: parts can be compared, sums cannot, and a service that is asked this is there for nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from bench.harness.installation import Installation
+
+_SETTINGS = (
+    "log_statement_stats = on",
+    "log_min_messages = 'log'",
+    "log_min_error_statement = 'log'",
+    "log_error_verbosity = 'default'",
+    "track_functions = 'all'",
+)
+_END_OTHERS = """
+select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
+"""
+_FUNCTIONS = """
+select funcname as name, calls as count, self_time * 1000 as self_us from pg_stat_user_functions
+order by self_time desc
+"""
+_LINE: Final = re.compile(r"^\d{4}-\d\d-\d\d \S+ UTC \[\d+\] (\w+):  (.*)$")
+_USED: Final = re.compile(r"([\d.]+) s user, ([\d.]+) s system, [\d.]+ s elapsed")
+_MESSAGES: Final = ("PARSE", "BIND", "EXECUTE", "QUERY")
+
+
+class StatementCost(Struct, kw_only=True):
+    """One statement, or one function's own part."""
+
+    text: str
+    count: int = 0
+    planning_us: float = 0.0
+    """Reading and planning: messages ``PARSE`` and ``BIND``."""
+    running_us: float = 0.0
+    """``EXECUTE``, or ``QUERY`` where it is sent as plain text."""
+
+    @property
+    def in_all_us(self) -> float:
+        return self.planning_us + self.running_us
+
+
+async def tell_costs(service: Installation) -> None:
+    """Let the service's PostgreSQL tell from now on, on connections that are opened anew."""
+    connection = await service.connect()
+    for setting in _SETTINGS:
+        await connection.execute(f"alter database pixconnect set {setting}")
+    await connection.execute(_END_OTHERS)
+    await connection.close()
+    # Until the service has its connections again.
+    await asyncio.sleep(3)
+
+
+async def read_functions(service: Installation) -> list[StatementCost]:
+    """Functions, of which triggers are most, without what they call; the dearest first."""
+    connection = await service.connect()
+    rows = await connection.fetch(_FUNCTIONS)
+    await connection.close()
+    return [StatementCost(text=row["name"], count=row["count"], running_us=row["self_us"]) for row in rows]
+
+
+def read_statements(log: Iterable[str]) -> list[StatementCost]:
+    """Sum up a log by statement; the dearest first."""
+    costs: dict[str, StatementCost] = {}
+    message, used_us, text = "", 0.0, list[str]()
+    is_statement = False
+
+    def close() -> None:
+        if message and text:
+            words = " ".join(" ".join(text).split())
+            cost = costs.setdefault(words, StatementCost(text=words))
+            if message in {"EXECUTE", "QUERY"}:
+                cost.count += 1
+                cost.running_us += used_us
+            else:
+                cost.planning_us += used_us
+
+    for line in log:
+        found = _LINE.match(line)
+        if found is None:
+            if is_statement:
+                text.append(line)
+            elif used := _USED.search(line):
+                used_us = 1e6 * (float(used[1]) + float(used[2]))
+            continue
+        level, rest = found.groups()
+        is_statement = level == "STATEMENT"
+        if is_statement:
+            text = [rest]
+        elif level == "LOG":
+            close()
+            first = rest.partition(" ")[0]
+            message, used_us, text = first if first in _MESSAGES and rest.endswith("STATISTICS") else "", 0.0, []
+    close()
+    return sorted(costs.values(), key=lambda cost: cost.in_all_us, reverse=True)

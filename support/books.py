@@ -104,6 +104,11 @@ RULES: Final = {
         having count(*) <> 2 or min(status) <> max(status) or min(amount_cents) <> max(amount_cents)
             or min(returned_cents) <> max(returned_cents)
     """,
+    "no event stands in the feed twice, or with another holder": """
+        select event_id from event_feed cross join unnest(event_ids) as event_id
+        left join event on event.id = event_id and event.holder_id = event_feed.holder_id
+        group by event_id having count(*) > 1 or count(event.id) = 0
+    """,
     "every state of a transfer has exactly one event, in order": """
         select transfer.id from transfer
         left join lateral (

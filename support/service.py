@@ -242,6 +242,8 @@ class Service(Struct, frozen=True, kw_only=True):
     database: Addresses
     wakers: list[Callable[[], None]]
     """What is called when there is work for workers."""
+    sequencer_wakers: list[Callable[[], None]]
+    """What is called when there are events without a position in the feed."""
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         """Rows, as the service may read them."""
@@ -277,15 +279,27 @@ async def open_service(
     clock, rules = clock or FakeClock(), a_policy(**policy)
     rail, locations = FakeRail(rules.abilities), FakeLocations()
     wakers: list[Callable[[], None]] = []
+    sequencer_wakers: list[Callable[[], None]] = []
 
     def wake_workers(orders_count: int = 0) -> None:
         for wake in wakers:
             wake()
 
+    def wake_sequencer() -> None:
+        for wake in sequencer_wakers:
+            wake()
+
     pool = await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=10, name="test"
     )
-    writes = WriteQueues(pool=pool, clock=clock, size_max=256, queue_length_max=4096, wake_workers=wake_workers)
+    writes = WriteQueues(
+        pool=pool,
+        clock=clock,
+        size_max=256,
+        queue_length_max=4096,
+        wake_workers=wake_workers,
+        wake_sequencer=wake_sequencer,
+    )
     box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
     signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
     context = Context(
@@ -312,6 +326,7 @@ async def open_service(
             locations=locations,
             database=database,
             wakers=wakers,
+            sequencer_wakers=sequencer_wakers,
         )
     finally:
         await writes.close()

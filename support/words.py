@@ -74,6 +74,7 @@ async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Wor
         pool=service.context.pool,
         clock=service.clock,
         wake_workers=lambda orders_count=0: None,
+        wake_sequencer=lambda: None,
         stalled_tries=asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX),
         **({"size_max": 256, "queue_length_max": 4096} | limits),
     )

@@ -47,7 +47,7 @@ from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, parse_named_ho
 from pixconnect.domain.rail import Rail
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.notifier import Notifier
+from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.foundation.shares import Presence
@@ -62,6 +62,7 @@ from pixconnect.usecases.clock import follow_clock
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.usecases.directory import HolderDirectory
+from pixconnect.usecases.feed_waits import FeedWaits
 from pixconnect.usecases.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import Operator
@@ -71,6 +72,7 @@ from pixconnect.usecases.token_issuer import TokenIssuer
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.leases import Connect
 from pixconnect.worker.run import WorkerParts
 from pixconnect.writing.write_queues import WriteQueues
 
@@ -160,6 +162,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             size_max=settings.group_size_max,
             queue_length_max=settings.queue_length_max,
             wake_workers=wake_workers,
+            wake_sequencer=EventNotifier(connections).notify,
         )
         opened.push_async_callback(writes.close)
         context = Context(
@@ -204,6 +207,7 @@ async def serve(
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
         presence = Presence()
         pictures = QrPictures(presence)
+        feed_waits = FeedWaits(_connect(settings, "pixconnect feed"))
         services = Services(
             context=base.context,
             verifier=verifier,
@@ -213,6 +217,7 @@ async def serve(
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
+            feed_waits=feed_waits,
             presence=presence,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,
@@ -229,13 +234,15 @@ async def serve(
             headers=safe_headers(settings.public_base_url),
         )
         async with (
-            _running(base.keyring.keep_fresh(), verifier.keep_fresh(), *_follow_clock(settings, base)),
+            _running(
+                base.keyring.keep_fresh(), verifier.keep_fresh(), feed_waits.listen(), *_follow_clock(settings, base)
+            ),
             serve_metrics(
                 _listen_for_metrics(settings),
                 api_metrics.make_read(base.context.writes, application.answers, application.durations_s),
             ),
         ):
-            await server.serve_until(sockets, [stop], on_ready=report_ready)
+            await server.serve_until(sockets, [stop], on_ready=report_ready, on_stop=feed_waits.end)
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
@@ -249,9 +256,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         parts = WorkerParts(
             context=base.context,
             signing=base.keyring,
-            connect=partial(
-                pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect leases"
-            ),
+            connect=_connect(settings, "pixconnect leases"),
             limits=QueueLimits(
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
             ),
@@ -287,9 +292,7 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
 
 
 async def _refuse_live_database(settings: Settings) -> None:
-    connection = await pool.connect(
-        settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect sandbox"
-    )
+    connection = await _connect(settings, "pixconnect sandbox")()
     try:
         await installation.check_mode(connection, "sandbox")
     finally:
@@ -346,10 +349,11 @@ def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, No
     # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
     if not base.context.policy.is_sandbox:
         return ()
-    connect = partial(
-        pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name="pixconnect clock"
-    )
-    return (follow_clock(base.context, connect),)
+    return (follow_clock(base.context, _connect(settings, "pixconnect clock")),)
+
+
+def _connect(settings: Settings, name: str) -> Connect:
+    return partial(pool.connect, settings.database_url, role=SERVICE_ROLE, schema=SERVICE_SCHEMA, name=name)
 
 
 def _listen_for_metrics(settings: Settings) -> socket.socket | None:

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api import charge, descriptions, endpoint, ledger, location, refund, sandbox, transfer
+from pixconnect.api import charge, descriptions, endpoint, feed, ledger, location, refund, sandbox, transfer
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Descriptions, Services
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.shares import Presence
+from pixconnect.usecases.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 
 BASE_URL = "http://127.0.0.1:8080"
@@ -26,6 +27,7 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (refund, "refund"),
         (ledger, "ledger"),
         (endpoint, "endpoint"),
+        (feed, "feed"),
         (sandbox, "sandbox"),
         (sandbox, "clock"),
         (sandbox, "ledger"),
@@ -62,6 +64,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         read_health=no_health,
         read_readiness=no_health,
         draw_qr_png=draw,
+        feed_waits=FeedWaits(no_health),
         presence=Presence(),
         descriptions=described,
         base_url=BASE_URL,

@@ -12,6 +12,7 @@ from pixconnect.domain.transfer import AccountTransferRequest
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.worker import metrics
+from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.rail_figures import RailFigures
 from support import postgres
 from support.records import outside_party
@@ -50,7 +51,9 @@ async def test_every_attempt_is_counted_as_what_it_was(
         writer.close()
 
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_read(service.context, worker.leases, worker.delivery, RailFigures())
+        read = metrics.make_read(
+            service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
+        )
         async with open_receiver() as well, open_receiver(answering(503)) as badly, open_receiver(break_off) as half:
             for receiver in (well, badly, half):
                 await service.add_endpoint(receiver.url)
@@ -84,7 +87,8 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
             "pixconnect_reports_kept": {
                 "unknown_order": 0, "contradiction": 0, "changed_repeat": 0, "cannot_be_recorded": 0, "cannot_be_refused": 0,
             },
-            "pixconnect_partitions_ahead": {"event": 1, "delivery": 1},
+            "pixconnect_feed_lag_seconds": 0.0,
+            "pixconnect_partitions_ahead": {"event": 1, "delivery": 1, "event_feed": 1},
         }  # fmt: skip
         await service.add_endpoint(receiver.url)
         await service.announce([1, 2, 3])
@@ -96,7 +100,9 @@ async def test_what_is_due_is_counted_and_dated_without_a_worker_too(database: p
 
 async def test_what_only_the_database_knows_is_left_out_while_it_is_away(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, running_worker(service) as worker:
-        read = metrics.make_read(service.context, worker.leases, worker.delivery, RailFigures())
+        read = metrics.make_read(
+            service.context, worker.leases, worker.delivery, Sequencer(service.context, worker.leases), RailFigures()
+        )
         await eventually(lambda: is_told(read, "pixconnect_slots_held", 256))
         before = await metrics._measure_waiting(service.context)
         await worker.stop()

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -22,7 +24,7 @@ from msgspec import Struct
 from pixconnect.api import browser, decoding, envelope, idempotency_key
 from pixconnect.api.authentication import authenticate, read_address
 from pixconnect.api.envelope import Headers, Listing
-from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Nothing, Request
+from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Later, Nothing, Request
 from pixconnect.api.operations import list_routes
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace
@@ -229,8 +231,10 @@ class Application:
         # Long requests take turns among themselves first, so that short ones pass them.
         if operation.id == _REPLAY or getattr(query, "page_size", 0) > _PAGE_SIZE_SHORT:
             async with self._long_turns.hold(party):
-                return await self._answer(endpoint, request, party)
-        return await self._answer(endpoint, request, party)
+                answer = await self._answer(endpoint, request, party)
+        else:
+            answer = await self._answer(endpoint, request, party)
+        return await answer.answer(partial(self._turn, party)) if type(answer) is Later else answer
 
     async def _answer(self, endpoint: _Endpoint, request: Request[Any, Any, Any], party: Hashable) -> object:
         if not self._turns.acquire_now(party):
@@ -240,6 +244,15 @@ class Application:
             if type(answer) is Listing:
                 return await envelope.write_items(cast("Listing[object]", answer))
             return answer
+        finally:
+            self._turns.release(party)
+
+    @asynccontextmanager
+    async def _turn(self, party: Hashable) -> AsyncGenerator[None]:
+        if not self._turns.acquire_now(party):
+            await self._turns.acquire(party)
+        try:
+            yield
         finally:
             self._turns.release(party)
 

@@ -16,7 +16,7 @@ from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, Exter
 from pixconnect.domain import charge as charges
 from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
 from pixconnect.domain.clock import format_instant
-from pixconnect.domain.transfer import TransferStatus
+from pixconnect.domain.transfer import Transfer, TransferStatus
 from pixconnect.usecases import charge as charge_usecases
 
 
@@ -140,9 +140,13 @@ async def get_charge_paid_by(services: Services, request: Request[int, Nothing, 
     message says which.
     """
     transfer = await charge_usecases.read_paying_transfer(services.context, request.caller, request.parameter)
+    return show_paid_by(request.parameter, transfer)
+
+
+def show_paid_by(charge_id: int, transfer: Transfer) -> PaidBy:
     assert transfer.settled_at is not None, "what has paid has settled"
     return PaidBy(
-        charge_id=request.parameter,
+        charge_id=charge_id,
         transfer_id=transfer.id,
         end_to_end_id=transfer.shown_id,
         amount=transfer.amount_cents,

@@ -84,7 +84,7 @@ class Health(Struct, frozen=True, kw_only=True):
     timestamp: Instant
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`."""
+    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `feed`."""
     system: SystemInfo
     """The process that answered."""
 

@@ -7,6 +7,7 @@ whose handler expects another parameter, query, body or answer than the row decl
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
@@ -55,6 +56,12 @@ class RefusalForm(Struct, frozen=True, kw_only=True):
 ENVELOPED = RefusalForm(write=envelope.refuse, record=None)
 
 
+class Later(Struct, frozen=True, kw_only=True):
+    """An answer that is waited for beside all others: it gives its turn back, and takes one whenever it works."""
+
+    answer: Callable[[Callable[[], AbstractAsyncContextManager[None]]], Awaitable[object]]
+
+
 class Document(Struct, frozen=True, kw_only=True):
     """An answer that is not JSON of ours, as it is sent."""
 
@@ -94,7 +101,7 @@ class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
 
 
 # Quoted: an alias is evaluated when the module is imported.
-Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT]]
+Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT | Later]]
 
 
 class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True):

@@ -11,6 +11,7 @@ from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
 from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.feed_waits import FeedWaits
 from pixconnect.usecases.health import Health
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.token_issuer import TokenIssuer
@@ -42,6 +43,8 @@ class Services(Struct, frozen=True, kw_only=True):
     """As ``read_health``, of what decides whether this process should get requests."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
+    feed_waits: FeedWaits
+    """Requests that wait for events."""
     presence: Presence
     """Who has asked for something lately."""
     descriptions: Descriptions

@@ -9,6 +9,7 @@
     │   ├── Forbidden                   FORBIDDEN
     │   ├── NotFound                    NOT_FOUND
     │   ├── MethodNotAllowed            METHOD_NOT_ALLOWED
+    │   ├── CursorExpired               CURSOR_EXPIRED
     │   ├── PayloadTooLarge             PAYLOAD_TOO_LARGE
     │   ├── RateLimited                 RATE_LIMITED
     │   ├── RuleBroken                  well formed, and against a rule (in the order in which they are judged)
@@ -102,6 +103,12 @@ class MethodNotAllowed(Refusal):
     def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
         super().__init__(message)
         self.allowed = allowed
+
+
+class CursorExpired(Refusal):
+    """What comes after the cursor is no longer kept, or was lost with another database."""
+
+    code = "CURSOR_EXPIRED"
 
 
 class PayloadTooLarge(Refusal):

@@ -21,6 +21,11 @@ QUIET_BUSY_S: Final = 0.02
 """The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
 BUSY_FROM: Final = 4
 
+EVENT_CHANNEL: Final = "pixconnect_events"
+"""There are events without a position in the feed."""
+EVENT_QUIET_S: Final = 0.1
+"""Nearly every batch writes events, and the sequencer finds more by itself as long as there are any."""
+
 
 class WakeWorkers(Protocol):
     def __call__(self, orders_count: int = 0) -> None:
@@ -65,3 +70,29 @@ class Notifier:
                 await self._has_other_news.wait()
         except TimeoutError:
             return
+
+
+class EventNotifier:
+    """Wakes the sequencer of the feed: at once after a silence, then at most once in ``EVENT_QUIET_S``."""
+
+    def __init__(self, pool: Pool, quiet_s: float = EVENT_QUIET_S) -> None:
+        self._pool = pool
+        self._quiet_s = quiet_s
+        self._speaking: asyncio.Task[None] | None = None
+        self._has_news = False
+
+    def notify(self) -> None:
+        self._has_news = True
+        if self._speaking is None or self._speaking.done():
+            self._speaking = asyncio.create_task(self._speak(), name="event notifier")
+
+    async def _speak(self) -> None:
+        while self._has_news:
+            self._has_news = False
+            try:
+                with for_everybody():
+                    await self._pool.execute(f"notify {EVENT_CHANNEL}")
+            # The sequencer will find them when it polls.
+            except DATABASE_FAILED:
+                return
+            await asyncio.sleep(self._quiet_s)

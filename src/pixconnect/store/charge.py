@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -86,6 +86,17 @@ _FIND_BY_ID: Final[LiteralString] = f"select {CHARGE.select} from charge where i
 async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
     row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
     return CHARGE.read_found(row)
+
+
+_FIND_BY_IDS: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($2::bigint[]) as wanted (id)
+    join charge on charge.id = wanted.id and charge.holder_id = $1
+"""
+
+
+async def find_by_ids(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Charge]:
+    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(charge_ids))
+    return {row["id"]: CHARGE.read(row) for row in rows}
 
 
 _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (

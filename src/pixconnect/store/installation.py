@@ -120,6 +120,9 @@ class Counted(Struct, frozen=True):
 
     sequence: LiteralString
     tables: tuple[LiteralString, ...]
+    column: LiteralString = "id"
+    skipped_factor: int = 1
+    """How many times as much is skipped after a change of servers."""
 
 
 _COUNTED: Final = (
@@ -129,12 +132,14 @@ _COUNTED: Final = (
     Counted("write_group_id", ("ledger_entry", "event")),
     Counted("delivery_id", ("delivery",)),
     Counted("webhook_endpoint_id", ("webhook_endpoint",)),
+    # Programs keep cursors: a position that they have read must not be given to another event.
+    Counted("event_feed_position", ("event_feed",), "position", skipped_factor=16_384),
 )
 
 
 # Moved by asking for the next one, again and again: so it never goes back, whoever else asks meanwhile.
 def _catch_up(counted: Counted) -> LiteralString:
-    largest: LiteralString = ", ".join(f"(select max(id) from {table})" for table in counted.tables)
+    largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
     return f"""
         with state as (
             select seqincrement as step,
@@ -157,12 +162,16 @@ async def catch_up_sequences(connection: Connection) -> list[str]:
 
 
 _SKIP: Final = {
-    counted.sequence: f"select max(nextval('{counted.sequence}')) from generate_series(1, $1)" for counted in _COUNTED
+    counted.sequence: (
+        f"select max(nextval('{counted.sequence}')) from generate_series(1, $1)",
+        counted.skipped_factor,
+    )
+    for counted in _COUNTED
 }
 
 
 async def skip_blocks(connection: Connection, count: int) -> None:
     """Leave out ids that a server which is gone may have given out, although they are nowhere in these tables."""
     # One by one: a sequence that was moved stays moved, should the next one fail.
-    for statement in _SKIP.values():
-        await connection.fetchval(statement, count)
+    for statement, factor in _SKIP.values():
+        await connection.fetchval(statement, count * factor)

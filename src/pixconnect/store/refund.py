@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, LiteralString
 
 from pixconnect.domain.listing import Page, Span
@@ -51,6 +51,17 @@ _FIND_BY_ID: Final[LiteralString] = f"select {REFUND.select} from refund where i
 async def find_by_id(pool: Pool, holder_id: int, refund_id: int) -> Refund | None:
     row = await pool.fetchrow(_FIND_BY_ID, refund_id, holder_id)
     return REFUND.read_found(row)
+
+
+_FIND_BY_IDS: Final[LiteralString] = f"""
+    select {REFUND.select} from unnest($2::bigint[]) as wanted (id)
+    join refund on refund.id = wanted.id and refund.holder_id = $1
+"""
+
+
+async def find_by_ids(pool: Pool, holder_id: int, refund_ids: Collection[int]) -> dict[int, Refund]:
+    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(refund_ids))
+    return {row["id"]: REFUND.read(row) for row in rows}
 
 
 _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -147,6 +147,17 @@ async def find_by_id(pool: Pool, holder_id: int, transfer_id: int) -> Transfer |
     return TRANSFER.read_found(row)
 
 
+_FIND_BY_IDS: Final[LiteralString] = f"""
+    select {TRANSFER.select} from unnest($2::bigint[]) as wanted (id)
+    join transfer on transfer.id = wanted.id and transfer.holder_id = $1
+"""
+
+
+async def find_by_ids(pool: Pool, holder_id: int, transfer_ids: Collection[int]) -> dict[int, Transfer]:
+    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(transfer_ids))
+    return {row["id"]: TRANSFER.read(row) for row in rows}
+
+
 _FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
     f"select {TRANSFER.select} from transfer where external_id = $1 and holder_id = $2"
 )
@@ -185,6 +196,18 @@ _FIND_PAYING: Final[LiteralString] = f"""
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
     """The transfer that paid a charge."""
     return TRANSFER.read_found(await pool.fetchrow(_FIND_PAYING, charge_id, holder_id))
+
+
+_FIND_ALL_PAYING: Final[LiteralString] = f"""
+    select {TRANSFER.select} from unnest($2::bigint[]) as wanted (id)
+    join transfer on transfer.charge_id = wanted.id and transfer.holder_id = $1 and transfer.settled_at is not null
+"""
+
+
+async def find_all_paying(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Transfer]:
+    """The transfers that paid some charges of a holder, by the charge's id."""
+    rows = await pool.fetch(_FIND_ALL_PAYING, holder_id, list(charge_ids))
+    return {row["charge_id"]: TRANSFER.read(row) for row in rows}
 
 
 _LIST = listing_store.source("transfer", TRANSFER.select)

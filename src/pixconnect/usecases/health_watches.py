@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pixconnect.foundation.pool import Pool
-from pixconnect.usecases import delivery, health, partition, unresolved
+from pixconnect.usecases import delivery, feed, health, partition, unresolved
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.keyring import Keyring
@@ -20,6 +20,7 @@ def watch_health(context: Context, keyring: Keyring) -> HealthWatch:
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
             "signing_key": partial(health.check_signing_key, keyring),
             "partitions": partial(partition.check_partitions, context.pool),
+            "feed": partial(feed.check_feed, context.pool, context.clock),
         },
         context.clock,
     )

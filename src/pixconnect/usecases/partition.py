@@ -56,5 +56,5 @@ async def check_partitions(pool: Pool) -> None:
     # One is enough while workers run, since they make the next; it is not when none has passed for a while.
     if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
         raise errors.ServiceUnavailable(
-            "partitions of events or deliveries are not made ahead: look at the worker's log"
+            "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
         )

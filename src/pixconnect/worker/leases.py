@@ -84,6 +84,7 @@ class SlotLeases:
         self._connect = connect
         self._clock = clock
         self._members: list[Member] = []
+        self._listeners: list[tuple[str, Callable[..., None]]] = [(CHANNEL, self._heard)]
         self._epochs: dict[int, int] = {}
         self._releasing: frozenset[int] = frozenset()
         self._confirmed_s = float("-inf")
@@ -92,6 +93,10 @@ class SlotLeases:
 
     def add(self, member: Member) -> None:
         self._members.append(member)
+
+    def listen(self, channel: str, hear: Callable[..., None]) -> None:
+        """Hear of another channel by the connection of the leases, from the next time it is opened."""
+        self._listeners.append((channel, hear))
 
     @property
     def held(self) -> dict[int, int]:
@@ -143,7 +148,8 @@ class SlotLeases:
         try:
             if not await is_clock_right(self._clock, connection):
                 return  # a worker with a wrong clock may not write, so the slots are better elsewhere
-            await connection.add_listener(CHANNEL, self._heard)
+            for channel, hear in self._listeners:
+                await connection.add_listener(channel, hear)
             worker_id = await lease_store.join(connection)
             while not self._is_stopping.is_set() and await is_clock_right(self._clock, connection):
                 if not await self._renew(connection, worker_id):

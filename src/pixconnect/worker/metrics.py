@@ -22,7 +22,9 @@ from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases import metrics as usecase_metrics
 from pixconnect.usecases.clock import ClockContext, read_clock
 from pixconnect.usecases.context import HasWrites
+from pixconnect.usecases.feed import read_lag_s
 from pixconnect.worker.delivery import DeliveryWorker
+from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rail_figures import RailFigures
 
@@ -55,6 +57,8 @@ _OF_ALL_WORKERS: Final = _tabulate(
         "How long ago the oldest of them was accepted, of all workers; 0 if there is none."),
     ("pixconnect_reports_kept", "gauge", ("reason",),
         "Reports of the rail that wait for an operator, of all workers, by why: see `pixconnect report list`."),
+    ("pixconnect_feed_lag_seconds", "gauge", (),
+        "How long the oldest event waits for its position in the feed, of all workers; what the health check judges."),
     ("pixconnect_partitions_ahead", "gauge", ("table",),
         "Partitions that were made and not begun yet, by table: below 1 for long, and soon nothing can be written."),
 )
@@ -75,6 +79,8 @@ _OF_THIS_WORKER: Final = _tabulate(
         "settled or rejected (orders of ours); repeated ones too."),
     ("pixconnect_rail_acknowledgements_total", "counter", ("result",),
         "Acknowledgements of reports, after these were recorded: accepted, or refused."),
+    ("pixconnect_feed_positions_total", "counter", ("found_by",),
+        "Events to which this worker has given positions in the feed; any that the sweep finds is a defect to be told us."),
     ("pixconnect_slots_held", "gauge", (),
         f"Slots in which this worker may start work; all workers together hold {SLOTS_COUNT}."),
 )
@@ -85,8 +91,13 @@ FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, *usecase_metrics.FAMILIES
 class MeasuredContext(ClockContext, HasWrites, Protocol): ...
 
 
-def make_read(context: MeasuredContext, leases: SlotLeases, deliveries: DeliveryWorker, rail: RailFigures) -> Read:
-
+def make_read(
+    context: MeasuredContext,
+    leases: SlotLeases,
+    deliveries: DeliveryWorker,
+    sequencer: Sequencer,
+    rail: RailFigures,
+) -> Read:
     async def read() -> Sequence[Measured]:
         readings: dict[str, Reading] = {
             "pixconnect_deliveries_in_flight": deliveries.queue.in_flight_count,
@@ -99,6 +110,7 @@ def make_read(context: MeasuredContext, leases: SlotLeases, deliveries: Delivery
             "pixconnect_rail_reports_total": rail.reports,
             "pixconnect_rail_acknowledgements_total": rail.acknowledgements,
             "pixconnect_slots_held": len(leases.held),
+            "pixconnect_feed_positions_total": {"first look": sequencer.given_count, "sweep": sequencer.swept_count},
         }
         return (
             *await _measure_waiting(context),
@@ -117,6 +129,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
         found = await order_figures_store.read_all(context.pool, now, COUNTED_MAX)
         kept = await kept_usecases.count_open(context.pool)
         ahead = await partition_store.read_ahead(context.pool)
+        feed_lag_s = await read_lag_s(context.pool, context.clock)
     except DATABASE_FAILED:
         # What the worker itself knows is measured all the same.
         return ()
@@ -139,6 +152,7 @@ async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
             kind: _age_s(figures.oldest_at, now) for kind, figures in orders.items()
         },
         "pixconnect_reports_kept": {reason: kept.get(reason, 0) for reason in get_args(kept_report.Reason)},
+        "pixconnect_feed_lag_seconds": feed_lag_s,
         "pixconnect_partitions_ahead": ahead.counts,
     }
     return [_measure(family, readings[family.name]) for family in _OF_ALL_WORKERS]

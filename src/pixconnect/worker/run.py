@@ -16,6 +16,7 @@ from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.expiry import Expiry
+from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
@@ -43,12 +44,14 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     leases = SlotLeases(parts.connect, context.clock)
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log)
+    sequencer = Sequencer(context, leases)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     tasks = [
         asyncio.create_task(orders.run(), name="orders"),
         asyncio.create_task(keep_taking_reports(context), name="reports"),
         asyncio.create_task(Expiry(context, leases).run(), name="expiry"),
+        asyncio.create_task(sequencer.run(), name="sequencer"),
         asyncio.create_task(
             run_housekeeping(context, parts.signing, parts.event_retention_days),
             name="housekeeping",
@@ -57,7 +60,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:
-        async with parts.serve_metrics(metrics.make_read(context, leases, deliveries, rail_figures)):
+        async with parts.serve_metrics(metrics.make_read(context, leases, deliveries, sequencer, rail_figures)):
             # No task ends by itself. One that does has met a defect: the worker ends, and the supervisor starts another.
             await asyncio.wait([*tasks, holding, delivering, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

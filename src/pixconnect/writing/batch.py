@@ -25,12 +25,14 @@ class Batch(list[Item]):
         connection: Connection,
         clock: Clock,
         wake_workers: WakeWorkers,
+        wake_sequencer: Callable[[], None],
         find_latecomers: Callable[[Callable[[Item], bool]], Iterable[Item]] = lambda _: (),
     ) -> None:
         super().__init__(requests)
         self.connection = connection
         self.clock = clock
         self.wake_workers = wake_workers
+        self.wake_sequencer = wake_sequencer
         self._find_latecomers = find_latecomers
         self._commit_hooks: list[Callable[[], None]] = []
 

@@ -125,10 +125,12 @@ class BatchQueue(Generic[Request, Answer]):
         size_max: int,
         queue_length_max: int,
         wake_workers: WakeWorkers,
+        wake_sequencer: Callable[[], None],
         stalled_tries: asyncio.Semaphore,
     ) -> None:
         self._operation = operation
         self._wake_workers = wake_workers
+        self._wake_sequencer = wake_sequencer
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
@@ -296,7 +298,12 @@ class BatchQueue(Generic[Request, Answer]):
         async with self._pool.acquire(timeout=UNREACHABLE_TIMEOUT_S) as connection:
             requests = [waiter.request for waiter in waiters]
             batch = Batch(
-                requests, connection, self._clock, self._wake_workers, partial(self._find_latecomers, waiters)
+                requests,
+                connection,
+                self._clock,
+                self._wake_workers,
+                self._wake_sequencer,
+                partial(self._find_latecomers, waiters),
             )
             transaction = connection.transaction()
             await transaction.start()

@@ -117,6 +117,8 @@ class UnitOfWork:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
         if terminal_log.is_shown():
             self._batch.on_commit(partial(tell_events, self.changes.events))
+        if self.changes.events:
+            self._batch.on_commit(self._batch.wake_sequencer)
 
     def _take_block(self, first_id: int) -> None:
         # Events and entries have tables of their own, so both may count through the same block.

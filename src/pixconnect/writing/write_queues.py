@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,13 +28,21 @@ class QueueFigures(Struct, frozen=True, kw_only=True):
 
 class WriteQueues:
     def __init__(
-        self, *, pool: Pool, clock: Clock, size_max: int, queue_length_max: int, wake_workers: WakeWorkers
+        self,
+        *,
+        pool: Pool,
+        clock: Clock,
+        size_max: int,
+        queue_length_max: int,
+        wake_workers: WakeWorkers,
+        wake_sequencer: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
         self._queue_length_max = queue_length_max
         self._wake_workers = wake_workers
+        self._wake_sequencer = wake_sequencer
         self._stalled_tries = asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX)
         self._by_operation: dict[object, BatchQueue[Any, Any]] = {}
 
@@ -53,7 +61,7 @@ class WriteQueues:
     async def transaction(self) -> AsyncGenerator[Batch[Any]]:
         """A batch without requests, committed when this ends: for what falls due without a caller, such as expiry."""
         async with self._pool.acquire() as connection:
-            batch = Batch[Any]((), connection, self._clock, self._wake_workers)
+            batch = Batch[Any]((), connection, self._clock, self._wake_workers, self._wake_sequencer)
             async with connection.transaction():
                 yield batch
             batch.tell_committed()
@@ -78,6 +86,7 @@ class WriteQueues:
                 size_max=self._size_max,
                 queue_length_max=self._queue_length_max,
                 wake_workers=self._wake_workers,
+                wake_sequencer=self._wake_sequencer,
                 stalled_tries=self._stalled_tries,
             )
         return queue

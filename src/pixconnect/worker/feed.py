@@ -1,0 +1,101 @@
+"""The sequencer: gives positions in the feed to events that were committed.
+
+The worker that leases one certain slot does it. That only spares work: two that do it at once wait for each other in the
+database. It is woken when events were written; while it finds some it looks again after a rest, so that many share one
+transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import Final, Protocol
+
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.notifier import EVENT_CHANNEL
+from pixconnect.usecases.context import HasClock
+from pixconnect.usecases.feed import FeedContext, give_positions, sweep_positions
+from pixconnect.worker.leases import SlotLeases
+
+SLOT: Final = 0
+REST_S: Final = 0.1
+"""Between two looks while there are events: half of what an event may take to be read."""
+REST_TIMES: Final = 2
+"""A look that takes long, behind a writer that hangs, is followed by so many times its length."""
+POLL_S: Final = 2.0
+"""A wake-up may be lost."""
+SWEEP_EVERY_S: Final = 30.0
+RETRY_AFTER_S: Final = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+class SequencingContext(FeedContext, HasClock, Protocol): ...
+
+
+class Sequencer:
+    def __init__(self, context: SequencingContext, leases: SlotLeases) -> None:
+        self._context = context
+        self._leases = leases
+        self._woken = asyncio.Event()
+        self._is_ours = False
+        self._sweep_at_s = context.clock.monotonic_s() + SWEEP_EVERY_S
+        self.given_count = 0
+        self.swept_count = 0
+        leases.add(self)
+        leases.listen(EVENT_CHANNEL, self._hear)
+
+    async def run(self) -> None:
+        while True:
+            self._woken.clear()
+            self._is_ours = SLOT in self._leases.held
+            rest_s = None
+            if self._is_ours:
+                try:
+                    rest_s = await self._look()
+                except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                    _log.warning("events wait for their positions", reason=type(error).__name__)
+                    rest_s = RETRY_AFTER_S
+            if rest_s is not None:
+                await asyncio.sleep(rest_s)
+                continue
+            try:
+                async with asyncio.timeout(POLL_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+
+    async def _look(self) -> float | None:
+        """Look once; answers in how many seconds to look again, or ``None`` if nothing was found."""
+        began_s = self._context.clock.monotonic_s()
+        given = await give_positions(self._context)
+        self.given_count += given.events_count
+        if began_s >= self._sweep_at_s:
+            self._sweep_at_s = began_s + SWEEP_EVERY_S
+            self.swept_count += await sweep_positions(self._context)
+        if given.has_more:
+            return 0.0
+        if not given.events_count:
+            return None
+        return max(REST_S, REST_TIMES * (self._context.clock.monotonic_s() - began_s))
+
+    def _hear(self, *_: object) -> None:
+        self._woken.set()
+
+    def busy_slots(self) -> AbstractSet[int]:
+        return frozenset()
+
+    def slots_lost(self) -> None:
+        self._is_ours = False  # what is under way another worker may do beside us
+
+    def wake(self, *, only_orders: bool = False) -> None:
+        # Called for all work there is, of which ours is only a slot that has become ours.
+        if not self._is_ours:
+            self._woken.set()
+
+    def oldest_due_at(self) -> datetime | None:
+        return None

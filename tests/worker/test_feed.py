@@ -1,0 +1,141 @@
+"""The sequencer gives positions when it is woken, as long as its worker has the slot; then another takes over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from msgspec import Struct
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.access import Caller
+from pixconnect.domain.feed import FeedQuery
+from pixconnect.foundation.notifier import EventNotifier
+from pixconnect.foundation.pool import connect
+from pixconnect.usecases import feed as feed_usecases
+from pixconnect.usecases.feed import read_feed
+from pixconnect.worker import feed as feed_worker
+from pixconnect.worker.feed import Sequencer
+from pixconnect.worker.leases import SlotLeases
+from support.feed import write_events
+from support.postgres import Addresses
+from support.service import Service, open_service
+
+CALLER = Caller(client_id="test", holder_id=7, scopes=frozenset())
+
+
+class Worker(Struct):
+    sequencer: Sequencer
+    leases: SlotLeases
+    tasks: list[asyncio.Task[None]]
+
+    async def kill(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def service(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    # Whatever these tests see is done because somebody was woken.
+    monkeypatch.setattr(feed_worker, "POLL_S", 3600.0)
+    async with open_service(database, clock=SystemClock()) as opened:
+        yield opened
+
+
+def start_worker(service: Service) -> Worker:
+    open_connection = partial(
+        connect, service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker of tests"
+    )
+    leases = SlotLeases(open_connection, service.context.clock)
+    sequencer = Sequencer(service.context, leases)
+    return Worker(sequencer, leases, [asyncio.create_task(leases.run()), asyncio.create_task(sequencer.run())])
+
+
+@asynccontextmanager
+async def running(service: Service) -> AsyncIterator[Worker]:
+    worker = start_worker(service)
+    try:
+        yield worker
+    finally:
+        await worker.kill()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def until_read(service: Service, event_ids: list[int]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            page = await read_feed(service.context, CALLER, FeedQuery(page_size=1000))
+            if len(page.events) >= len(event_ids):
+                assert [one.event.id for one in page.events] == event_ids
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_notice_of_new_events_wakes_it(service: Service) -> None:
+    notifier = EventNotifier(service.context.pool, 0.0)
+    async with running(service) as worker:
+        await until(lambda: feed_worker.SLOT in worker.leases.held)
+        event_ids = await write_events(service, 3)
+        notifier.notify()
+        await until_read(service, event_ids)
+        assert worker.sequencer.given_count == 3
+
+
+async def test_only_one_of_two_workers_does_it_and_the_other_takes_over(service: Service) -> None:
+    notifier = EventNotifier(service.context.pool, 0.0)
+    first = start_worker(service)
+    await until(lambda: feed_worker.SLOT in first.leases.held)
+    async with running(service) as second:
+        event_ids: list[int] = []
+        for _ in range(3):
+            event_ids += await write_events(service, 2)
+            notifier.notify()
+            await until_read(service, event_ids)
+        assert (first.sequencer.given_count, second.sequencer.given_count) == (6, 0)
+        await first.kill()
+        # Nobody says anything of these: who takes the slot over looks at once.
+        event_ids += await write_events(service, 2)
+        await until_read(service, event_ids)
+        assert second.sequencer.given_count == 2
+
+
+async def test_a_database_that_is_away_ends_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_worker, "RETRY_AFTER_S", 0.01)
+    failures = [OSError("away"), TimeoutError()]
+    give_positions = feed_usecases.give_positions
+
+    async def fail(context: feed_usecases.FeedContext) -> object:
+        if failures:
+            raise failures.pop()
+        return await give_positions(context)
+
+    monkeypatch.setattr(feed_worker, "give_positions", fail)
+    event_ids = await write_events(service, 1)
+    async with running(service):
+        await until_read(service, event_ids)
+
+
+async def read_swept_id(service: Service) -> int:
+    return await service.context.pool.fetchval("select swept_id from event_feed_state")
+
+
+async def test_it_sweeps_from_time_to_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_worker, "SWEEP_EVERY_S", 0.0)
+    monkeypatch.setattr(feed_worker, "POLL_S", 0.01)
+    async with running(service):
+        event_ids = await write_events(service, 1)
+        await until_read(service, event_ids)
+        async with asyncio.timeout(60):
+            while await read_swept_id(service) < event_ids[-1]:  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+
+
+def test_two_rests_are_shorter_than_an_event_may_take() -> None:
+    assert 2 * feed_worker.REST_S <= 0.2

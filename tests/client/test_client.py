@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any
 
 import pytest
 
-from pixconnect_client import AsyncClient, Client, NoAnswer
+from pixconnect_client import AsyncClient, ChargeEvent, Client, NoAnswer
 
 CHARGE = dict(
     id=7,
@@ -24,6 +25,13 @@ CHARGE = dict(
     emvqrcps="000201",
     base64image="",
     transaction_identification="t",
+)
+EXPIRED = dict(
+    id=7,
+    transaction_identification="t",
+    external_id="order-1",
+    status="EXPIRED",
+    create_timestamp="2026-11-19T12:00:05.000000Z",
 )
 
 
@@ -154,6 +162,46 @@ def test_a_list_goes_on_over_all_pages_and_never_to_another_host(client: Client,
     first, second = "status=PENDING&page=1&page_size=1", "status=PENDING&page_size=1&after=AQID"
     paths = [f"/v1/connect/charge/list?{query}" for query in (first, second) * 2]
     assert [path for _, path, _, _ in service.asked] == paths
+
+
+def lay_out_feed(service: StubService) -> None:
+    event = dict(
+        id=1,
+        name="qrcode.expired",
+        create_timestamp="2026-11-20T12:00:05.000000Z",
+        resource="charge",
+        resource_id=7,
+        payload=EXPIRED,
+        detail={"amount": 10_607},
+        cursor="after-1",
+    )
+    service.lay_out(200, {"data": {"events": [event], "cursor": "one", "has_more": True}})
+    service.lay_out(200, {"data": {"events": [], "cursor": "two", "has_more": False}})
+    service.lay_out(200, {"data": {"events": [{**event, "id": 2}], "cursor": "three", "has_more": False}})
+
+
+def test_the_feed_is_followed_from_part_to_part(client: Client, service: StubService) -> None:
+    lay_out_feed(service)
+    events = list(islice(client.events.follow(start="now", resource="charge"), 2))
+    lay_out_feed(service)
+
+    async def follow(one: AsyncClient) -> list[int]:
+        ids: list[int] = []
+        async for event in one.events.follow(start="now", resource="charge"):
+            ids.append(event.id)
+            if len(ids) == 2:
+                break
+        return ids
+
+    assert [event.id for event in events] == run(service, follow) == [1, 2]
+    queries = ["wait_s=25&start=now", "wait_s=25&cursor=one", "wait_s=25&cursor=two"] * 2
+    asked = [path.partition("?")[2].replace("&resource=charge", "") for _, path, _, _ in service.asked]
+    assert asked == queries
+    assert isinstance(events[0].event, ChargeEvent)
+    assert events[0].event.payload.external_id == "order-1"
+    assert (events[0].detail.amount, events[0].cursor) == (10_607, "after-1")
+    body = '{"id":1,"name":"qrcode.expired","payload":%s,"create_timestamp":"2026-11-20T12:00:05.000000Z"}'
+    assert events[0].body.decode() == body % json.dumps(EXPIRED)
 
 
 def test_a_redirect_is_not_followed(client: Client, service: StubService) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from pixconnect.api.openapi import describe_interface
 from pixconnect.api.operations import list_sections
-from pixconnect_client import _resources, _sandbox, enums, events, lists, records, sandbox_records
+from pixconnect_client import _resources, _sandbox, enums, events, feed, lists, records, sandbox_records
 from pixconnect_client._call import Call
 from pixconnect_client._open_enum import OpenEnum
 from pixconnect_client._operation import Listing, Operation, Resource
@@ -42,11 +42,18 @@ WITHOUT_METHOD = {
 }
 SHORTER = {"HolderBalance": "Balance", "WebhookEndpoint": "Endpoint", "WebhookDelivery": "Delivery"}
 """Records whose names are long in the document, where they stand among many."""
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", datetime: "string"}
+JSON_TYPES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    datetime: "string",
+    msgspec.Raw: "object",
+}
 
 RECORDS = {
     name: record
-    for module in (records, sandbox_records, events, lists)
+    for module in (records, sandbox_records, events, feed, lists)
     for name, record in vars(module).items()
     if inspect.isclass(record) and issubclass(record, msgspec.Struct) and record.__module__ == module.__name__
     if not name.startswith("_") and name not in {"Page", "OtherEvent"}

@@ -11,11 +11,14 @@ import pytest
 
 from pixconnect_client import (
     ApiError,
+    ChargeEvent,
     Conflict,
+    CursorExpired,
     Forbidden,
     InvalidRequest,
     NoAnswer,
     NotFound,
+    OtherEvent,
     PixConnectError,
     RateLimited,
     Unauthorized,
@@ -23,7 +26,7 @@ from pixconnect_client import (
 )
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Core, Send, Token, Wait
-from pixconnect_client._resources import Charges, Endpoints
+from pixconnect_client._resources import Charges, Endpoints, Events
 
 CHARGE = dict(
     id=7,
@@ -34,6 +37,13 @@ CHARGE = dict(
     emvqrcps="000201",
     base64image="",
     transaction_identification="t",
+)
+PAYLOAD = dict(
+    id=7,
+    transaction_identification="t",
+    external_id="order-1",
+    status="FROZEN",
+    create_timestamp="2026-11-20T12:00:00.000000Z",
 )
 ENDPOINT = dict(
     id=7,
@@ -155,6 +165,7 @@ def test_what_might_be_done_twice_is_sent_once(outcome: Any) -> None:
         (404, "NOT_FOUND", NotFound),
         (422, "INSUFFICIENT_FUNDS", InvalidRequest),
         (422, "EXTERNAL_ID_CONFLICT", Conflict),
+        (410, "CURSOR_EXPIRED", CursorExpired),
         (418, "SOMETHING_NEW", InvalidRequest),
         (500, "INTERNAL_ERROR", Unavailable),
     ],
@@ -175,7 +186,7 @@ def test_an_id_is_made_before_the_first_try_and_told_with_an_error() -> None:
     with pytest.raises(NoAnswer) as failed:
         world.ask(call)
     assert failed.value.external_id == json.loads(world.sent[0].content or b"")["external_id"]
-    assert len(failed.value.external_id or "") == 36
+    assert len(failed.value.external_id or "") == 32
 
 
 @pytest.mark.parametrize(
@@ -275,6 +286,18 @@ def test_what_a_later_service_adds_is_taken_as_it_comes() -> None:
     with pytest.raises(InvalidRequest) as failed:
         World(refused(422, "TOO_BLUE")).ask(CREATE)
     assert failed.value.code == "TOO_BLUE"
+
+
+def test_an_event_of_a_later_family_comes_as_it_is() -> None:
+    event = dict(id=1, name="dispute.opened", payload={"a": 1}, create_timestamp="2026-11-20T12:00:05Z")
+    charge = {**event, "name": "qrcode.frozen", "payload": PAYLOAD}
+    pages = dict(page=1, page_size=2, total_items=2, total_pages=1, has_next=False, has_prev=False)
+    content = json.dumps({"data": [event, charge], "pagination": pages}).encode()
+    other, known = World(Answer(status=200, headers={}, content=content)).ask(Events.list.build(None)).items
+    assert isinstance(other, OtherEvent)
+    assert (other.name, other.payload) == ("dispute.opened", {"a": 1})
+    assert isinstance(known, ChargeEvent)
+    assert known.payload.status == "FROZEN"
 
 
 def test_an_error_can_be_sent_to_another_process() -> None:

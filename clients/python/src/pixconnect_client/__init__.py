@@ -20,12 +20,14 @@ from pixconnect_client.enums import (
     ReadinessStatus,
     RefundReason,
     RefundStatus,
+    ResourceKind,
     StatementFormat,
     TransferStatus,
 )
 from pixconnect_client.errors import (
     ApiError,
     Conflict,
+    CursorExpired,
     Forbidden,
     InvalidRequest,
     InvalidWebhook,
@@ -47,6 +49,7 @@ from pixconnect_client.events import (
     TransferEvent,
     TransferPayload,
 )
+from pixconnect_client.feed import EventDetail, EventFeed, EventOutcome, FeedEvent
 from pixconnect_client.lists import AsyncItems, Items, Page, Pagination
 from pixconnect_client.records import (
     Balance,
@@ -107,6 +110,7 @@ __all__ = [
     "Conflict",
     "Counterparty",
     "CurrentKey",
+    "CursorExpired",
     "Delivery",
     "DeliveryAttempt",
     "DeliveryStatus",
@@ -116,11 +120,15 @@ __all__ = [
     "EndpointStatus",
     "ErrorCode",
     "Event",
+    "EventDetail",
+    "EventFeed",
     "EventName",
+    "EventOutcome",
     "FaultMatch",
     "FaultOperation",
     "FaultRule",
     "FaultRules",
+    "FeedEvent",
     "Forbidden",
     "Health",
     "HealthStatus",
@@ -153,6 +161,7 @@ __all__ = [
     "RefundReason",
     "RefundStatus",
     "Replayed",
+    "ResourceKind",
     "ReturnOutcome",
     "SandboxClock",
     "SandboxHolder",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -161,7 +161,7 @@ def body_of(**given: object) -> dict[str, object]:
 
 def make_external_id() -> str:
     """A name that nothing else has, so that what carries it can be sent again."""
-    return str(uuid.uuid4())
+    return secrets.token_hex(16)
 
 
 def _write(value: object) -> str:

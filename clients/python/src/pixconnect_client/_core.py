@@ -1,7 +1,7 @@
 """How the service is talked to, without a connection and without waiting.
 
 A conversation is a generator: it yields what is to be done next, a step, and is given what came of it. Whoever drives it, with
-threads or with asyncio, only sends and sleeps (``_transport.py``). ::
+threads (``_threads.py``) or with asyncio (``_tasks.py``), only sends and sleeps. ::
 
     Token ──► Send ──► answer?  ── yes ──────────────────────────► result
       ▲                  │ 401: another token, once
@@ -12,8 +12,8 @@ threads or with asyncio, only sends and sleeps (``_transport.py``). ::
 from __future__ import annotations
 
 import itertools
-import platform
 import random
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -114,7 +114,7 @@ class Core:
         self._jitter = jitter
         self._token = ""
         self._renew_at_s = float("-inf")
-        self._agent = f"pixconnect-client/{__version__} python/{platform.python_version()}"
+        self._agent = f"pixconnect-client/{__version__} python/{sys.version_info[0]}.{sys.version_info[1]}"
 
     @property
     def is_encrypted(self) -> bool:

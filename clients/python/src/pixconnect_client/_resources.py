@@ -15,7 +15,7 @@ from pixconnect_client._call import (
     read_record,
     read_text,
 )
-from pixconnect_client._operation import Resource, SenderT, listing, operation
+from pixconnect_client._operation import Resource, SenderT, following, listing, operation
 from pixconnect_client._reads import change_one, get_one, get_page, tell_identity
 from pixconnect_client.enums import (
     ChargeStatus,
@@ -24,9 +24,11 @@ from pixconnect_client.enums import (
     KeyType,
     RefundReason,
     RefundStatus,
+    ResourceKind,
     TransferStatus,
 )
 from pixconnect_client.events import Event
+from pixconnect_client.feed import EventFeed
 from pixconnect_client.lists import Page
 from pixconnect_client.records import (
     Balance,
@@ -50,6 +52,9 @@ from pixconnect_client.records import (
     TransferOutcome,
     TransferParty,
 )
+
+FOLLOW_WAIT_S = 25
+"""Below what proxies usually allow an answer to take."""
 
 
 class Charges(Resource[SenderT]):
@@ -442,6 +447,46 @@ class Events(Resource[SenderT]):
         query = query_of(initial_date=initial_date, final_date=final_date, page=page, page_size=page_size, after=after)
         return Call(method="GET", path="/v1/webhook/events", query=query, read=read_page_of_events, record=Event)
 
+    @operation
+    def feed(
+        self,
+        cursor: str | None = None,
+        *,
+        start: str | None = None,
+        page_size: int | None = None,
+        wait_s: int = 0,
+        event_types: Sequence[str] = (),
+        resource: ResourceKind | str | None = None,
+        id: str | None = None,  # noqa: A002  as the service calls it
+    ) -> Call[EventFeed]:
+        """A part of the feed, from where a cursor leads.
+
+        Args:
+            cursor: That of the last part, or of the last event that you have dealt with.
+            start: Where to begin without a cursor: ``oldest``, or ``now``.
+            page_size: Events a part.
+            wait_s: How long the service waits for an event if there is none; 30 at most.
+            event_types: Only events of these names.
+            resource: Only events of charges, of transfers, or of refunds.
+            id: Only events of what has this id: the service's, yours, or the network's.
+        """
+        return _read_feed(cursor, wait_s, event_types, start=start, page_size=page_size, resource=resource, id=id)
+
+    @following
+    def follow(
+        self,
+        cursor: str | None = None,
+        *,
+        start: str | None = None,
+        page_size: int | None = None,
+        wait_s: int = FOLLOW_WAIT_S,
+        event_types: Sequence[str] = (),
+        resource: ResourceKind | str | None = None,
+        id: str | None = None,  # noqa: A002  as the service calls it
+    ) -> Call[EventFeed]:
+        """Every event as it comes, without an end; takes what ``feed`` takes. After an error go on from the last ``cursor``."""
+        return _read_feed(cursor, wait_s, event_types, start=start, page_size=page_size, resource=resource, id=id)
+
 
 class Identity(Resource[SenderT]):
     """What verifies the service's signatures, and how to log in with other tools."""
@@ -543,6 +588,17 @@ def _get_charge(path: str, name: str, value: str | int, *, base64: bool) -> Call
         query=query_of(base64=base64 or None),
         read=read_record(Charge),
         record=Charge,
+    )
+
+
+def _read_feed(cursor: str | None, wait_s: int, event_types: Sequence[str], **query: object) -> Call[EventFeed]:
+    return Call(
+        method="GET",
+        path="/v1/webhook/feed",
+        query=query_of(cursor=cursor, wait_s=wait_s or None, event_types=",".join(event_types) or None, **query),
+        extra_timeout_s=wait_s,
+        read=read_record(EventFeed),
+        record=EventFeed,
     )
 
 

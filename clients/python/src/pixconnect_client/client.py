@@ -58,10 +58,10 @@ class Client(Account[Sync]):
         retries: int = RETRIES,
         http: httpx.Client | None = None,
     ) -> None:
-        from pixconnect_client._transport import SyncTransport  # noqa: PLC0415  it loads httpx
+        from pixconnect_client._threads import ThreadTransport  # noqa: PLC0415  it loads httpx
 
         core = Core(base_url, client_id, client_secret, auth_url=auth_url, timeout_s=timeout_s, retries=retries)
-        self._transport = SyncTransport(core, http)
+        self._transport = ThreadTransport(core, http)
         super().__init__(self._transport)
         self.charges = Charges[Sync](self._transport)
         self.transfers = Transfers[Sync](self._transport)
@@ -117,10 +117,10 @@ class AsyncClient(Account[Async]):
         retries: int = RETRIES,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        from pixconnect_client._transport import AsyncTransport  # noqa: PLC0415  it loads httpx
+        from pixconnect_client._tasks import TaskTransport  # noqa: PLC0415  it loads httpx
 
         core = Core(base_url, client_id, client_secret, auth_url=auth_url, timeout_s=timeout_s, retries=retries)
-        self._transport = AsyncTransport(core, http)
+        self._transport = TaskTransport(core, http)
         super().__init__(self._transport)
         self.charges = Charges[Async](self._transport)
         self.transfers = Transfers[Async](self._transport)

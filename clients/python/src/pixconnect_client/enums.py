@@ -96,6 +96,14 @@ class ReadinessStatus(OpenEnum):
     READY = "ready"
 
 
+class ResourceKind(OpenEnum):
+    """What an event is about."""
+
+    CHARGE = "charge"
+    TRANSFER = "transfer"
+    REFUND = "refund"
+
+
 class FaultOperation(OpenEnum):
     """The kind of message of the network that a fault concerns."""
 
@@ -165,3 +173,4 @@ class ErrorCode(OpenEnum):
     INTERNAL_ERROR = "INTERNAL_ERROR"
     SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+    CURSOR_EXPIRED = "CURSOR_EXPIRED"

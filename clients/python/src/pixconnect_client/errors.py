@@ -9,6 +9,7 @@
      │    ├── Unauthorized    401
      │    ├── Forbidden       403: the client lacks the scope
      │    ├── NotFound        404
+     │    ├── CursorExpired   410: the feed begins later by now
      │    ├── RateLimited     429: retry_after_s
      │    └── Unavailable     5xx
      ├── NoAnswer            no answer came, or none that can be read
@@ -102,6 +103,10 @@ class NotFound(ApiError):  # noqa: N818
     """Nothing of this holder has that name."""
 
 
+class CursorExpired(ApiError):  # noqa: N818
+    """The cursor is older than events are kept: begin again without one, and expect a gap."""
+
+
 class RateLimited(ApiError):  # noqa: N818
     """Too much at once; ``retry_after_s`` says when there is more."""
 
@@ -118,7 +123,13 @@ class UnknownSigningKey(InvalidWebhook):
     """None of the given keys is the one that signed: read the key set again, and try once more."""
 
 
-_BY_STATUS: Mapping[int, type[ApiError]] = {401: Unauthorized, 403: Forbidden, 404: NotFound, 429: RateLimited}
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    410: CursorExpired,
+    429: RateLimited,
+}
 
 
 def error_class(status: int, code: ErrorCode) -> type[ApiError]:

@@ -1,0 +1,59 @@
+"""What threads and asyncio have in common where they meet httpx."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import httpx
+
+from pixconnect_client._call import Answer, Call
+from pixconnect_client._core import Core, Send
+from pixconnect_client.errors import NoAnswer
+from pixconnect_client.feed import EventFeed
+
+AnswerT = TypeVar("AnswerT")
+
+# After these nothing can have reached the service.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+
+
+def write_request(step: Send) -> dict[str, Any]:
+    return dict(method=step.method, url=step.url, headers=step.headers, content=step.content, timeout=step.timeout_s)
+
+
+def read_answer(step: Send, response: httpx.Response) -> Answer:
+    is_open = step.is_streamed and response.is_success
+    return Answer(
+        status=response.status_code,
+        headers={name.lower(): value for name, value in response.headers.items()},
+        content=b"" if is_open else response.content,
+        stream=response if is_open else None,
+    )
+
+
+def describe_failure(step: Send, error: httpx.HTTPError) -> NoAnswer:
+    # Some of its errors have no text.
+    text = str(error) or type(error).__name__
+    return NoAnswer(f"{step.method} {step.url}: {text}", may_have_happened=not isinstance(error, _NOT_SENT))
+
+
+def turn_page(call: Call[AnswerT], query: Mapping[str, str] | None) -> Call[AnswerT]:
+    """The same list at another page."""
+    if query is None:
+        return call
+    # A cursor and a page's number exclude each other.
+    return replace(call, query={name: value for name, value in call.query.items() if name != "page"} | dict(query))
+
+
+def go_on(call: Call[EventFeed], feed: EventFeed) -> Call[EventFeed]:
+    """The feed after this part."""
+    query = {name: value for name, value in call.query.items() if name != "start"}
+    return replace(call, query=query | {"cursor": feed.cursor})
+
+
+def choose_trust(core: Core) -> ssl.SSLContext | bool:
+    # Certificates take 20 ms to load. Where nothing is encrypted none is trusted.
+    return True if core.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

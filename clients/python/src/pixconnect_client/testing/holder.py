@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from pixconnect_client import Charge, Client, Deposit, EventName, Payment
 from pixconnect_client.errors import PixConnectError
@@ -74,7 +75,8 @@ class Pix:
             balance = self.client.balance()
         except PixConnectError as error:
             return f"it cannot be read: {error}"
-        lines = [describe(event) for event in reversed(page.items)] or ["no event"]
+        details = self._read_details()
+        lines = [describe(event, details.get(event.id)) for event in reversed(page.items)] or ["no event"]
         if page.pagination.has_next:
             lines.insert(0, f"(the last {_TIMELINE_MAX} of {page.pagination.total_items} events)")
         lines.append(f"balance: {balance.available_funds} cents available of {balance.current_funds}")
@@ -82,6 +84,14 @@ class Pix:
             came = [f"{one.event.name} ({one.answered}, attempt {one.attempt})" for one in self._inbox.received]
             lines.append(f"inbox: {', '.join([*came, *self._inbox.refused]) or 'nothing came'}")
         return "\n".join(lines)
+
+    def _read_details(self) -> Mapping[int, Mapping[str, Any]]:
+        """What the feed knows besides: by whom something was paid, why it failed. It is a moment behind."""
+        try:
+            page = self.client.request("GET", "/v1/webhook/feed", query={"page_size": _TIMELINE_MAX * 10})
+        except PixConnectError:
+            return {}
+        return {event["id"]: event["detail"] for event in page["events"]}
 
     def close(self) -> None:
         """Have nothing more sent to the inbox."""

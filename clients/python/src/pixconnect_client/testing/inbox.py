@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import cast
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
@@ -129,11 +129,24 @@ class Inbox:
         return Handler
 
 
-def describe(event: Event) -> str:
-    """One line about an event, for people."""
+def describe(event: Event, detail: Mapping[str, Any] | None = None) -> str:
+    """One line about an event, for people; ``detail`` is what the feed says besides."""
     fields = _fields(event.payload).items()
     told = " ".join(f"{name}={value}" for name, value in fields if name not in _UNTOLD and value is not None)
-    return f"{event.create_timestamp:%H:%M:%S.%f}  {event.name:<23} {told}"
+    return f"{event.create_timestamp:%H:%M:%S.%f}  {event.name:<23} {told}{_describe_detail(detail or {})}"
+
+
+def _describe_detail(detail: Mapping[str, Any]) -> str:
+    # What explains a failed test; the rest of it is in the feed.
+    told: list[str] = []
+    for word, party in (("from", "debit_party"), ("to", "credit_party")):
+        if party in detail:
+            told.append(f"{word} {detail[party].get('name')}")
+    if "paid_by" in detail:
+        told.append(f"paid by {detail['paid_by'].get('payer', {}).get('name')}")
+    if "outcome" in detail:
+        told.append(f"{detail['outcome'].get('code')}: {detail['outcome'].get('reason')}")
+    return f"  ({'; '.join(told)})" if told else ""
 
 
 def _fields(payload: object) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from bench.measures import (
     edge,
     end_to_end,
     fairness,
+    feed,
     growth,
     lone,
     other_requests,
@@ -125,6 +126,10 @@ MEASURES: dict[str, Measure] = {
     "first_octet": Measure(
         lambda options: webhook_speed.measure_first_octet(options.seconds), dict(seconds=60.0), quick=dict(seconds=8.0)
     ),
+    "feed": Measure(
+        lambda options: feed.measure_feed(options.seconds, options.events),
+        dict(seconds=10.0, events=10_000_000),
+    ),
     "overload": Measure(
         lambda options: overload.measure_overload(options.seconds), dict(seconds=10.0), quick=dict(seconds=5.0)
     ),
@@ -168,7 +173,7 @@ MEANINGS = {
     "in_flight": "lives at once",
     "rates": "a second: a row for each",
     "kills": "of workers",
-    "events": "written meanwhile",
+    "events": "written meanwhile, or there before",
     "kinds": "only these, such as transfers",
     "lines": "of the statement",
     "delivered_rows": "beside what is due",

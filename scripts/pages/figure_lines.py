@@ -112,6 +112,13 @@ def _statement(row: Row) -> str:
     )
 
 
+def _feed(row: Row) -> str:
+    return (
+        f"after p50 {row['p50_ms']:.0f} ms, p99 {row['p99_ms']:.0f} ms; a page of 100 p50 {row['page_p50_ms']:.1f} ms, "
+        f"p99 {row['page_p99_ms']:.1f} ms"
+    )
+
+
 def _claim(row: Row) -> str:
     return (
         f"p50 {row['claim_p50_ms']:.2f} ms, p99 {row['claim_p99_ms']:.1f} ms; looking through everything, which happens once a "
@@ -282,6 +289,8 @@ PARTS: dict[str, list[Line]] = {
         Line("claim", "claim_few", "finding what is due, with few delivered rows", _claim),
         Line("claim", "claim_many", "the same, with 10 million", _claim),
         Line("claim", "claim_many_pinned", "the same, and an idle transaction open for 10 minutes", _claim),
+        Line("feed", "feed_few", "an event can be read by who waits for it, at 500 a second", _feed),
+        Line("feed", "feed_many", "the same, behind 10 million events", _feed),
         Line(
             "targets",
             "forbidden_connects",

@@ -347,7 +347,12 @@ async def test_a_list_has_both_directions_of_one_status(service: Service, caller
 async def test_workers_are_told_of_the_order_alone_where_nobody_listens_for_its_event(service: Service) -> None:
     told: list[int] = []
     writes = WriteQueues(
-        pool=service.context.pool, clock=service.clock, size_max=256, queue_length_max=256, wake_workers=told.append
+        pool=service.context.pool,
+        clock=service.clock,
+        size_max=256,
+        queue_length_max=256,
+        wake_workers=told.append,
+        wake_sequencer=lambda: None,
     )
     caller = await open_holder(service, funds_cents=1000)
     context = msgspec.structs.replace(service.context, writes=writes)

@@ -23,8 +23,8 @@ BUSY_FROM: Final = 4
 
 EVENT_CHANNEL: Final = "pixconnect_events"
 """There are events without a position in the feed."""
-EVENT_QUIET_S: Final = 0.1
-"""Nearly every batch writes events, and the sequencer finds more by itself as long as there are any."""
+EVENT_QUIET_S: Final = 0.2
+"""Two rests of the sequencer, which finds more by itself as long as there are any: an event waits for one at most."""
 
 
 class WakeWorkers(Protocol):

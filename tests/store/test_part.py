@@ -23,7 +23,7 @@ def fill(rows: str, count: int) -> str:
 
 async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> None:
     alike = AlikeColumns(EVENT, ONCE)
-    arguments = alike.arguments(EVENTS)
+    arguments = alike.fit(EVENT.arrays(EVENTS))
     assert arguments is not None
     connection = await asyncpg.connect(database.owner_url)
     try:
@@ -37,5 +37,12 @@ async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> Non
 @pytest.mark.parametrize("change", [{"name": "qrcode.expired"}, {"created_at": NOW.replace(microsecond=1)}])
 def test_rows_that_differ_where_they_mostly_do_not_are_not_alike(change: dict[str, Any]) -> None:
     events: list[Event] = [*EVENTS, msgspec.structs.replace(EVENTS[0], **change)]
-    assert AlikeColumns(EVENT, ONCE).arguments(events) is None
+    assert AlikeColumns(EVENT, ONCE).fit(EVENT.arrays(events)) is None
     assert event_store.APPEND.fit(events) == (event_store.APPEND.sql, EVENT.arrays(events))
+
+
+def test_rows_of_one_holder_are_sent_with_the_least() -> None:
+    of_one = [msgspec.structs.replace(event, holder_id=1) for event in EVENTS]
+    assert [event_store.APPEND.fit(events)[0] for events in (of_one, EVENTS)] == [
+        alike.sql for alike in event_store.APPEND.alike
+    ]

@@ -14,6 +14,7 @@ Source: SPI message catalogue 5.13.1, pacs.008 EndToEndId and pacs.004 RtrId; Pi
 import re
 import string
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from pixconnect.domain.entropy import Entropy
@@ -41,11 +42,16 @@ _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 
 def make_end_to_end_id(ispb: str, instant: datetime, entropy: Entropy) -> EndToEndId:
     # 62^11 names a minute: a second one alike is not to be expected, and the unique index would refuse it.
-    return f"E{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
+    return f"E{ispb}{_minute(instant.replace(second=0, microsecond=0))}{entropy.token(11)}"
 
 
 def make_return_id(ispb: str, instant: datetime, entropy: Entropy) -> ReturnId:
-    return f"D{ispb}{instant.astimezone(UTC):%Y%m%d%H%M}{entropy.token(11)}"
+    return f"D{ispb}{_minute(instant.replace(second=0, microsecond=0))}{entropy.token(11)}"
+
+
+@lru_cache(maxsize=4)
+def _minute(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y%m%d%H%M}"
 
 
 def make_txid(instant: datetime, entropy: Entropy) -> Txid:

@@ -36,7 +36,10 @@ CHARGE: Final = Table(
 _NEW: Final = CHARGE.without("held_by")
 INSERT: Final = of_columns(
     _NEW,
-    once=("status", "created_at", "modified_at"),
+    once=[
+        ("status", "created_at", "modified_at", "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
+        ("status", "created_at", "modified_at"),
+    ],
     name="charge_row",
     sql="insert into charge ({names}) {rows}",
 )
@@ -45,7 +48,7 @@ INSERT: Final = of_columns(
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = of_columns(
     _MOVED,
-    once=("status", "modified_at"),
+    once=[("status", "modified_at")],
     name="charge_change",
     sql="""
         update charge set {assignments} from ({rows}) as new ({names})

@@ -175,7 +175,7 @@ _RESULT: Final = Columns[Conclusion](
 _RECORD: Final = of_columns(
     _RESULT,
     # Most attempts are the first and are answered with the same success.
-    once=("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error"),
+    once=[("status", "due_at", "failures_before", "failures_count", "number", "status_code", "response", "error")],
     name="result",
     sql=f"""
     with result ({{names}}) as materialized ({{rows}}),

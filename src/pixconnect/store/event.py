@@ -25,7 +25,7 @@ EVENT: Final = Table(
 # What it returns is what deliveries are made of, in the same statement: see ``store/delivery.py``.
 APPEND: Final = of_columns(
     EVENT,
-    once=("name", "resource", "created_at"),
+    once=[("name", "resource", "created_at", "holder_id"), ("name", "resource", "created_at")],
     name="event_row",
     sql="""
         insert into event ({names}) {rows}

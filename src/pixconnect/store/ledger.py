@@ -134,9 +134,11 @@ LEDGER_ENTRY: Final = Table(
     """,
 )
 
+# Entries of orders that are accepted have no number: their money stays within current funds.
+_RESERVED: Final = ("debit_account", "credit_account", "refund_id", "number", "running_balance_cents", "created_at")
 APPEND: Final = of_columns(
     LEDGER_ENTRY,
-    once=("debit_account", "credit_account", "refund_id"),
+    once=[(*_RESERVED, "holder_id"), _RESERVED, ("debit_account", "credit_account", "refund_id")],
     name="ledger_entry_row",
     sql="insert into ledger_entry ({names}) {rows}",
 )

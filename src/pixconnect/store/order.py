@@ -27,7 +27,7 @@ ORDER: Final = Table(
 _NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
 INSERT: Final = of_columns(
     _NEW,
-    once=("ordered_at", "due_at", "give_up_at"),
+    once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
     name="open_order_row",
     sql="insert into open_order ({names}) {rows}",
 )

@@ -11,19 +11,19 @@ from msgspec import Struct
 from pixconnect.store.table import AlikeColumns, Columns
 
 Row = TypeVar("Row", bound=Struct)
-Arguments = Sequence[object]
+Arguments = Sequence[Any]
 
 Returns = Literal["nothing", "each row", "any row"]
 """What is asked of a part: nothing; that it found each row that it was given; or whether it wrote any."""
 
 
-class Alike(Struct, Generic[Row], frozen=True, kw_only=True):
+class Alike(Struct, frozen=True, kw_only=True, eq=False):
     sql: LiteralString
-    arguments: Callable[[Sequence[Row]], Arguments | None]
-    """``None`` if the rows are not alike."""
+    fit: Callable[[Sequence[Sequence[object]]], Arguments | None]
+    """Turns the arrays of all columns into its arguments; ``None`` if the rows are not alike."""
 
 
-class Part(Struct, Generic[Row], frozen=True, kw_only=True):
+class Part(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     """One common table expression that writes rows."""
 
     name: LiteralString
@@ -31,20 +31,21 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True):
     sql: LiteralString
     """Its text, with ``{}`` for each argument."""
     arguments: Callable[[Sequence[Row]], Arguments]
-    """Turns rows into its arguments, mostly one array for each column."""
-    alike: Alike[Row] | None = None
-    """The same at less cost, for rows that are alike in some columns."""
+    """Turns rows into its arguments, one array each."""
+    alike: Sequence[Alike] = ()
+    """The same at less cost for rows that are alike in some columns, the cheapest first."""
     returns: Returns = "nothing"
     reads: Part[Any] | None = None
     """The part whose rows it takes up, which is in every statement that it is in."""
 
     def fit(self, rows: Sequence[Row]) -> tuple[LiteralString, Arguments]:
         """The text that is the cheapest for these rows, and its arguments."""
-        if self.alike is not None:
-            arguments = self.alike.arguments(rows)
+        arrays = self.arguments(rows)
+        for alike in self.alike:
+            arguments = alike.fit(arrays)
             if arguments is not None:
-                return self.alike.sql, arguments
-        return self.sql, self.arguments(rows)
+                return alike.sql, arguments
+        return self.sql, arrays
 
     @property
     def answer(self) -> LiteralString | None:
@@ -61,7 +62,7 @@ class Part(Struct, Generic[Row], frozen=True, kw_only=True):
 def of_columns(
     columns: Columns[Row],
     *,
-    once: Sequence[LiteralString],
+    once: Sequence[Sequence[LiteralString]],
     name: LiteralString,
     sql: LiteralString,
     returns: Returns = "nothing",
@@ -69,18 +70,19 @@ def of_columns(
     """A part that writes columns of rows.
 
     Args:
-        once: Those in which the rows of a batch are mostly alike: if they are, each is sent once.
+        once: In which the rows of a batch are often alike: those of the first set in which they are, are sent once. Each set is
+            a statement more that connections prepare, so there are few.
         sql: With ``{rows}`` for a query that gives the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
     """
-    alike = AlikeColumns(columns, once)
+    alike = [AlikeColumns(columns, names) for names in once]
     return Part(
         name=name,
         sql=sql.format(rows=columns.rows, names=columns.names, assignments=columns.assignments),
         arguments=columns.arrays,
-        alike=Alike(
-            sql=sql.format(rows=alike.rows, names=alike.names, assignments=columns.assignments),
-            arguments=alike.arguments,
-        ),
+        alike=[
+            Alike(sql=sql.format(rows=each.rows, names=each.names, assignments=columns.assignments), fit=each.fit)
+            for each in alike
+        ],
         returns=returns,
     )
 

@@ -84,7 +84,7 @@ class AlikeColumns(Generic[Record]):
     """Columns of records that are alike in some: what all have is sent once. An array costs up to 0.3 us for each record.
 
     Args:
-        once: Those in which the records of a batch are mostly alike.
+        once: In which they are alike.
     """
 
     names: LiteralString
@@ -92,17 +92,20 @@ class AlikeColumns(Generic[Record]):
     """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
 
     def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
-        self._once, self._each = columns.only(*once), columns.without(*once)
-        self.names = f"{self._once.names}, {self._each.names}"
-        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in self._once.types.values()]
-        self.rows = f"select {', '.join(values)}, each.* from unnest({self._each.array_parameters}) as each"
+        alike, each = columns.only(*once), columns.without(*once)
+        self.names = f"{alike.names}, {each.names}"
+        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in alike.types.values()]
+        self.rows = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
+        places = {name: place for place, name in enumerate(columns.types)}
+        self._once = [places[name] for name in alike.types]
+        self._each = [places[name] for name in each.types]
 
-    def arguments(self, records: Sequence[Record]) -> list[object] | None:
-        """``None`` if they are not alike."""
-        once = self._once.arrays(records)
-        if any(column.count(column[0]) < len(records) for column in once):
-            return None
-        return [*(column[0] for column in once), *self._each.arrays(records)]
+    def fit(self, arrays: Sequence[Sequence[object]]) -> list[object] | None:
+        """Arguments for ``rows`` from those of all columns; ``None`` if the records are not alike."""
+        for place in self._once:
+            if arrays[place].count(arrays[place][0]) < len(arrays[place]):
+                return None
+        return [*(arrays[place][0] for place in self._once), *(arrays[place] for place in self._each)]
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:

@@ -36,20 +36,21 @@ TRANSFER: Final = Table(
 
 # A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.
 _NEW: Final = TRANSFER.without("returned_cents", "returning_cents", "handed_at", "network_id")
+_ALIKE: Final = (
+    "direction",
+    "is_book",
+    "charge_id",
+    "status",
+    "own_key",
+    "outcome_code",
+    "outcome_reason",
+    "settled_at",
+    "created_at",
+    "modified_at",
+)
 INSERT: Final = of_columns(
     _NEW,
-    once=(
-        "direction",
-        "is_book",
-        "charge_id",
-        "status",
-        "own_key",
-        "outcome_code",
-        "outcome_reason",
-        "settled_at",
-        "created_at",
-        "modified_at",
-    ),
+    once=[(*_ALIKE, "initiation_type", "txid", "holder_id"), (*_ALIKE, "initiation_type", "txid"), _ALIKE],
     name="transfer_row",
     sql="insert into transfer ({names}) {rows}",
 )
@@ -74,9 +75,17 @@ _MOVED: Final = TRANSFER.only(
     "settled_at",
     "modified_at",
 )
+_MOVED_ALIKE: Final = (
+    "status",
+    "outcome_code",
+    "outcome_reason",
+    "returned_cents",
+    "returning_cents",
+    "modified_at",
+)
 UPDATE: Final = of_columns(
     _MOVED,
-    once=("status", "outcome_code", "outcome_reason", "returned_cents", "returning_cents", "modified_at"),
+    once=[(*_MOVED_ALIKE, "holder_id"), _MOVED_ALIKE],
     name="transfer_change",
     sql="""
         update transfer set {assignments} from ({rows}) as new ({names})

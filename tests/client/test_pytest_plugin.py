@@ -117,7 +117,7 @@ def test_the_example_works_and_tests_on_several_workers_see_nothing_of_each_othe
     (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(TEST_OF_SHOP, encoding="utf-8")
     (tmp_path / "test_shared.py").write_text(TESTS_THAT_SHARE, encoding="utf-8")
-    status, said = finish(start(tmp_path, "-n", "2"))
+    status, said = finish(start(tmp_path, "-n", "2", "--cache-clear"))
     assert (status, "1 failed, 17 passed" in said) == (1, True), said
     # What it was that failed, and what had happened until then.
     assert "no qrcode.approved external_id='order-8' came within 0.5 s" in said

@@ -41,13 +41,18 @@ class _Hold:
         from pixconnect_client.testing.service import RunHold
 
         if self._hold is None:
-            cache: pytest.Cache | None = getattr(self._config, "cache", None)
-            if cache is None:
-                self._temporary = Path(tempfile.mkdtemp(prefix="pixconnect-pytest-"))
-                # PostgreSQL's own user must pass through, where we are root.
-                self._temporary.chmod(0o711)
-            self._hold = RunHold(cache.mkdir("pixconnect") if cache else Path(self._temporary or ""))
+            self._hold = RunHold(self._find_folder())
         return self._hold.run
+
+    def _find_folder(self) -> Path:
+        cache: pytest.Cache | None = getattr(self._config, "cache", None)
+        if cache is not None:
+            # Beside what the cache keeps itself, which every worker removes under --cache-clear, also while we are here.
+            return cache.mkdir("pixconnect").parents[1] / "pixconnect"
+        self._temporary = Path(tempfile.mkdtemp(prefix="pixconnect-pytest-"))
+        # PostgreSQL's own user must pass through, where we are root.
+        self._temporary.chmod(0o711)
+        return self._temporary
 
     def release(self) -> None:
         if self._hold is not None:

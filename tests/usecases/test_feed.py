@@ -134,6 +134,18 @@ async def test_the_sweep_finds_what_the_bound_has_passed(service: Service) -> No
     assert await sweep_positions(service.context) == 0
 
 
+async def test_a_sweep_goes_on_behind_a_backlog_that_is_too_long_for_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed_usecases, "SWEPT_MAX", 1)
+    await sweep_positions(service.context)
+    event_ids = await write_events(service, 11)
+    await give_positions(service.context)
+    await sweep_positions(service.context)
+    assert await sweep_positions(service.context) == 0
+    assert (await read_state(service))["swept_id"] >= event_ids[-1]
+
+
 class Trial:
     """Writers that are slow or killed, sequencers that are killed, and what was committed."""
 

@@ -43,13 +43,17 @@ class Sequencer:
         self._leases = leases
         self._woken = asyncio.Event()
         self._is_ours = False
-        self._sweep_at_s = context.clock.monotonic_s() + SWEEP_EVERY_S
         self.given_count = 0
         self.swept_count = 0
         leases.add(self)
         leases.listen(EVENT_CHANNEL, self._hear)
 
     async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._give())
+            tasks.create_task(self._sweep())
+
+    async def _give(self) -> None:
         while True:
             self._woken.clear()
             self._is_ours = SLOT in self._leases.held
@@ -74,14 +78,22 @@ class Sequencer:
         began_s = self._context.clock.monotonic_s()
         given = await give_positions(self._context)
         self.given_count += given.events_count
-        if began_s >= self._sweep_at_s:
-            self._sweep_at_s = began_s + SWEEP_EVERY_S
-            self.swept_count += await sweep_positions(self._context)
         if given.has_more:
             return 0.0
         if not given.events_count:
             return None
         return max(REST_S, REST_TIMES * (self._context.clock.monotonic_s() - began_s))
+
+    async def _sweep(self) -> None:
+        # Beside the looks, which must not wait for it.
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            if SLOT not in self._leases.held:
+                continue
+            try:
+                self.swept_count += await sweep_positions(self._context)
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("the feed is not swept", reason=type(error).__name__)
 
     def _hear(self, *_: object) -> None:
         self._woken.set()

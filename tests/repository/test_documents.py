@@ -60,6 +60,13 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert [page.stem[:4] for page in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
 
 
+def test_the_quick_start_in_portuguese_has_the_commands_of_the_readme_which_a_test_runs() -> None:
+    block = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    pages = (ROOT / "README.md", DOCS / "guides" / "inicio-rapido.md")
+    readme, portuguese = (block.findall(page.read_text(encoding="utf-8")) for page in pages)
+    assert portuguese == readme, "copy the commands of the README into docs/guides/inicio-rapido.md"
+
+
 def test_the_readme_and_the_makefile_agree() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for page in PAGES:

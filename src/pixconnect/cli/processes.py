@@ -9,14 +9,17 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from socket import socket
 
+import structlog
 import uvloop
 
-from pixconnect import assembly
+from pixconnect import __version__, assembly
 from pixconnect.cli import failures, private_files
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import refuse_unsafe_live
 from pixconnect.http import listening
 from pixconnect.local.supervised import Lifeline
+
+_log = structlog.get_logger(__name__)
 
 _Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 
@@ -72,4 +75,10 @@ async def _run_until_signalled(main: _Main, lifeline: Lifeline) -> None:
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(stop_signal, stop.set)
-    await main(stop, lifeline.report_ready)
+
+    def report_ready() -> None:
+        # Under `run` the supervisor says it; whoever starts a part alone looks into its log.
+        if not lifeline.report_ready():
+            _log.info("ready", version=__version__)
+
+    await main(stop, report_ready)

@@ -137,6 +137,11 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
         terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}")
     terminal.say("\nTo have the operators' verbs in another terminal, paste there (`pixconnect --help` lists them):\n")
     terminal.say(_alias(settings.home_path))
+    if settings.mode == "live":
+        terminal.say(
+            "\nThis is live mode, and it has no rail: transfers are cancelled after a minute, their money kept."
+        )
+        terminal.say("Nobody has an account yet unless you made one: `pixconnect holder create`, then `client create`.")
     if file is not None:
         terminal.say("\nA first charge of R$ 10.00, to paste into another terminal:\n")
         terminal.say(_first_charge(file))

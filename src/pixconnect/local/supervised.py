@@ -33,8 +33,9 @@ class Lifeline(Struct, frozen=True, kw_only=True):
             os._exit(0)
         threading.Thread(target=_end_with, args=(self.parent_fd,), name="lifeline", daemon=True).start()
 
-    def report_ready(self, message: bytes = b"") -> None:
-        self._report(READY + message)
+    def report_ready(self, message: bytes = b"") -> bool:
+        """Tell the parent; false if there is nobody to tell."""
+        return self._report(READY + message)
 
     def report_failure(self, reason: str) -> bool:
         """Tell the parent why we cannot start; false if there is nobody to tell."""

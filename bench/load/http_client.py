@@ -3,6 +3,8 @@
 import asyncio
 import json
 from collections import deque
+from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -12,17 +14,18 @@ class Refused(Exception):  # noqa: N818  named as what it is
 
 
 class HttpClient:
-    """Posts as one caller, on as many connections as there are requests under way.
+    """Posts on as many connections as there are requests under way, each time as the next of the callers.
 
     Args:
         base_url: Of the service.
-        token: An access token.
+        tokens: Access tokens of the callers.
     """
 
-    def __init__(self, base_url: str, token: str) -> None:
+    def __init__(self, base_url: str, tokens: Sequence[str]) -> None:
         url = urlsplit(base_url)
         self._place = url.hostname or "", url.port or 80
-        self._head = f"Host: {url.netloc}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        head = f"Host: {url.netloc}\r\nContent-Type: application/json\r\nAuthorization: Bearer "
+        self._heads = cycle([f"{head}{token}\r\n" for token in tokens])
         self._idle: deque[_Connection] = deque()
 
     async def post(self, path: str, body: object) -> dict[str, Any]:
@@ -32,7 +35,7 @@ class HttpClient:
             Refused: It was none.
         """
         content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Length: {len(content)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\n{next(self._heads)}Content-Length: {len(content)}\r\n\r\n"
         connection = self._idle.pop() if self._idle else await self._connect()
         answer = json.loads(await connection.exchange(head.encode() + content))
         self._idle.append(connection)

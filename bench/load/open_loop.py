@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
+from itertools import cycle
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -39,19 +41,19 @@ class Answers(Struct, kw_only=True):
 
 
 class OpenLoop:
-    """Posts one body again and again as one caller.
+    """Posts one body again and again, each time as the next of the callers.
 
     Args:
         base_url: Of the service.
-        token: An access token.
+        tokens: Access tokens of the callers.
     """
 
-    def __init__(self, base_url: str, path: str, body: object, token: str) -> None:
+    def __init__(self, base_url: str, path: str, body: object, tokens: Sequence[str]) -> None:
         url = urlsplit(base_url)
         content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: Bearer {token}\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        self._request = head.encode() + content
+        head = f"POST {path} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(content)}\r\nAuthorization: Bearer "
+        self._requests = cycle([f"{head}{token}\r\n\r\n".encode() + content for token in tokens])
         self._place = url.hostname or "", url.port or 80
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
@@ -100,7 +102,7 @@ class OpenLoop:
 
     def _send(self, due_at_s: float) -> None:
         if self._idle:
-            self._idle.pop().send(self._request, due_at_s)
+            self._idle.pop().send(next(self._requests), due_at_s)
         elif len(self._all) + len(self._opening) >= _CONNECTIONS_MAX:
             self._answers.failed_count += 1
         else:
@@ -115,7 +117,7 @@ class OpenLoop:
             self._answers.failed_count += 1
             return
         self._all.add(connection)
-        connection.send(self._request, due_at_s)
+        connection.send(next(self._requests), due_at_s)
 
     async def _until_answered(self) -> None:
         given_up_s = time.monotonic() + _ANSWER_TIMEOUT_S

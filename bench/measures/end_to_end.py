@@ -109,11 +109,11 @@ async def repeat_story(
     told: Sequence[str],
     seconds: float,
     in_flight: int,
-    account: Account | None = None,
+    accounts: Sequence[Account] = (),
 ) -> Row:
     """Live again and again in several places, of which events these are told; what it took."""
     took_s: list[float] = []
-    async with running(service, told, account) as run:
+    async with running(service, told, accounts) as run:
         meter = CpuMeter(service.process.pid, generator=os.getpid())
         started_s = time.monotonic()
 
@@ -193,24 +193,20 @@ async def _confirm(service: Installation, seconds: float) -> Row:
 
 
 @asynccontextmanager
-async def running(service: Installation, told: Sequence[str], account: Account | None = None) -> AsyncIterator[Run]:
-    """A caller, the demonstration holder unless another is named, and a receiver, which is told of these events."""
-    account = account or service.demonstration()
-    client = HttpClient(service.base_url, account.token)
+async def running(service: Installation, told: Sequence[str], accounts: Sequence[Account] = ()) -> AsyncIterator[Run]:
+    """Callers in turn, the demonstration holder unless others are named, and a receiver that is told of their events."""
+    accounts = accounts or [service.demonstration()]
+    client = HttpClient(service.base_url, [account.token for account in accounts])
     run = Run(service, client)
     server = await asyncio.get_running_loop().create_server(lambda: HttpReceiver(run.hear), "127.0.0.1", 0)
-    endpoint = {
-        "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/",
-        "secret": "a secret of the benchmark",
-        "event_types": told,
-    }
-    made = await client.post("/v1/webhook/endpoints", endpoint)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    made = [await asyncio.to_thread(service.add_endpoint, account, url, *told) for account in accounts]
     try:
         yield run
     finally:
         # Nobody listens there from now on, so what it is told next time would never come to an end.
         connection = await service.connect()
-        await connection.execute("delete from webhook_endpoint where id = $1", int(made["id"]))
+        await connection.execute("delete from webhook_endpoint where id = any($1)", made)
         await connection.execute("update delivery set status = 'failed', due_at = null where status = 'pending'")
         await connection.close()
         client.close()

@@ -78,8 +78,8 @@ def measure_growth(seconds: float, counts: Sequence[int]) -> Iterator[Row]:
         for count in sorted(counts):
             filled_s = asyncio.run(_fill(service, account.holder_id, count - filled_count))
             filled_count = count
-            uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, 1, IN_FLIGHT, account))  # plans, cache
-            life = uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, seconds, IN_FLIGHT, account))
+            uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, 1, IN_FLIGHT, [account]))  # plans, cache
+            life = uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, seconds, IN_FLIGHT, [account]))
             kept = ("per_second", "p50_ms", "p99_ms", "cpu_us_each", "cpu_us_each_in_all")
             yield {
                 "name": f"growth_{count}",

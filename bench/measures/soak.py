@@ -92,7 +92,7 @@ async def _soak(service: Installation, seconds: float) -> Row:
     life = await repeat_story(service, settle_transfer, TRANSFER_TOLD, capacity_s, AT_ONCE)
     per_second = PART * life["per_second"]
     noted, failed_count = _Noted(), 0
-    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, service.demonstration().token)
+    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [service.demonstration().token])
     connection = await service.connect()
     async with running(service, TRANSFER_TOLD) as run:
         wal_before = await connection.fetchval("select (pg_current_wal_lsn() - '0/0') / 1e6::float")

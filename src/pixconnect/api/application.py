@@ -2,7 +2,7 @@
 
 ::
 
-    404/405 route ► 401 token ► 403 scope ► 413 size ► 400 shape ► (handler: 404, replay, 422, 503)
+    404/405 route ► 401 token ► 403 scope ► 503 full ► 413 size ► 400 shape ► (handler: 404, replay, 422, 503)
 
 Operations are read from the table once, when the process starts. Every request comes through here, so whatever does not change
 from request to request is prepared then.
@@ -33,6 +33,7 @@ from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import authorize
+from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
@@ -99,6 +100,7 @@ class Application:
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
+        self._admission = Admission()
         self._turns = Turns(services.presence)
         self._long_turns = LongTurns(services.presence)
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -198,9 +200,9 @@ class Application:
             self.durations_s[operation_id].observe(duration_s)
 
     async def _run(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes], progress: _Progress) -> object:
-        """Route, authorise, decode and call the handler: in the order in which requests are refused."""
+        """Route, authorise and admit; then as ``_go_on``: in the order in which requests are refused."""
         endpoint, raw_parameter = self._router.find(scope["method"], scope["raw_path"])
-        operation = progress.operation = endpoint.operation
+        progress.operation = endpoint.operation
         if not endpoint.is_public:
             progress.caller = await authenticate(self._services.verifier, headers)
             current_request.set((progress.request_id, progress.caller.holder_id))
@@ -210,6 +212,27 @@ class Application:
             # A token without the scope is refused first and costs nothing of the holder's rate.
             if self._rates is not None:
                 self._rates.spend(progress.caller)
+        if endpoint.is_public or not endpoint.has_body:
+            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameter)
+        # Not reads: one may wait for events for half a minute and costs nothing meanwhile.
+        party = progress.caller.holder_id
+        self._admission.enter(party)
+        try:
+            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameter)
+        finally:
+            self._admission.leave(party)
+
+    async def _go_on(
+        self,
+        scope: Scope,
+        receive: Receive,
+        headers: Mapping[bytes, bytes],
+        progress: _Progress,
+        endpoint: _Endpoint,
+        raw_parameter: bytes,
+    ) -> object:
+        """Read, decode and call the handler, for a caller that may ask this."""
+        operation = endpoint.operation
         raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
         parameter = None
         if endpoint.parameter_name:

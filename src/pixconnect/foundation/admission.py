@@ -1,0 +1,43 @@
+"""Bounds what a process has under way, so that what it takes is answered in time and the rest is refused at once.
+
+Without it requests wait where nothing counts them, in sockets and between the steps of others, for as long as more come than
+can be answered. Each party may have its share of the bound: so a process that is full is full for whoever has filled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from pixconnect.domain import errors
+
+UNDER_WAY_MAX: Final = 512
+"""As many as are answered in half a second where the service is slow; far more than one batch needs."""
+
+
+class Admission:
+    def __init__(self, under_way_max: int = UNDER_WAY_MAX) -> None:
+        self._under_way_max = under_way_max
+        self._counts: dict[Hashable, int] = {}
+        self._count = 0
+
+    def enter(self, party: Hashable) -> None:
+        """Count a request until ``leave``.
+
+        Raises:
+            ServiceUnavailable: Too much is under way, and this party has its share of it.
+        """
+        own_count = self._counts.get(party, 0)
+        # Whoever has nothing under way is let in however full it is: there are no more parties than connections.
+        if self._count >= self._under_way_max and own_count * len(self._counts) >= self._under_way_max:
+            raise errors.ServiceUnavailable("too many requests are under way: try again shortly; nothing was done")
+        self._counts[party] = own_count + 1
+        self._count += 1
+
+    def leave(self, party: Hashable) -> None:
+        self._count -= 1
+        left_count = self._counts[party] - 1
+        if left_count:
+            self._counts[party] = left_count
+        else:
+            del self._counts[party]

@@ -16,7 +16,7 @@ from pixconnect_client.errors import InvalidWebhook
 from pixconnect_client.events import Event
 from pixconnect_client.webhook import verify_webhook
 
-WAIT_TIMEOUT_S = 15.0
+WAIT_TIMEOUT_S = 30.0
 _UNTOLD = {"create_timestamp", "correlation_id"}
 
 

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,17 @@ async def test_two_never_share_the_data(home_folder: Path) -> None:
         with pytest.raises(PostgresUnavailableError, match="another instance"):
             await EmbeddedPostgres(home_folder).start()
         assert await ask(postgres.login_url, "select 1") == 1
+
+
+async def test_a_home_that_was_copied_under_a_running_server_is_refused_at_once(home_folder: Path) -> None:
+    (home_folder / "one").mkdir()
+    (home_folder / "two").mkdir()
+    copy = EmbeddedPostgres(home_folder / "two", durable=False)
+    copy.data_folder.mkdir()
+    async with running(home_folder / "one") as original:
+        shutil.copy(original.data_folder / "postmaster.pid", copy.data_folder)
+        with pytest.raises(PostgresUnavailableError, match=r"was copied from .* while its server ran"):
+            await copy.start()
 
 
 async def test_it_starts_again_after_it_was_killed(home_folder: Path) -> None:

@@ -115,6 +115,7 @@ class EmbeddedPostgres:
 
     async def _start(self) -> None:
         self._take_lock()
+        self._refuse_hot_copy()
         if self._log_size() > _LOG_SIZE_MAX:
             self._log.replace(self._log.with_suffix(".log.old"))
         postgres_placement.make_private(self._socket_folder, self._user)
@@ -163,6 +164,22 @@ class EmbeddedPostgres:
             lock.close()
             raise PostgresUnavailableError(f"another instance uses the tables in {self._folder}: stop it") from None
         self._lock = lock
+
+    def _refuse_hot_copy(self) -> None:
+        """Refuse data that was copied under a server that still runs: nobody knows what of its files belongs together."""
+        try:
+            pid, original, *_ = (self.data_folder / "postmaster.pid").read_text().splitlines()
+            says, *_ = (Path(original) / "postmaster.pid").read_text().splitlines()
+            if Path(original) == self.data_folder or says != pid:
+                return
+            os.kill(int(pid), 0)
+        except (OSError, ValueError):
+            # No such file, or no such process: a home that was moved or copied while nothing ran.
+            return
+        raise PostgresUnavailableError(
+            f"{self.data_folder} was copied from {original} while its server ran: stop that service, remove this home, and "
+            "copy it again"
+        )
 
     def _data_version(self) -> PostgresVersion | None:
         """The version that made the data; ``None`` if there is no data yet."""

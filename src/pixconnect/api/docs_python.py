@@ -47,6 +47,7 @@ _METHODS: Final[Mapping[str, str]] = dict(
     redeliver_unacknowledged="endpoints.redeliver",
     replay_events="endpoints.replay",
     list_events="events.list",
+    read_event_feed="events.feed",
     get_server_metadata="identity.metadata",
     get_public_key="identity.current_key",
     get_key_set="identity.key_set",

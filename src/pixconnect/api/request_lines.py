@@ -62,4 +62,5 @@ def _describe(said: object) -> list[str]:
         case _:
             amount = getattr(said, "amount", None)
             found = [f"R$ {format_reais(amount)}"] if isinstance(amount, int) else []
-            return found + [str(word) for name in ("external_id", "status") if (word := getattr(said, name, None))]
+            named = ("external_id", "status", "code", "reason")
+            return found + [str(word) for name in named if (word := getattr(said, name, None))]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
-import httpx
+import httpx2
 from msgspec import Struct
 
 from pixconnect import assembly
@@ -115,7 +115,7 @@ class WholeInstallation:
         self.listener = Listener()
         self.longest_walk_s = 0.0
         self._runner = runner
-        self._http = httpx.Client(base_url=installation.base_url, timeout=60, trust_env=False)
+        self._http = httpx2.Client(base_url=installation.base_url, timeout=60, trust_env=False)
         self._tokens: dict[int, str] = {}
         self._numbers = count(1)
         self._connection: asyncpg.Connection | None = None
@@ -154,7 +154,7 @@ class WholeInstallation:
                 self._tokens[account.holder_id] = self._login(account)
             token = self._tokens[account.holder_id]
             response = self._http.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
-        except (httpx.TransportError, _NoTokenError):
+        except (httpx2.TransportError, _NoTokenError):
             return None
         if response.status_code == 401:
             del self._tokens[account.holder_id]

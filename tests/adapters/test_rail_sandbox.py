@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-import httpx
+import httpx2
 import pytest
 from msgspec import structs
 
@@ -605,7 +605,7 @@ async def test_nobody_gets_in_without_the_secret(sandbox: Sandbox) -> None:
             await rail.check()
         with pytest.raises(SandboxUnavailable):
             await control.call(LIST_KEYS, None)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"{sandbox.url}/rail/check")).status_code == 401
 
 

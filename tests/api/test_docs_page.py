@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
-import httpx
+import httpx2
 import msgspec
 import pytest
 
@@ -47,15 +47,15 @@ def test_samples_can_be_pasted(row: AnyOperation, described: Descriptions) -> No
 
 def _assert_asks(python: str, row: AnyOperation, schemas: dict[str, Any]) -> None:
     """A sample, run with the client itself, sends the request that it is a sample of."""
-    asked: list[httpx.Request] = []
+    asked: list[httpx2.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == LOGIN.path:
-            return httpx.Response(200, json=example_of_answer(LOGIN, schemas))
+            return httpx2.Response(200, json=example_of_answer(LOGIN, schemas))
         asked.append(request)
-        return httpx.Response(200, json=example_of_answer(row, schemas))
+        return httpx2.Response(200, json=example_of_answer(row, schemas))
 
-    http = httpx.Client(transport=httpx.MockTransport(answer))
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
     with Client("http://127.0.0.1:8080", "shop", "secret", http=http) as client, redirect_stdout(io.StringIO()):
         exec(compile(python, row.id, "exec"), {"client": client})  # noqa: S102  our own words
     path, _, query = example_path(row).partition("?")

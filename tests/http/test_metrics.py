@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import httpx
+import httpx2
 
 from pixconnect.foundation.metrics import CONTENT_TYPE, Family, Measured, measure, write_text
 from pixconnect.http.metrics import serve_metrics
@@ -26,7 +26,7 @@ async def telling(*measured: Measured, failure: Exception | None = None) -> Asyn
 
 
 async def test_who_watches_is_told_and_anything_else_is_not_found() -> None:
-    async with telling(measure(HELD, 7)) as url, httpx.AsyncClient(trust_env=False) as http:
+    async with telling(measure(HELD, 7)) as url, httpx2.AsyncClient(trust_env=False) as http:
         told = await http.get(f"{url}/metrics?name=all")
         assert (told.status_code, told.headers["content-type"]) == (200, CONTENT_TYPE)
         assert told.text == write_text([measure(HELD, 7)])
@@ -35,7 +35,7 @@ async def test_who_watches_is_told_and_anything_else_is_not_found() -> None:
 
 
 async def test_a_failure_is_said_and_the_next_one_who_asks_is_answered() -> None:
-    async with telling(failure=ValueError("a secret")) as url, httpx.AsyncClient(trust_env=False) as http:
+    async with telling(failure=ValueError("a secret")) as url, httpx2.AsyncClient(trust_env=False) as http:
         for _ in range(2):
             told = await http.get(f"{url}/metrics")
             assert (told.status_code, told.text) == (500, "metrics cannot be read\n")

@@ -15,7 +15,7 @@ from pathlib import Path
 from socket import create_server
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -318,7 +318,7 @@ def test_who_watches_is_told_by_the_worker_and_by_the_api_process(story: Story, 
 
 
 def _read_metrics(port: int) -> dict[tuple[str, str], float]:
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text
+    text = httpx2.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=60).text
     return {
         (sample.name, ",".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from cryptography import x509
 
@@ -26,7 +26,7 @@ async def test_a_payers_institution_reads_what_is_to_be_paid_and_to_whom(home_fo
         credentials = (sandbox["client_id"], sandbox["client_secret"])
         with Client(sandbox["base_url"], *credentials, auth_url=sandbox["auth_url"]) as client:
             charge = client.charges.create(1234, sandbox["pix_keys"][0], external_id="seen-from-outside")
-        keys = httpx.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
+        keys = httpx2.get(f"{sandbox['base_url']}/v1/qr/jwks.json", timeout=60).json()["keys"]
         authority = x509.load_der_x509_certificate(base64.b64decode(keys[0]["x5c"][-1]))
 
         async def trusted() -> Sequence[x509.Certificate]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import OAuth2Client
@@ -31,7 +31,7 @@ def open_client(service: Installation, **changes: Any) -> OAuth2Client:
 
 def read_metadata(service: Installation) -> AuthorizationServerMetadata:
     address = f"{service.sandbox['auth_url']}/.well-known/oauth-authorization-server"
-    return AuthorizationServerMetadata(httpx.get(address, timeout=60).json())
+    return AuthorizationServerMetadata(httpx2.get(address, timeout=60).json())
 
 
 def test_the_metadata_are_as_the_standard_says(service: Installation) -> None:
@@ -52,7 +52,7 @@ def test_a_library_logs_in_and_calls(service: Installation, method: str) -> None
         assert answer.status_code == 200, answer.text
         # The token has no other scope than the one that was asked for.
         assert client.get(f"{service.base_url}/v1/connect/charge/list").status_code == 403
-        keys = KeySet.import_key_set(httpx.get(metadata["jwks_uri"], timeout=60).json())
+        keys = KeySet.import_key_set(httpx2.get(metadata["jwks_uri"], timeout=60).json())
         assert jwt.decode(token["access_token"], keys).claims["iss"] == metadata["issuer"]
 
 

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from pixconnect_client.testing.holder import Pix
@@ -104,7 +104,7 @@ def test_one_event_delivered_three_times_has_one_effect(
     with receiving(framework, shop.address, tmp_path) as url:
         shop.order()
         endpoint = pix.client.endpoints.create(url, SECRET, ["qrcode.pending", "qrcode.approved"])
-        assert httpx.post(url, content=b"{}", headers={"webhook-id": "evt_1"}, timeout=60).status_code == 400
+        assert httpx2.post(url, content=b"{}", headers={"webhook-id": "evt_1"}, timeout=60).status_code == 400
         pix.pay(pix.client.charges.create(1234, pix.key, external_id="order-7"))
 
         assert wait_for_attempts(pix, endpoint.id, 2) == [204, 204]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
@@ -37,7 +37,7 @@ async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
 
 
 async def fetch(location: str) -> tuple[int, str, bytes]:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(trust_env=False) as client:
         response = await client.get(f"http://{location}")
     return response.status_code, response.headers["content-type"], response.content
 

@@ -52,12 +52,19 @@ class Answered(Struct, frozen=True, kw_only=True):
 class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
 
 
-async def find_payee(context: ReceivingContext, report: CreditReport) -> int | None:
+async def find_payee(context: ReceivingContext, report: CreditReport) -> tuple[int | None, bool]:
+    """The holder whose balance it would move, and whether it is refused because the key was removed."""
     party = report.credit_party
-    if party.key is not None:
-        return await context.directory.find_owner(party.key)
-    account = await context.directory.find_account(party.branch, party.account_number)
-    return account and account.holder_id
+    if party.key is None:
+        account = await context.directory.find_account(party.branch, party.account_number)
+        return account and account.holder_id, False
+    owner = await context.directory.find_owner(party.key)
+    if owner is not None:
+        return owner, False
+    # Refused under the lock of the holder that it would have reached: a process that has not heard of the removal may be
+    # recording it, and whoever comes second repeats the first answer.
+    former = await holder_store.find_former_owner(context.pool, party.key)
+    return former, former is not None
 
 
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
@@ -69,12 +76,7 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
-    holder_id, key_was_removed = await find_payee(context, report), False
-    # Refused under the lock of the holder that it would have reached: a process that has not heard of the removal may be
-    # recording it, and whoever comes second repeats the first answer.
-    if holder_id is None and report.credit_party.key is not None:
-        holder_id = await holder_store.find_former_owner(context.pool, report.credit_party.key)
-        key_was_removed = holder_id is not None
+    holder_id, key_was_removed = await find_payee(context, report)
     # The account may have been ours when it was reported before: then the first answer stands.
     if holder_id is None:
         recorded = await find_recorded(context.pool, report)

@@ -204,7 +204,7 @@ async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
     """Whose balance it would move; ``None`` if that cannot be looked up, so that nobody can credit it either."""
     try:
         if isinstance(report, CreditReport):
-            return await find_payee(context, report)
+            return (await find_payee(context, report))[0]
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
     except _OF_ITS_OWN:
         return None

@@ -1,4 +1,4 @@
-"""What threads and asyncio have in common where they meet httpx."""
+"""What threads and asyncio have in common where they meet httpx2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Core, Send
@@ -17,14 +17,14 @@ from pixconnect_client.feed import EventFeed
 AnswerT = TypeVar("AnswerT")
 
 # After these nothing can have reached the service.
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
 def write_request(step: Send) -> dict[str, Any]:
     return dict(method=step.method, url=step.url, headers=step.headers, content=step.content, timeout=step.timeout_s)
 
 
-def read_answer(step: Send, response: httpx.Response) -> Answer:
+def read_answer(step: Send, response: httpx2.Response) -> Answer:
     is_open = step.is_streamed and response.is_success
     return Answer(
         status=response.status_code,
@@ -34,7 +34,7 @@ def read_answer(step: Send, response: httpx.Response) -> Answer:
     )
 
 
-def describe_failure(step: Send, error: httpx.HTTPError) -> NoAnswer:
+def describe_failure(step: Send, error: httpx2.HTTPError) -> NoAnswer:
     # Some of its errors have no text.
     text = str(error) or type(error).__name__
     return NoAnswer(f"{step.method} {step.url}: {text}", may_have_happened=not isinstance(error, _NOT_SENT))

@@ -1,4 +1,4 @@
-"""Sends and waits, for asyncio. Loads httpx, which takes as long as all the rest."""
+"""Sends and waits, for asyncio. Loads httpx2, which takes as long as all the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-import httpx
+import httpx2
 
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Conversation, Core, Send, Step, Token, Wait
@@ -22,9 +22,9 @@ ItemT = TypeVar("ItemT")
 class TaskTransport:
     """Tasks of one event loop share it: one logs in while the others wait for the token."""
 
-    def __init__(self, core: Core, http: httpx.AsyncClient | None) -> None:
+    def __init__(self, core: Core, http: httpx2.AsyncClient | None) -> None:
         self._core = core
-        self._http = http or httpx.AsyncClient(verify=choose_trust(core))
+        self._http = http or httpx2.AsyncClient(verify=choose_trust(core))
         self._login_lock = asyncio.Lock()
 
     async def send(self, call: Call[AnswerT]) -> AnswerT:
@@ -75,6 +75,6 @@ class TaskTransport:
                     await response.aread()
                 finally:
                     await response.aclose()
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise describe_failure(step, error) from error
         return read_answer(step, response)

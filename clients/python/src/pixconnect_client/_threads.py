@@ -1,4 +1,4 @@
-"""Sends and waits, for threads. Loads httpx, which takes as long as all the rest."""
+"""Sends and waits, for threads. Loads httpx2, which takes as long as all the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TypeVar
 
-import httpx
+import httpx2
 
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Conversation, Core, Send, Step, Token, Wait
@@ -23,9 +23,9 @@ ItemT = TypeVar("ItemT")
 class ThreadTransport:
     """Threads may share it: one logs in while the others wait for the token."""
 
-    def __init__(self, core: Core, http: httpx.Client | None) -> None:
+    def __init__(self, core: Core, http: httpx2.Client | None) -> None:
         self._core = core
-        self._http = http or httpx.Client(verify=choose_trust(core))
+        self._http = http or httpx2.Client(verify=choose_trust(core))
         self._login_lock = threading.Lock()
 
     def send(self, call: Call[AnswerT]) -> AnswerT:
@@ -75,6 +75,6 @@ class ThreadTransport:
                     response.read()
                 finally:
                     response.close()
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise describe_failure(step, error) from error
         return read_answer(step, response)

@@ -24,9 +24,9 @@ from pixconnect_client._sandbox import Sandbox
 from pixconnect_client.download import AsyncDownload, Download, ask_for_statement
 from pixconnect_client.enums import StatementFormat
 
-# Loading httpx takes longer than all the rest, and who only verifies webhooks has no use for it.
+# Loading httpx2 takes longer than all the rest, and who only verifies webhooks has no use for it.
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 TIMEOUT_S = 30.0
 """How long the service may be silent; it answers sooner, whatever hangs."""
@@ -44,7 +44,7 @@ class Client(Account[Sync]):
         auth_url: The identity service's address; by default that of the service.
         timeout_s: How long the service may be silent.
         retries: How often at most something is sent again.
-        http: Your own httpx client, for proxies, certificates and the like; it is closed with this one.
+        http: Your own httpx2 client, for proxies, certificates and the like; it is closed with this one.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Client(Account[Sync]):
         auth_url: str | None = None,
         timeout_s: float = TIMEOUT_S,
         retries: int = RETRIES,
-        http: httpx.Client | None = None,
+        http: httpx2.Client | None = None,
     ) -> None:
-        from pixconnect_client._threads import ThreadTransport  # noqa: PLC0415  it loads httpx
+        from pixconnect_client._threads import ThreadTransport  # noqa: PLC0415  it loads httpx2
 
         core = Core(base_url, client_id, client_secret, auth_url=auth_url, timeout_s=timeout_s, retries=retries)
         self._transport = ThreadTransport(core, http)
@@ -115,9 +115,9 @@ class AsyncClient(Account[Async]):
         auth_url: str | None = None,
         timeout_s: float = TIMEOUT_S,
         retries: int = RETRIES,
-        http: httpx.AsyncClient | None = None,
+        http: httpx2.AsyncClient | None = None,
     ) -> None:
-        from pixconnect_client._tasks import TaskTransport  # noqa: PLC0415  it loads httpx
+        from pixconnect_client._tasks import TaskTransport  # noqa: PLC0415  it loads httpx2
 
         core = Core(base_url, client_id, client_secret, auth_url=auth_url, timeout_s=timeout_s, retries=retries)
         self._transport = TaskTransport(core, http)

@@ -42,11 +42,11 @@ class Download(_File):
     """Iterate over its octets, once."""
 
     def __iter__(self) -> Iterator[bytes]:
-        import httpx  # noqa: PLC0415  it is loaded already, by who made this
+        import httpx2  # noqa: PLC0415  it is loaded already, by who made this
 
         try:
             yield from self._stream.iter_bytes()
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
 
     def close(self) -> None:
@@ -65,12 +65,12 @@ class AsyncDownload(_File):
     """Iterate over its octets with ``async for``, once."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        import httpx  # noqa: PLC0415  it is loaded already, by who made this
+        import httpx2  # noqa: PLC0415  it is loaded already, by who made this
 
         try:
             async for some in self._stream.aiter_bytes():
                 yield some
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.pool import connect
 from pixconnect.store import charge as charge_store
+from pixconnect.store import feed as feed_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
@@ -69,6 +70,10 @@ _FILL: Final = (
     f"""insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
         created_at)
     select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
+    f"""insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
+    select n, holder_id, 'qrcode.pending', 'charge', n, n % 256, '{{}}', at from {_ROWS}""",
+    f"""insert into event_feed (position, holder_id, event_ids)
+    select n, holder_id, array[n] from {_ROWS} where at > $4""",
     """insert into tally (holder_id, kind, status, hour, count)
     select holder_id, kind, status, date_trunc('hour', at, 'UTC'), count(*) from (
         select 'charge' as kind, holder_id, status, created_at as at from charge
@@ -195,6 +200,14 @@ async def refuse_payments(connection: "Connection") -> None:
 
 
 STATEMENTS: Final[dict[str, Statement]] = {
+    "the feed from a position": lambda c: feed_store.read_rows(a_pool(c), HOT, 5_000, 64),
+    "events of the feed": lambda c: feed_store.read_events(a_pool(c), HOT, list(GROUP), 64, None, None, None),
+    "events of the feed, filtered": lambda c: feed_store.read_events(
+        a_pool(c), HOT, list(GROUP), 64, ["qrcode.pending"], "charge", [("charge", 5_001)]
+    ),
+    "what an event is about": lambda c: feed_store.find_resources(a_pool(c), HOT, "t5000", 5_000),
+    "what events are about": lambda c: charge_store.find_by_ids(a_pool(c), HOT, GROUP),
+    "what paid charges": lambda c: transfer_store.find_all_paying(a_pool(c), HOT, GROUP),
     "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
     "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [f"T{n:031}" for n in GROUP]),
     "charges locked by id": lambda c: charge_store.lock(c, PAIRS),

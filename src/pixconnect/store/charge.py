@@ -92,13 +92,12 @@ async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | Non
 
 
 _FIND_BY_IDS: Final[LiteralString] = f"""
-    select {CHARGE.select} from unnest($2::bigint[]) as wanted (id)
-    join charge on charge.id = wanted.id and charge.holder_id = $1
+    select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join charge using (id, holder_id)
 """
 
 
 async def find_by_ids(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Charge]:
-    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(charge_ids))
+    rows = await pool.fetch(_FIND_BY_IDS, list(charge_ids), [holder_id] * len(charge_ids))
     return {row["id"]: CHARGE.read(row) for row in rows}
 
 

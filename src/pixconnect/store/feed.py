@@ -105,8 +105,9 @@ async def read_rows(pool: Pool, holder_id: int, position: int, ids_count: int) -
 
 
 _READ_EVENTS: Final[LiteralString] = f"""
-    select wanted.number, {EVENT.select} from unnest($2::bigint[]) with ordinality as wanted (id, number)
-    join event on event.id = wanted.id and event.holder_id = $1
+    select wanted.number, {EVENT.select}
+    from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (id, holder_id, number)
+    join event on event.id = wanted.id and event.holder_id = wanted.holder_id
     where ($3::text[] is null or name = any($3)) and ($4::text is null or resource = $4)
         and ($5::bigint[] is null or (resource, resource_id) in (select * from unnest($6::text[], $5::bigint[])))
     order by wanted.number limit $7
@@ -125,8 +126,8 @@ async def read_events(
     """Those of some events that are asked for, each with its place among the given ids, from 0."""
     rows = await pool.fetch(
         _READ_EVENTS,
-        holder_id,
         event_ids,
+        [holder_id] * len(event_ids),
         names,
         resource,
         None if resources is None else [number for _, number in resources],

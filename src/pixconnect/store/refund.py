@@ -54,13 +54,12 @@ async def find_by_id(pool: Pool, holder_id: int, refund_id: int) -> Refund | Non
 
 
 _FIND_BY_IDS: Final[LiteralString] = f"""
-    select {REFUND.select} from unnest($2::bigint[]) as wanted (id)
-    join refund on refund.id = wanted.id and refund.holder_id = $1
+    select {REFUND.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join refund using (id, holder_id)
 """
 
 
 async def find_by_ids(pool: Pool, holder_id: int, refund_ids: Collection[int]) -> dict[int, Refund]:
-    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(refund_ids))
+    rows = await pool.fetch(_FIND_BY_IDS, list(refund_ids), [holder_id] * len(refund_ids))
     return {row["id"]: REFUND.read(row) for row in rows}
 
 

@@ -157,13 +157,13 @@ async def find_by_id(pool: Pool, holder_id: int, transfer_id: int) -> Transfer |
 
 
 _FIND_BY_IDS: Final[LiteralString] = f"""
-    select {TRANSFER.select} from unnest($2::bigint[]) as wanted (id)
-    join transfer on transfer.id = wanted.id and transfer.holder_id = $1
+    select {TRANSFER.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join transfer using (id, holder_id)
 """
 
 
 async def find_by_ids(pool: Pool, holder_id: int, transfer_ids: Collection[int]) -> dict[int, Transfer]:
-    rows = await pool.fetch(_FIND_BY_IDS, holder_id, list(transfer_ids))
+    rows = await pool.fetch(_FIND_BY_IDS, list(transfer_ids), [holder_id] * len(transfer_ids))
     return {row["id"]: TRANSFER.read(row) for row in rows}
 
 
@@ -208,14 +208,14 @@ async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | 
 
 
 _FIND_ALL_PAYING: Final[LiteralString] = f"""
-    select {TRANSFER.select} from unnest($2::bigint[]) as wanted (id)
-    join transfer on transfer.charge_id = wanted.id and transfer.holder_id = $1 and transfer.settled_at is not null
+    select {TRANSFER.select} from unnest($1::bigint[], $2::bigint[]) as wanted (charge_id, holder_id)
+    join transfer using (charge_id, holder_id) where transfer.settled_at is not null
 """
 
 
 async def find_all_paying(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Transfer]:
     """The transfers that paid some charges of a holder, by the charge's id."""
-    rows = await pool.fetch(_FIND_ALL_PAYING, holder_id, list(charge_ids))
+    rows = await pool.fetch(_FIND_ALL_PAYING, list(charge_ids), [holder_id] * len(charge_ids))
     return {row["charge_id"]: TRANSFER.read(row) for row in rows}
 
 

@@ -41,6 +41,8 @@ _OUTSIDE: Final = dict(
     name="Sandbox Settle",
     tax_id="52998224725",
 )
+# What a sandbox takes without a network, and live mode does not.
+_RECEIVER: Final = "http://localhost:8181/"
 _EVENT_TYPES: Final = ["qrcode.approved", "transfer.out.confirmed"]
 _PUBLIC_KEY: Final = {
     "kid": "tKjBTVfMQvqzVzUVw5C3T-tFY09XndW5G3oITB2bLZM",
@@ -88,7 +90,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "CheckResult": dict(status="healthy", error=LEFT_OUT),
     "ClockRequest": {"advance_s": 3600, "now": LEFT_OUT, "reset": LEFT_OUT},
     "Counterparty": {"ispb": "99999004"},
-    "CreateEndpointRequest": {"event_types": _EVENT_TYPES},
+    "CreateEndpointRequest": {"event_types": _EVENT_TYPES, "url": _RECEIVER},
     "CurrentKey": {
         **_PUBLIC_KEY,
         "pem": "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8E4Gs0Z4uBi3JR66i+L2+XgQMirv\n"
@@ -151,7 +153,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "TransferOutcome": dict(status="ERROR", reason="the account does not exist"),
     "TransferParty": _OUTSIDE,
     "WebhookDelivery": dict(status="delivered"),
-    "WebhookEndpoint": {"event_types": _EVENT_TYPES},
+    "WebhookEndpoint": {"event_types": _EVENT_TYPES, "url": _RECEIVER},
 }
 
 _LATER: Final[Mapping[str, Mapping[str, object]]] = {

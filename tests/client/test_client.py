@@ -222,6 +222,14 @@ def test_a_service_that_cannot_be_reached_gives_no_answer_and_nothing_happened(s
     assert "a%26b" not in str(failed.value)
 
 
+def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
+    service: StubService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with Client(service.url, "me", "a&b", auth_url=f"{service.url}/auth", retries=0) as client:
+        assert client.charges.get(7).id == 7
+
+
 def test_an_answer_that_breaks_off_is_none(client: Client, service: StubService) -> None:
     service.lay_out(200, b'{"data": ', **{"Content-Length": "1000"})
     with pytest.raises(NoAnswer) as failed:

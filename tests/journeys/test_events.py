@@ -294,6 +294,16 @@ def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("000201")
     asked = (AMOUNT_CENTS, "settle@sandbox.pix.example", "EMAIL", "sent-by-the-guide")
     assert names["send"](*asked).id == names["send"](*asked).id
+    kept: list[str] = []
+
+    def keep(cursor: str) -> None:
+        kept.append(cursor)
+        if len(kept) == len(story.believer.told):
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        names["follow"](None, keep)
+    assert "was paid by" in capsys.readouterr().out
     names["client"].close()
 
 

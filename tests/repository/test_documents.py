@@ -13,7 +13,8 @@ DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 SECTIONS = ["Context", "Decision", "Consequences", "Alternatives", "Enforced by"]
 
 # Where a path in a text may begin.
-_BASES = (ROOT, ROOT / "src" / "pixconnect", ROOT / "src" / "pixconnect" / "store")
+_SOURCE = ROOT / "src" / "pixconnect"
+_BASES = (ROOT, _SOURCE, _SOURCE / "store", ROOT / "clients" / "python" / "src" / "pixconnect_client")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _NAMED = re.compile(r"`([a-z_./0-9-]+/[a-z_./0-9-]*|[a-z_0-9/]+\.(?:py|sql|md|toml))`")

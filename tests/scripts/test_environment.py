@@ -90,6 +90,11 @@ def start_installing(folder: Path, end: str) -> "subprocess.Popen[str]":
     python = folder / ".venv" / "bin" / "python"
     python.write_text(_FAKE_PIP.replace("END", end))
     python.chmod(0o755)
+    return run_script(folder)
+
+
+def run_script(folder: Path) -> "subprocess.Popen[str]":
+    script = folder / "scripts" / "make_environment.py"
     # Who runs the tests in the background may have left SIGINT ignored, which a child inherits.
     run = (
         "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[1:] = ['run']; "
@@ -112,6 +117,21 @@ def test_installing_tells_how_far_it_is(tmp_path: Path) -> None:
     ]
     assert (tmp_path / ".venv" / "run.stamp").exists()
     assert (tmp_path / ".venv" / "client.stamp").exists()
+
+
+def test_the_client_is_built_again_when_it_changed_and_only_then(tmp_path: Path) -> None:
+    def make() -> list[str]:
+        with run_script(tmp_path) as making:
+            return making.communicate(timeout=300)[0].splitlines()
+
+    start_installing(tmp_path, "true").communicate(timeout=300)
+    assert make() == []
+    (tmp_path / "clients" / "python" / "src").mkdir()
+    (tmp_path / "clients" / "python" / "src" / "new.py").write_text("")
+    assert make() == ["pixconnect: building the client, pixconnect-client"]
+    (tmp_path / "clients" / "python" / "src" / "__pycache__").mkdir()
+    (tmp_path / "clients" / "python" / "src" / "__pycache__" / "new.pyc").write_text("")
+    assert make() == []
 
 
 def test_what_pip_refuses_is_one_line(tmp_path: Path) -> None:

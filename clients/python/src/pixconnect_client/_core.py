@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -120,6 +121,11 @@ class Core:
     def is_encrypted(self) -> bool:
         """Whether anything is sent by https."""
         return any(url.lower().startswith("https:") for url in (self.base_url, self.auth_url))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it is on this very machine."""
+        return all(_is_loopback(urlsplit(url).hostname or "") for url in (self.base_url, self.auth_url))
 
     def converse(self, call: Call[AnswerT]) -> Conversation[AnswerT]:
         """Ask for an operation, as often as is safe, until there is an answer."""
@@ -246,6 +252,13 @@ def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
         details={name: value for name, value in details.items() if name not in {"code", "message"}},
         retry_after_s=float(retry_after) if retry_after.isdecimal() and len(retry_after) < 10 else None,
     )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_url(name: str, url: str) -> str:

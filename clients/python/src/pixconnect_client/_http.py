@@ -54,6 +54,11 @@ def go_on(call: Call[EventFeed], feed: EventFeed) -> Call[EventFeed]:
     return replace(call, query=query | {"cursor": feed.cursor})
 
 
-def choose_trust(core: Core) -> ssl.SSLContext | bool:
-    # Certificates take 20 ms to load. Where nothing is encrypted none is trusted.
-    return True if core.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def choose_options(core: Core) -> dict[str, Any]:
+    """How an httpx2 client for this service is made."""
+    return dict(
+        # Certificates take 20 ms to load. Where nothing is encrypted none is trusted.
+        verify=True if core.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        # A proxy that the environment names cannot reach this machine's own addresses; certificates that it names count.
+        trust_env=core.is_encrypted or not core.is_local,
+    )

@@ -10,7 +10,7 @@ import httpx2
 
 from pixconnect_client._call import Answer, Call
 from pixconnect_client._core import Conversation, Core, Send, Step, Token, Wait
-from pixconnect_client._http import choose_trust, describe_failure, go_on, read_answer, turn_page, write_request
+from pixconnect_client._http import choose_options, describe_failure, go_on, read_answer, turn_page, write_request
 from pixconnect_client.errors import PixConnectError
 from pixconnect_client.feed import EventFeed, FeedEvent
 from pixconnect_client.lists import AsyncItems, Page
@@ -24,7 +24,7 @@ class TaskTransport:
 
     def __init__(self, core: Core, http: httpx2.AsyncClient | None) -> None:
         self._core = core
-        self._http = http or httpx2.AsyncClient(verify=choose_trust(core))
+        self._http = http or httpx2.AsyncClient(**choose_options(core))
         self._login_lock = asyncio.Lock()
 
     async def send(self, call: Call[AnswerT]) -> AnswerT:

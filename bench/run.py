@@ -10,6 +10,7 @@ load comes from other processes, whose CPU is reported. What is counted stands a
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from scripts.pages import figures as page
 def main() -> None:
     """Measure what was asked for."""
     given = _parse()
+    # Whoever ends us, such as a bound of time, ends the service that is measured too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before everything was measured"))
     is_quick = not (given["only"] or given["all"])
     for name in given["only"] or [name for name in MEASURES if given["all"] or MEASURES[name].quick is not None]:
         options = options_of(name, given, is_quick=is_quick)

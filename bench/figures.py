@@ -66,14 +66,14 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The commit that was measured, with a plus sign where its program was changed."""
+    """The last commit that changed the program, with a plus sign where it was changed since."""
 
     def git(*words: str) -> str:
         return subprocess.run(
             ["git", *words], cwd=RESULTS.parents[1], capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", "src") else "")
+    return git("log", "-1", "--format=%h", "--", "src") + ("+" if git("status", "--porcelain", "--", "src") else "")
 
 
 def _show(value: object) -> str:

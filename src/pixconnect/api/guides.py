@@ -123,7 +123,7 @@ def render_navigation(depth: str, current: Page | None = None) -> str:
 
 
 def _mend_link(page: Page, part: Token) -> None:
-    name = {"link_open": "href", "image": "src"}.get(part.type)
+    name = dict(link_open="href", image="src").get(part.type)
     if name is None:
         return
     found = _lead(page, str(part.attrGet(name)))

@@ -12,8 +12,8 @@ from support import postgres
 from support.command_line import DISABLED_ENDPOINT, CommandLine
 from support.postgres import Addresses
 
-# Verbs that run a part of the service, or make its tables: they are not an operator's acts on what is in them.
-_PARTS = {"run", "serve", "work", "sandbox", "migrate"}
+# Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
+_PARTS = {"run", "serve", "work", "sandbox", "migrate", "completion", "doctor"}
 _LOOKS = {
     "audit list": (),
     "database show": (),

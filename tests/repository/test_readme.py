@@ -13,7 +13,7 @@ from support.ports import reserved_port
 
 pytestmark = pytest.mark.journey
 
-PAGES = (pages.ROOT / "README.md", pages.ROOT / "docs" / "tutorial.md")
+PAGES = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/first-webhook.md", "docs/tutorial.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -36,7 +36,7 @@ def test_only_what_starts_the_service_is_not_run() -> None:
     skipped = [
         block for page in PAGES for block in pages.read_blocks(page) if block.language == "sh" and not block.is_run
     ]
-    assert [block.text.splitlines()[-1] for block in skipped] == ["make run", "make run"]
+    assert [block.text.splitlines()[-1] for block in skipped] == ["make run"] * 3
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,6 @@ def _environment(home: Path, receiver_port: int) -> dict[str, str]:
     """A reader's, with this very Python first on the path."""
     python_folder = str(Path(sys.executable).parent)
     path = os.pathsep.join([python_folder, os.environ.get("PATH", os.defpath)])
-    return {**environment(home), "PATH": path, "RECEIVER_PORT": str(receiver_port)}
+    # What verbs keep of the reader's own goes with the home.
+    own = {"XDG_STATE_HOME": str(home), "PROGRAM_PORT": str(receiver_port), "RECEIVER_PORT": str(receiver_port)}
+    return {**environment(home), "PATH": path, **own}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -39,7 +39,11 @@ def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:
 
 
 def show_json(shown: object) -> None:
-    terminal.say(msgspec.json.encode(shown).decode())
+    terminal.say(to_json(shown))
+
+
+def to_json(shown: object) -> str:
+    return msgspec.json.encode(shown).decode()
 
 
 def show_list(
@@ -88,7 +92,8 @@ def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collectio
     if not columns and not terminal.is_terminal():
         return None
     flat = [_flatten(item) for item in items]
-    names = columns or list(dict.fromkeys(name for item in flat for name in item))
+    # What none of them has needs no column.
+    names = [name for name in columns if any(name in item for item in flat)] or [*dict.fromkeys(chain(*flat))]
     cells = [[_text(name, item.get(name), money) for name in names] for item in flat]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     # A pipe has no width.

@@ -20,6 +20,7 @@ from cyclopts.exceptions import (
 # Of something in a list, such as a rule, the field without its place.
 _FIELD: Final = re.compile(r"(?:[a-z_]+\[\d+\]\.)?([a-z_]+): ")
 _REAIS: Final = re.compile(r"([0-9]+)[.,]([0-9]{2})")
+_FEW_WORDS: Final = 6
 _KINDS: Final[dict[object, str]] = {int: "a whole number", bool: "true or false", str: "text"}
 
 
@@ -34,7 +35,12 @@ def explain(error: CycloptsError) -> str:
             return f"{argument.name}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
             in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
-            return f"{token.keyword or argument.name}: must be {_describe(argument)}; it is {token.value!r}{in_cents}"
+            words = _list_words(argument)
+            near = difflib.get_close_matches(token.value, words, n=1)
+            # Among a few words everybody sees it.
+            meant = f"; did you mean {near[0]}?" if near and len(words) > _FEW_WORDS else ""
+            must = _describe(argument)
+            return f"{token.keyword or argument.name}: must be {must}; it is {token.value!r}{in_cents}{meant}"
         case ValidationError() if argument is not None and argument.tokens:
             token = argument.tokens[0]
             rule = error.exception_message.removesuffix(".")
@@ -90,11 +96,20 @@ def _list_options(app: App, words: Sequence[str]) -> set[str]:
 
 def _describe(argument: Argument) -> str:
     """What an option's value must be."""
-    hint = argument.hint
     kinds: list[str] = []
-    for one in get_args(hint) if get_origin(hint) is not None and get_origin(hint) is not Literal else (hint,):
+    for one in _list_types(argument):
         if get_origin(one) is Literal:
             kinds += get_args(one)
         elif one in _KINDS:
             kinds.append(_KINDS[one])
     return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds) or "a value"
+
+
+def _list_words(argument: Argument) -> list[str]:
+    """All that an option takes, where these are certain words."""
+    return [word for one in _list_types(argument) if get_origin(one) is Literal for word in get_args(one)]
+
+
+def _list_types(argument: Argument) -> tuple[object, ...]:
+    hint = argument.hint
+    return get_args(hint) if get_origin(hint) is not None and get_origin(hint) is not Literal else (hint,)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pixconnect.cli.main import main
 from support import postgres
 from support.installation import Installation, running
+
+Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="package")
@@ -32,3 +37,15 @@ def sandbox(installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return installation
+
+
+@pytest.fixture
+def run(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a verb that must succeed: what it prints with ``--json``."""
+
+    def run(*words: str) -> Any:
+        assert main([*words, "--json"]) == 0, capsys.readouterr().err
+        # What is watched has a line for each status.
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
 
 KEY = "settle@sandbox.pix.example"
 Run = Callable[..., Any]
-
-
-@pytest.fixture
-def run(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a verb that must succeed: what it prints with ``--json``."""
-
-    def run(*words: str) -> Any:
-        assert main([*words, "--json"]) == 0, capsys.readouterr().err
-        # What is watched has a line for each status.
-        return json.loads(capsys.readouterr().out.splitlines()[-1])
-
-    return run
 
 
 def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) -> None:

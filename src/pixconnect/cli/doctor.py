@@ -1,0 +1,46 @@
+"""``pixconnect doctor``: what could be wrong here, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pixconnect.cli import local_checks, output, terminal
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.findings import Finding
+from pixconnect.cli.integrator import service_checks
+from pixconnect.cli.output import Json
+
+_SIGNS = dict(ok="+", note="~", wrong="!")
+
+
+def doctor(*, json: Json = False) -> None:
+    """Look for what could be wrong on this machine and in the service; changes nothing.
+
+    `+` is well, `~` may be meant to be so, `!` must be mended: then the exit status is 6.
+    """
+    found: list[Finding] = []
+    for finding in _look():
+        found.append(finding)
+        # One after the other: some take a while.
+        if not json:
+            _tell(finding)
+    if json:
+        output.show_list("findings", [msgspec.to_builtins(finding) for finding in found], as_json=True)
+    wrong_count = sum(finding.status == "wrong" for finding in found)
+    if wrong_count:
+        raise CommandError(f"{wrong_count} of {len(found)} must be mended", status=ExitStatus.FOUND)
+
+
+def _look() -> Iterator[Finding]:
+    yield from local_checks.look()
+    yield from service_checks.look()
+
+
+def _tell(finding: Finding) -> None:
+    colour = "red" if finding.status == "wrong" else "yellow" if finding.status == "note" else "green"
+    terminal.say(f"{terminal.paint(_SIGNS[finding.status], colour)} {finding.check}: {finding.text}")
+    if finding.todo:
+        terminal.say(f"    {finding.todo}")

@@ -1,0 +1,90 @@
+"""``pixconnect events``: what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli import output
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import listeners, records
+from pixconnect.cli.integrator.event_search import FoundEvent, find_event, list_events
+from pixconnect.cli.integrator.records import Limit
+from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.output import Json
+from pixconnect.domain.event import EventName
+from pixconnect_client import Client
+
+app = App(name="events", help="What happened: list it, show it, send it again.")
+
+EventId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53), help="The event's id.")]
+_COLUMNS = ("id", "create_timestamp", "name", "payload.id", "payload.external_id", "payload.amount")
+_MONEY = ("payload.amount",)
+
+
+@app.command(name="list")
+def list_(
+    *,
+    name: Annotated[Sequence[EventName], Parameter(negative=(), show_default=False)] = (),
+    since: str | None = None,
+    until: str | None = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """Print events, the newest first, whether or not anybody was told of them.
+
+    Args:
+        name: Only those of this name; repeat the option for each.
+        since: The first day (2026-11-20) or instant included.
+        until: The last day or instant included.
+    """
+    first = None if since is None else records.parse_instant("--since", since)
+    last = None if until is None else records.parse_instant("--until", until, is_end=True)
+    with open_session() as session:
+        events = (event for event in list_events(session.client, first, last) if not name or event["name"] in name)
+        found = [*islice(events, limit)]
+    output.show_list("events", found, as_json=json, columns=_COLUMNS, money=_MONEY)
+
+
+@app.command
+def show(event_id: EventId, *, json: Json = False) -> None:
+    """Print one event, as its webhook says it."""
+    with open_session() as session:
+        output.show(find_event(session.client, event_id), as_json=json, money=_MONEY)
+
+
+@app.command
+def resend(event_id: EventId, *, endpoint_id: int | None = None, json: Json = False) -> None:
+    """Send an event again: to each endpoint that it was for, and to each `pixconnect listen` of this user.
+
+    Args:
+        endpoint_id: To this endpoint only.
+    """
+    with open_session() as session:
+        event = find_event(session.client, event_id)
+        sent = _redeliver(session.client, event, endpoint_id)
+    if endpoint_id is None:
+        sent += [
+            {"to": f"listen {one.name}", "answer": one.answer} for one in listeners.resend(session.credentials, event)
+        ]
+    if not sent:
+        raise CommandError(f"the event {event_id} is for no endpoint, and no `pixconnect listen` runs")
+    output.show_list("sent", sent, as_json=json, columns=("to", "delivery_id", "answer"))
+
+
+def _redeliver(client: Client, event: FoundEvent, endpoint_id: int | None) -> list[output.Shown]:
+    at = records.parse_instant("create_timestamp", event["create_timestamp"])
+    sent: list[output.Shown] = []
+    for endpoint in client.endpoints.list():
+        if endpoint_id not in {None, endpoint.id}:
+            continue
+        # An event's deliveries are made with it.
+        for delivery in client.deliveries.list(endpoint.id, initial_date=at, final_date=at):
+            if delivery.event_id == event["id"]:
+                again = client.deliveries.redeliver(delivery.id)
+                sent.append(dict(to=f"endpoint {endpoint.id}", delivery_id=again.id, answer="is on its way"))
+    return sent

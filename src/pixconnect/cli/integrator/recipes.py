@@ -1,0 +1,198 @@
+"""What leads to each event in a sandbox: real charges, transfers, refunds and rules, and never a made-up event.
+
+A recipe walks there and answers the field of the payload, and its value, by which the event is known.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from msgspec import Struct
+
+from pixconnect.cli import terminal
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.failures import CommandError
+from pixconnect.domain.event import EventName
+from pixconnect_client import (
+    Charge,
+    Client,
+    FaultMatch,
+    FaultOperation,
+    FaultRule,
+    NotFound,
+    OutsidePayer,
+    Refund,
+    Transfer,
+)
+
+AMOUNT_CENTS: Final = 1_000
+_PAYEE_KEY: Final = "settle@sandbox.pix.example"
+_DAY_S: Final = 86_400
+_DAYS_MAX: Final = 30
+_SETTLED_WITHIN_S: Final = 30.0
+_ASKED_AGAIN_AFTER_S: Final = 0.05
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """What the event shall be about."""
+
+    client: Client
+    key: str
+    """Of the holder: it is paid to this one."""
+    amount: int
+    external_id: str | None
+    payer: OutsidePayer
+    code: str
+    """By which the network rejects what ends in an error."""
+
+
+Ended = TypeVar("Ended", Transfer, Refund)
+Mark = tuple[str, int | str]
+
+
+def charge_pending(chosen: Chosen) -> Mark:
+    return "id", _charge(chosen).id
+
+
+def charge_approved(chosen: Chosen) -> Mark:
+    charge = _charge(chosen)
+    chosen.client.sandbox.pay(charge.emvqrcps, payer=chosen.payer)
+    return "id", charge.id
+
+
+def charge_expired(chosen: Chosen) -> Mark:
+    charge = _charge(chosen)
+    # How long a charge lives is a setting of the service that callers are not told.
+    for day in range(1, _DAYS_MAX + 1):
+        now = chosen.client.sandbox.advance_clock(_DAY_S).now
+        if chosen.client.charges.get(charge.id).status == "EXPIRED":
+            terminal.notice(
+                f"the sandbox's clock is {day} d further, at {now:%Y-%m-%d %H:%M} (`pixconnect clock reset`)"
+            )
+            return "id", charge.id
+    raise CommandError(f"the charge {charge.id} lives for more than {_DAYS_MAX} days", status=ExitStatus.ENDED_BADLY)
+
+
+def transfer_in(chosen: Chosen) -> Mark:
+    paid = chosen.client.sandbox.receive(chosen.key, chosen.amount, payer=chosen.payer)
+    return "end_to_end_id", paid.end_to_end_id
+
+
+def transfer_in_refused(chosen: Chosen) -> Mark:
+    # A charge asks for its amount and no other.
+    paid = chosen.client.sandbox.pay(_charge(chosen).emvqrcps, amount=chosen.amount + 1, payer=chosen.payer)
+    return "end_to_end_id", paid.end_to_end_id
+
+
+def transfer_out(chosen: Chosen) -> Mark:
+    return "id", _send(chosen, _PAYEE_KEY).id
+
+
+def transfer_out_rejected(chosen: Chosen) -> Mark:
+    return "id", _send(chosen, f"reject-{chosen.code.lower()}@sandbox.pix.example").id
+
+
+def refund_in(chosen: Chosen) -> Mark:
+    returned = chosen.client.sandbox.give_back(_send_and_wait(chosen).end_to_end_id)
+    return "return_identification", returned.return_identification
+
+
+def refund_in_refused(chosen: Chosen) -> Mark:
+    # More than was sent cannot come back.
+    sent = _send_and_wait(chosen)
+    returned = chosen.client.sandbox.give_back(sent.end_to_end_id, amount=chosen.amount + 1)
+    return "return_identification", returned.return_identification
+
+
+def refund_out(chosen: Chosen) -> Mark:
+    return "id", _refund(chosen).id
+
+
+def refund_out_rejected(chosen: Chosen) -> Mark:
+    rule = FaultRule(
+        effect=f"reject:{chosen.code}",
+        match=FaultMatch(operation=FaultOperation("refund"), amount=chosen.amount),
+        times=1,
+    )
+    with _with_rule(chosen.client, rule):
+        refund = _refund(chosen)
+        _wait_while("PROCESSING", lambda: chosen.client.refunds.get(refund.id))
+    return "id", refund.id
+
+
+RECIPES: Final[Mapping[EventName, Callable[[Chosen], Mark]]] = dict[EventName, Callable[[Chosen], Mark]](
+    (
+        ("qrcode.pending", charge_pending),
+        ("qrcode.approved", charge_approved),
+        ("qrcode.expired", charge_expired),
+        ("transfer.in.processing", transfer_in),
+        ("transfer.in.confirmed", transfer_in),
+        ("transfer.in.error", transfer_in_refused),
+        ("transfer.out.processing", transfer_out),
+        ("transfer.out.confirmed", transfer_out),
+        ("transfer.out.error", transfer_out_rejected),
+        ("refund.in.processing", refund_in),
+        ("refund.in.returned", refund_in),
+        ("refund.in.error", refund_in_refused),
+        ("refund.out.processing", refund_out),
+        ("refund.out.returned", refund_out),
+        ("refund.out.error", refund_out_rejected),
+    )
+)
+
+
+def _charge(chosen: Chosen) -> Charge:
+    _refuse_taken(chosen, "charge", chosen.client.charges.get_by_external_id)
+    return chosen.client.charges.create(chosen.amount, chosen.key, external_id=chosen.external_id)
+
+
+def _send(chosen: Chosen, key: str) -> Transfer:
+    _refuse_taken(chosen, "transfer", chosen.client.transfers.get_by_external_id)
+    if chosen.client.balance().available_funds < chosen.amount:
+        chosen.client.sandbox.deposit(chosen.amount)
+    return chosen.client.transfers.create_by_key(chosen.amount, key, "EMAIL", external_id=chosen.external_id)
+
+
+def _send_and_wait(chosen: Chosen) -> Transfer:
+    sent = _send(chosen, _PAYEE_KEY)
+    return _wait_while("PROCESSING", lambda: chosen.client.transfers.get(sent.id))
+
+
+def _refund(chosen: Chosen) -> Refund:
+    _refuse_taken(chosen, "refund", chosen.client.refunds.get_by_external_id)
+    received = chosen.client.sandbox.receive(chosen.key, chosen.amount, payer=chosen.payer)
+    return chosen.client.refunds.create(received.end_to_end_id, chosen.amount, external_id=chosen.external_id)
+
+
+def _refuse_taken(chosen: Chosen, kind: str, read: Callable[[str], object]) -> None:
+    # A replay would answer what there is, and nothing would happen.
+    if chosen.external_id is None:
+        return
+    try:
+        read(chosen.external_id)
+    except NotFound:
+        return
+    raise CommandError(f"--external-id: there is a {kind} {chosen.external_id} already; nothing was done")
+
+
+def _wait_while(status: str, read: Callable[[], Ended]) -> Ended:
+    deadline_s = time.monotonic() + _SETTLED_WITHIN_S
+    while (found := read()).status == status and time.monotonic() < deadline_s:
+        time.sleep(_ASKED_AGAIN_AFTER_S)
+    return found
+
+
+@contextmanager
+def _with_rule(client: Client, rule: FaultRule) -> Generator[None]:
+    """A rule before those that there are, which stay."""
+    client.sandbox.replace_faults([rule, *client.sandbox.faults().rules])
+    try:
+        yield
+    finally:
+        # Used up it stays there, with nothing left; another's may have come since.
+        rules = client.sandbox.faults().rules
+        left = [one for one in rules if (one.effect, one.match) != (rule.effect, rule.match)]
+        client.sandbox.replace_faults(left)

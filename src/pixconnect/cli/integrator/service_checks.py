@@ -1,0 +1,98 @@
+"""What ``doctor`` asks of the service: whether it answers, is well, takes the credentials, and reaches the endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from pixconnect import __version__
+from pixconnect.cli import findings
+from pixconnect.cli.failures import CommandError
+from pixconnect.cli.findings import Finding
+from pixconnect.cli.integrator.credentials import Credentials, find_credentials
+from pixconnect.cli.integrator.session import connect, explaining, is_sandbox
+from pixconnect.config import SettingsError
+from pixconnect_client import Client
+
+_CLOCK_OFF_S: Final = 5
+_LOOKED_AT: Final = 10
+
+
+def look() -> Iterator[Finding]:
+    try:
+        credentials = find_credentials()
+    except SettingsError:
+        # What is wrong with it has been said.
+        return
+    except CommandError as error:
+        yield findings.note("credentials", str(error), "only one holder's verbs need them")
+        return
+    with connect(credentials) as client:
+        try:
+            with explaining(credentials):
+                yield from _look_at_health(client, credentials)
+                balance = client.balance()
+                yield findings.ok("credentials", f"of {credentials.source}: the service takes them")
+                if not balance.able_to_withdraw:
+                    yield findings.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
+                yield from _look_at_sandbox(client)
+                yield from _look_at_endpoints(client)
+        except CommandError as error:
+            yield findings.split("service", str(error))
+
+
+def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Finding]:
+    health = client.health()
+    for name, check in health.checks.items():
+        if check.status != "healthy":
+            yield findings.wrong(
+                name, check.error or check.status, "see docs/guides/production.md and the service's log"
+            )
+    if health.status == "healthy":
+        yield findings.ok(
+            "service", f"{credentials.api_url} is healthy, pixconnect {health.system.version or __version__}"
+        )
+    if health.system.version not in {"", __version__}:
+        yield findings.note(
+            "version", f"the service is pixconnect {health.system.version}, this is {__version__}", "use the same"
+        )
+
+
+def _look_at_sandbox(client: Client) -> Iterator[Finding]:
+    if not is_sandbox(client):
+        return
+    ahead_s = (client.sandbox.clock().now - datetime.now(UTC)).total_seconds()  # noqa: TID251  the machine's is meant
+    if abs(ahead_s) > _CLOCK_OFF_S:
+        yield findings.note("clock", f"the sandbox's clock is {ahead_s:,.0f} s ahead", "`pixconnect clock reset`")
+    else:
+        yield findings.ok("clock", "the sandbox's clock is this machine's")
+    if rules := client.sandbox.faults().rules:
+        yield findings.note(
+            "faults", f"{len(rules)} rules let the network misbehave", "`pixconnect faults list | clear`"
+        )
+
+
+def _look_at_endpoints(client: Client) -> Iterator[Finding]:
+    for endpoint in client.endpoints.list():
+        what = f"{endpoint.id} ({endpoint.url})"
+        if endpoint.status == "disabled":
+            yield findings.wrong(
+                "endpoint",
+                f"{what} failed for too long and is disabled",
+                f"mend the receiver, then `pixconnect operator endpoint resume {endpoint.id}`",
+            )
+            continue
+        tried = [
+            one for one in islice(client.deliveries.list(endpoint.id, page_size=_LOOKED_AT), _LOOKED_AT) if one.attempts
+        ]
+        if tried and tried[0].status != "delivered":
+            last = tried[0].attempts[-1]
+            yield findings.wrong(
+                "endpoint",
+                f"{what} does not take events: {last.status_code or last.error}",
+                f"mend the receiver, then `pixconnect endpoint test {endpoint.id}`",
+            )
+        else:
+            yield findings.ok("endpoint", f"{what} is {endpoint.status}")

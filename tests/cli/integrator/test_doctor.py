@@ -1,0 +1,81 @@
+"""``pixconnect doctor``: what is wrong is found, with what to do; what is well is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixconnect.cli import local_checks
+from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.main import main
+from support.installation import Installation
+from support.listening_program import a_program
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
+
+
+def _look(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, Any]:
+    """The findings, by what was looked at."""
+    assert main(["doctor", "--json"]) == status
+    return {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_what_is_well_is_said(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clock", "reset"]) == main(["faults", "clear"]) == 0
+    capsys.readouterr()
+    found = _look(capsys, 0)
+    assert {one["status"] for one in found.values()} == {"ok"}
+    assert {"version", "home", "disk", "database", "service", "credentials", "clock"} <= {*found}
+
+
+def test_what_is_wrong_is_said_with_what_to_do(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_PROT", "1")
+    monkeypatch.setattr(local_checks, "_FREE_OCTETS_MIN", 1 << 62)
+    with a_program() as program:
+        assert main(["endpoint", "add", program.url, "--event", "qrcode.pending", "--json"]) == 0
+        endpoint_id = json.loads(capsys.readouterr().out)["id"]
+        program.statuses = [500]
+        assert main(["endpoint", "test", str(endpoint_id)]) == ExitStatus.ENDED_BADLY
+    assert main(["clock", "advance", "1h"]) == main(["faults", "add", "delay:1"]) == 0
+    capsys.readouterr()
+    found = _look(capsys, ExitStatus.FOUND)
+    assert found["settings"]["todo"] == "did you mean PIXCONNECT_PORT?"
+    assert (found["disk"]["status"], found["clock"]["status"], found["faults"]["status"]) == ("wrong", "note", "note")
+    assert f"`pixconnect endpoint test {endpoint_id}`" in found["endpoint"]["todo"]
+    for undo in (["clock", "reset"], ["faults", "clear"], ["endpoint", "remove", str(endpoint_id)]):
+        assert main(undo) == 0
+
+
+def test_where_nothing_runs_the_port_is_tried(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path / "absent"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("PORT", str(taken.getsockname()[1]))
+        found = _look(capsys, ExitStatus.FOUND)
+    assert (found["home"]["status"], found["credentials"]["status"]) == ("note", "note")
+    assert "set PORT to another" in found["port"]["todo"]
+    monkeypatch.setenv("PORT", "many")
+    assert _look(capsys, ExitStatus.FOUND)["settings"]["text"].startswith("PORT: must be a whole number")
+
+
+def test_a_killed_service_and_credentials_that_nobody_takes_are_told(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
+    killed.mkdir(mode=0o755)
+    monkeypatch.setenv("PIXCONNECT_HOME", str(killed))
+    (killed / "running.json").write_text("{}")
+    (killed / "sandbox.json").write_text(json.dumps(sandbox.sandbox | {"client_secret": "old"}))
+    assert _look(capsys, ExitStatus.FOUND)["home"]["todo"] == f"chmod 700 {killed}"
+    os.chmod(killed, 0o700)
+    found = _look(capsys, ExitStatus.FOUND)
+    assert "was killed" in found["home"]["text"]
+    assert "refuses the client" in found["service"]["text"]

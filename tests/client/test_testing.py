@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from pixconnect.domain.webhook_signature import standard_signature
@@ -193,7 +193,7 @@ def post(inbox: Inbox, secret: str, number: int, external_id: str, attempt: int 
         "webhook-signature": standard_signature([secret], f"evt_{number}", now_s, body),
         "X-Webhook-Attempt": str(attempt),
     }
-    return httpx.post(inbox.url, content=body, headers=headers, timeout=60).status_code
+    return httpx2.post(inbox.url, content=body, headers=headers, timeout=60).status_code
 
 
 def test_an_inbox_finds_each_event_once_whenever_it_came_and_however_often(inbox: Inbox) -> None:

@@ -79,7 +79,7 @@ def test_the_logins_the_settings_and_the_migration_of_the_guide_fit_together(ser
 
 def test_the_unit_starts_parts_that_exist() -> None:
     unit = blocks("ini")[2]
-    assert "ExecStart=/opt/pixconnect/.venv/bin/pixconnect ${PIXCONNECT_PART}\n" in unit
+    assert "ExecStart=/opt/pixconnect/.venv/bin/pixconnect ${PART}\n" in unit
     for part in ("serve", "work", "sandbox"):
         assert f"pixconnect@{part}-" in GUIDE
         assert command(part)[-1] == part

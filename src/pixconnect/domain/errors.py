@@ -247,7 +247,7 @@ class InvalidWebhookUrl(RuleBroken):
 
 
 class ServiceUnavailable(Refusal):
-    """A system that is needed cannot be reached, or the queue is full. Nothing was done."""
+    """A system that is needed cannot be reached, or there is more to do than can be answered in time. Nothing was done."""
 
     code = "SERVICE_UNAVAILABLE"
 

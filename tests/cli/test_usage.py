@@ -1,10 +1,14 @@
 """Words that a verb does not take, told in the words that were typed."""
 
+from collections.abc import Iterator
+from typing import get_args
+
 import pytest
-from cyclopts import CycloptsError
+from cyclopts import App, CycloptsError
 
 from pixconnect.cli import usage
 from pixconnect.cli.main import app
+from pixconnect.cli.whole_number import read_limit, read_whole_number
 
 CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"
 
@@ -30,6 +34,11 @@ CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"
         ("key add --holder-id 1 --key-type MAIL", "--key-type: must be CPF, CNPJ, PHONE, EMAIL or EVP; it is 'MAIL'"),
         ("audit list 3", "3: one word too many; see `pixconnect audit list --help`"),
         ("report close 1", "--reason: missing; see `pixconnect report close --help`"),
+        ("charge create 10.50", "--amount: must be a whole number; it is '10.50', which in cents is 1050"),
+        ("transfer create 10.99 someone", "--amount: must be a whole number; it is '10.99', which in cents is 1099"),
+        ("charge create 0x10", "--amount: must be a whole number; it is '0x10'"),
+        ("charge create 1_000", "--amount: must be a whole number; it is '1_000'"),
+        ("charge list --limit 1.9", "--limit: must be a whole number; it is '1.9'"),
     ],
 )
 def test_a_wrong_word_is_told_with_what_it_must_be(words: str, complaint: str) -> None:
@@ -50,3 +59,23 @@ def test_a_wrong_word_is_told_with_what_it_must_be(words: str, complaint: str) -
 )
 def test_a_refusal_names_the_option_and_not_the_field(message: str, words: str, shown: str) -> None:
     assert usage.name_option(message, app, words.split()) == shown
+
+
+def list_verbs(group: App) -> Iterator[App]:
+    for name in group:
+        if not name.startswith("-"):
+            yield from list_verbs(group[name])
+    if group.default_command is not None:
+        yield group
+
+
+def test_every_number_is_read_as_it_is_written() -> None:
+    """The parser itself takes 10.50 for 10 and 0x10 for 16."""
+    numbers = [
+        argument
+        for verb in list_verbs(app)
+        for argument in verb.assemble_argument_collection()
+        if int in (argument.hint, *get_args(argument.hint))
+    ]
+    assert len(numbers) > 40
+    assert [one.name for one in numbers if one.parameter.converter not in {read_whole_number, read_limit}] == []

@@ -7,6 +7,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli import operating, output
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.store.audit import AuditEntry
 from pixconnect.usecases import audit as audit_usecases
 
@@ -16,7 +17,7 @@ app = App(name="audit", help="What operators did.")
 @app.command(name="list")
 def list_entries(
     *,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
     json: Json = False,
 ) -> None:
     """Print what operators did, newest first: who, when, which verb, on what, and what it was before and after.

@@ -9,6 +9,7 @@ from pixconnect.cli import operating, output
 from pixconnect.cli.integrator.records import parse_instant
 from pixconnect.cli.operating import HolderId
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases import endpoint as endpoint_usecases
@@ -17,7 +18,7 @@ from pixconnect.usecases.redelivery import Redelivery
 
 app = App(name="endpoint", help="The webhook endpoints of holders.")
 
-EndpointId = Annotated[int, Parameter(name=("--endpoint-id", "--id"), validator=Number(gte=1, lt=2**53))]
+EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id"), validator=Number(gte=1, lt=2**53))]
 
 
 @app.command(name="list")

@@ -9,6 +9,7 @@ from pixconnect.cli.failures import CommandError
 from pixconnect.cli.operating import HolderId
 from pixconnect.cli.output import Json
 from pixconnect.cli.unresolved import show_unresolved
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.store.search import Found
 from pixconnect.usecases import search as search_usecases
 
@@ -17,7 +18,7 @@ def find(
     any_id: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     *,
     unresolved: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    silent_for_s: Annotated[int, Parameter(show_default=True)] = 60,
+    silent_for_s: Annotated[int, WHOLE_NUMBER, Parameter(show_default=True)] = 60,
     holder_id: HolderId | None = None,
     json: Json = False,
 ) -> None:

@@ -9,12 +9,13 @@ from msgspec import UNSET, UnsetType
 from pixconnect.cli import operating, output
 from pixconnect.cli.operating import HolderId, TheHolder
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.holder import AccountType, Holder
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases.holder import HolderChanges, NewHolder
 
 YesNo = Literal["true", "false"]
-Limit = int | Literal["none"]
+Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
 
 app = App(name="holder", help="Account holders.")
 
@@ -77,8 +78,8 @@ def show(*, holder_id: TheHolder, json: Json = False) -> None:
 @app.command(name="list")
 def list_holders(
     *,
-    after: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
-    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    after: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=0))] = 0,
+    limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
     json: Json = False,
 ) -> None:
     """Print holders by their ids, with their balances in cents.

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.access import IN_FORCE_AFTER_S
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.operator import OperatorContext
@@ -18,7 +19,7 @@ from pixconnect.usecases.operator import OperatorContext
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-HolderId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53))]
+HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 """An id that could exist."""
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]

@@ -7,12 +7,13 @@ from cyclopts.validators import Number
 
 from pixconnect.cli import operating, output
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.kept_report import KeptReport
 from pixconnect.usecases import kept_report as kept_usecases
 
 app = App(name="report", help="Reports of the rail that wait for an operator.")
 
-ReportId = Annotated[int, Parameter(name=("--report-id", "--id"), validator=Number(gte=1, lt=2**53))]
+ReportId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--report-id", "--id"), validator=Number(gte=1, lt=2**53))]
 
 
 @app.command(name="list")

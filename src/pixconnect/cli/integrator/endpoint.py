@@ -17,12 +17,13 @@ from pixconnect.cli.integrator import recipes, records
 from pixconnect.cli.integrator.session import open_sandbox, open_session
 from pixconnect.cli.integrator.webhook_secret import make_secret
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.event import EventName
 from pixconnect_client import Client, Delivery, Endpoint, OutsidePayer
 
 app = App(name="endpoint", help="Where webhooks are posted.")
 
-EndpointId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53), help="The endpoint's id.")]
+EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53), help="The endpoint's id.")]
 _COLUMNS = ("id", "status", "url", "event_types")
 _SUMMARY = ("id", "event_id", "status", "attempts", "answer", "duration")
 _LOOKED_AT: Final = 10

@@ -16,12 +16,14 @@ from pixconnect.cli.integrator.event_search import FoundEvent, find_event, list_
 from pixconnect.cli.integrator.records import Limit
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.event import EventName
 from pixconnect_client import Client
 
 app = App(name="events", help="What happened: list it, show it, send it again.")
 
-EventId = Annotated[int, Parameter(validator=Number(gte=1, lt=2**53), help="The event's id.")]
+EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
+EventId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53), help="The event's id.")]
 _COLUMNS = ("id", "create_timestamp", "name", "payload.id", "payload.external_id", "payload.amount")
 _MONEY = ("payload.amount",)
 
@@ -58,7 +60,7 @@ def show(event_id: EventId, *, json: Json = False) -> None:
 
 
 @app.command
-def resend(event_id: EventId, *, endpoint_id: int | None = None, json: Json = False) -> None:
+def resend(event_id: EventId, *, endpoint_id: EndpointId | None = None, json: Json = False) -> None:
     """Send an event again: to each endpoint that it was for, and to each `pixconnect listen` of this user.
 
     Args:

@@ -12,6 +12,7 @@ from pixconnect.cli.integrator import records
 from pixconnect.cli.integrator.records import Amount
 from pixconnect.cli.integrator.session import open_sandbox
 from pixconnect.cli.output import Json
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect.domain.sandbox_control import Operation
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule
 
@@ -35,7 +36,7 @@ def add(
     key: str | None = None,
     amount: Amount | None = None,
     probability: Annotated[float | None, Parameter(validator=Number(gte=0, lte=1))] = None,
-    times: Annotated[int | None, Parameter(validator=Number(gte=0))] = None,
+    times: Annotated[int | None, WHOLE_NUMBER, Parameter(validator=Number(gte=0))] = None,
     json: Json = False,
 ) -> None:
     """Add a rule before the others; prints all of them.

@@ -16,6 +16,7 @@ from msgspec import Struct
 from pixconnect.cli import output, terminal
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.failures import CommandError
+from pixconnect.cli.whole_number import WHOLE_NUMBER
 from pixconnect_client import InvalidRequest, Items, NotFound
 
 Record = TypeVar("Record", bound=Struct)
@@ -25,12 +26,12 @@ MONEY: Final = frozenset({"amount", "available_funds", "current_funds"})
 """Amounts, which people are shown as reais."""
 _ASKED_AGAIN_AFTER_S: Final = 0.3
 
-Amount = Annotated[int, Parameter(validator=Number(gte=1))]
+Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]
 AnyId = Annotated[str, Parameter(allow_leading_hyphen=True)]
 ExternalId = Annotated[
     str | None, Parameter(help="Your own name for it: asked again under it, the same is answered. Made if left out.")
 ]
-Limit = Annotated[int, Parameter(validator=Number(gte=1), help="The most to print.")]
+Limit = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print.")]
 TimeoutS = Annotated[
     float | None, Parameter(validator=Number(gt=0), help="Give up after so many seconds; without, never.")
 ]

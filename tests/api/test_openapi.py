@@ -16,7 +16,7 @@ from pixconnect.api.openapi import describe_interface
 from pixconnect.api.operation import Document, Nothing
 from pixconnect.api.operations import list_operations, list_sections
 from pixconnect.api.services import Descriptions
-from pixconnect.domain.access import SCOPE_TEXTS, SCOPES
+from pixconnect.domain.access import OWN_SCOPES, SCOPE_TEXTS, SCOPES
 from pixconnect.domain.br_code import parse_br_code
 from pixconnect.domain.event import EVENT_NAMES
 from support.api import Api
@@ -238,7 +238,7 @@ def test_everything_that_has_a_name_is_referred_to(is_sandbox: bool) -> None:
 def test_operations_need_their_scope_by_oauth2(document: dict[str, Any]) -> None:
     flow = document["components"]["securitySchemes"]["OAuth2"]["flows"]["clientCredentials"]
     assert flow["tokenUrl"].endswith("/oauth/token")
-    assert tuple(flow["scopes"]) == SCOPES
+    assert tuple(flow["scopes"]) == OWN_SCOPES
     for row in ROWS:
         scopes = [] if row.scope == "any" else [row.scope]
         expected = [] if row.scope is None else [{"BearerAuth": [], "OAuth2": scopes}]

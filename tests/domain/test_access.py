@@ -9,8 +9,10 @@ def make_caller(*scopes: str) -> access.Caller:
     return access.Caller(client_id="client", holder_id=1, scopes=frozenset(scopes))
 
 
-def test_there_are_nine_scopes() -> None:
-    assert len(set(access.SCOPES)) == 9
+def test_the_scopes_of_the_pix_api_stand_behind_our_own() -> None:
+    assert len(set(access.SCOPES)) == len(access.SCOPES) == 19
+    assert access.SCOPES[: len(access.OWN_SCOPES)] == access.OWN_SCOPES
+    assert not {scope for scope in access.OWN_SCOPES if scope.startswith(("cob", "pix", "lote", "payload"))}
 
 
 def test_a_caller_with_the_scope_passes() -> None:

@@ -52,6 +52,25 @@ async def test_a_client_needs_a_holder_a_name_and_scopes(context: Context) -> No
         await access.create_client(as_operator(context), owner.id, "shop", ["everything"])
 
 
+async def test_a_client_is_given_scopes_and_loses_its_tokens_when_one_is_taken_away(
+    context: Context, issued: IssuedClient
+) -> None:
+    operator, client_id = as_operator(context), issued.client.client_id
+    wider = await access.set_scopes(operator, client_id, (), added=["cob.read", "charge.read"])
+    assert (wider.scopes, wider.tokens_from) == (("charge.read", "charge.write", "cob.read"), None)
+    same = await access.set_scopes(operator, client_id, ["cob.read", "charge.write"], added=["charge.read"])
+    assert same == wider
+    narrower = await access.set_scopes(operator, client_id, ["cob.read", "cob.write"])
+    assert narrower.scopes == ("cob.read", "cob.write")
+    assert narrower.tokens_from is not None
+    for wrong in ([], ["everything"]):
+        with pytest.raises(errors.BadRequest, match=r"^scope: "):
+            await access.set_scopes(operator, client_id, wrong)
+    with pytest.raises(errors.NotFound):
+        await access.set_scopes(operator, "unknown", ["cob.read"])
+    assert await access.list_clients(operator, issued.client.holder_id) == [narrower]
+
+
 async def test_an_unknown_client_can_be_neither_rotated_nor_disabled(context: Context) -> None:
     with pytest.raises(errors.NotFound):
         await access.rotate_client(as_operator(context), "unknown")

@@ -27,7 +27,7 @@ from pixconnect.api.openapi_records import (
 from pixconnect.api.openapi_webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.api.operation import AnyOperation, Anything, Document, Nothing, Section
 from pixconnect.domain import errors
-from pixconnect.domain.access import SCOPE_TEXTS
+from pixconnect.domain.access import OWN_SCOPES, SCOPE_TEXTS
 
 _REQUEST_ID: Final = {"$ref": "#/components/parameters/RequestId"}
 _IDEMPOTENCY_KEY: Final = {"$ref": "#/components/parameters/IdempotencyKey"}
@@ -155,7 +155,7 @@ _FILENAME_HEADER: Final = described(
 
 
 def _describe_oauth2(token_url: str) -> Schema:
-    flow = {"tokenUrl": token_url, "scopes": dict(SCOPE_TEXTS)}
+    flow = {"tokenUrl": token_url, "scopes": {scope: SCOPE_TEXTS[scope] for scope in OWN_SCOPES}}
     return typed(
         "oauth2",
         description="Client credentials (RFC 6749, 4.4), for libraries: the same token.",

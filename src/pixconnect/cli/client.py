@@ -30,6 +30,27 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
 
 
+@app.command(name="set")
+def change(
+    *,
+    client_id: ClientId,
+    scope: operating.Many[Scope] = (),
+    add_scope: operating.Many[Scope] = (),
+    json: Json = False,
+) -> None:
+    """Give a client other scopes. If it loses one, its tokens issued until now are refused.
+
+    When it returns, that is so on every process.
+
+    Args:
+        scope: What the client may do from now on; repeat the option for each scope.
+        add_scope: What it may do besides what it may do now; repeat the option for each scope.
+    """
+    client = operating.run(lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope))
+    output.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
 @app.command
 def rotate(*, client_id: ClientId, json: Json = False) -> None:
     """Replace a client's secret; prints the new one. The old one and tokens issued until now are refused.

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 
-Scope = Literal[
+OwnScope = Literal[
     "charge.read",
     "charge.write",
     "transfer.read",
@@ -24,6 +24,20 @@ Scope = Literal[
     "webhook.read",
     "webhook.write",
 ]
+StandardScope = Literal[
+    "cob.read",
+    "cob.write",
+    "cobv.read",
+    "cobv.write",
+    "lotecobv.read",
+    "lotecobv.write",
+    "pix.read",
+    "pix.write",
+    "payloadlocation.read",
+    "payloadlocation.write",
+]
+"""Those of the central bank's Pix API; its ``webhook.read`` and ``webhook.write`` are the same words as ours."""
+Scope = Literal[OwnScope, StandardScope]
 SCOPE_TEXTS: Final = dict[Scope, str](
     (
         ("charge.read", "reading and listing charges"),
@@ -35,11 +49,23 @@ SCOPE_TEXTS: Final = dict[Scope, str](
         ("ledger.read", "the balance, the transactions, the statement"),
         ("webhook.read", "reading webhook endpoints, deliveries and events"),
         ("webhook.write", "changing endpoints, redelivery and replay"),
+        ("cob.read", "Pix API: reading and listing immediate charges"),
+        ("cob.write", "Pix API: making, changing and removing immediate charges"),
+        ("cobv.read", "Pix API: reading and listing charges with a due date"),
+        ("cobv.write", "Pix API: making, changing and removing charges with a due date"),
+        ("lotecobv.read", "Pix API: reading batches of charges with a due date"),
+        ("lotecobv.write", "Pix API: making and changing batches of charges with a due date"),
+        ("pix.read", "Pix API: reading and listing received Pix and their refunds"),
+        ("pix.write", "Pix API: returning a received Pix"),
+        ("payloadlocation.read", "Pix API: reading and listing locations"),
+        ("payloadlocation.write", "Pix API: making locations and freeing them"),
     )
 )
 """What each allows."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """In the order in which they are shown."""
+OWN_SCOPES: tuple[OwnScope, ...] = get_args(OwnScope)
+"""Those that our own interface asks for."""
 
 AUDIENCE = "pix-connect"
 """The tokens' ``aud``."""

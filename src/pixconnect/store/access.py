@@ -173,6 +173,20 @@ async def enable(connection: Connection, client_id: str) -> Client | None:
     return _CLIENT.read_found(row)
 
 
+# Where nobody's tokens are to end, $3 is null, which greatest() leaves aside.
+_SET_SCOPES: LiteralString = f"""
+update client set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def set_scopes(
+    connection: Connection, client_id: str, scopes: Sequence[str], *, tokens_from: datetime | None
+) -> Client | None:
+    """Replace a client's scopes; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_SET_SCOPES, client_id, list(scopes), tokens_from)
+    return _CLIENT.read_found(row)
+
+
 _DELETE: LiteralString = "delete from client where client_id = $1"
 
 

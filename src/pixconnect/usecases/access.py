@@ -51,6 +51,32 @@ async def create_client(context: OperatorContext, holder_id: int, name: str, sco
     return IssuedClient(client=client, client_secret=client_secret)
 
 
+async def set_scopes(
+    context: OperatorContext, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()
+) -> Client:
+    """Give a client other scopes, and others besides; if it loses one, every token issued until now is refused.
+
+    Args:
+        scopes: What it has from now on; what it had if empty.
+
+    Raises:
+        BadRequest: No scope is named, or one that does not exist.
+    """
+    if not scopes and not added:
+        raise errors.BadRequest("scope: name at least one")
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        wanted = access_rules.parse_scopes([*(scopes or before.scopes), *added])
+        # A token says itself what it allows: those with a scope that was taken away must not outlive it.
+        is_narrower = not set(before.scopes) <= set(wanted)
+        tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
+        client = _found(
+            await access_store.set_scopes(connection, client_id, wanted, tokens_from=tokens_from), client_id
+        )
+        await audit.record(context, connection, "client set", _audited(client_id), before=before, after=client)
+    return client
+
+
 async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
     client_secret = make_secret(context.entropy)

@@ -67,12 +67,28 @@ async def test_scopes_can_be_asked_for(api: Api, use_cases: UseCases) -> None:
         assert use_cases.asked[-1][1][0].scopes == wanted
 
 
-async def test_the_client_id_may_stand_in_both_places_if_it_is_the_same(api: Api) -> None:
+async def test_the_client_may_be_named_in_both_places_if_they_agree(api: Api) -> None:
     headers = basic("shop", "secret")
-    assert (await ask(api, GRANT | {"client_id": "shop"}, headers=headers)).status == 200
-    for twice in ({"client_id": "other"}, {"client_id": "shop", "client_secret": "secret"}):
+    agreeing = {"client_id": "shop"}, {"client_secret": "secret"}, {"client_id": "shop", "client_secret": "secret"}
+    differing = {"client_id": "other"}, {"client_secret": "other"}, {"client_id": "shop", "client_secret": "other"}
+    for twice in agreeing:
+        assert (await ask(api, GRANT | twice, headers=headers)).status == 200
+    for twice in differing:
         answer = await ask(api, GRANT | twice, headers=headers)
         assert (answer.status, answer.body["error"]) == (400, "invalid_request")
+
+
+async def test_json_may_have_any_blanks(api: Api) -> None:
+    content = b'{\r\n    "grant_type": "client_credentials"\r\n}\r\n'
+    answer = await api.call(
+        "POST",
+        oauth.TOKEN_PATH,
+        content,
+        token=None,
+        headers=basic("shop", "secret"),
+        content_type="application/json",
+    )
+    assert answer.status == 200
 
 
 @pytest.mark.parametrize(
@@ -109,7 +125,7 @@ async def test_a_bad_request_has_the_standards_error(
     ("refusal", "status", "error"),
     [
         (errors.Unauthorized("client_id or client_secret: unknown client or wrong secret"), 401, "invalid_client"),
-        (ScopeNotGranted("scope: this client does not have refund.write"), 400, "invalid_scope"),
+        (ScopeNotGranted("scope: this client has none of those asked for"), 400, "invalid_scope"),
         (errors.RateLimited("this address has failed too many token requests", 42), 429, "temporarily_unavailable"),
         (errors.ServiceUnavailable("the database cannot be reached", 3), 503, "temporarily_unavailable"),
         (RuntimeError("a defect"), 500, "server_error"),

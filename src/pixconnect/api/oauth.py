@@ -44,7 +44,7 @@ class Grant(Struct, frozen=True, kw_only=True):
     client_secret: Annotated[str | None, Meta(extra_json_schema=dict(format="password"))] = None
     """Given to you at onboarding; here, or by HTTP Basic."""
     scope: str | None = None
-    """Scopes, separated by spaces, that the client has; all of them if left out."""
+    """Scopes, separated by spaces: those of them that the client has are granted; all of them if left out."""
 
 
 class OAuthToken(Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
     """Get an access token, as OAuth 2 libraries do.
 
     Name the client by HTTP Basic, or by `client_id` and `client_secret` in the body, which is a form or JSON. Answers and
-    errors have the form of RFC 6749: no envelope.
+    errors have the form of RFC 6749: no envelope. `scope` in the answer says what was granted.
     """
     grant = request.body
     client_id, client_secret = _read_credentials(request.headers, grant)
@@ -177,9 +177,9 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
             raise ClientNotNamed(f"{missing}: missing; send it in the body, or by HTTP Basic")
         return grant.client_id, grant.client_secret
     client_id, client_secret = _read_basic(authorization)
-    # RFC 6749, 2.3: one way in a request. The client_id alone names no second one if it is the same.
-    if grant.client_secret is not None or grant.client_id not in (None, client_id):
-        raise errors.BadRequest("Authorization: name the client by HTTP Basic or in the body, not by both")
+    # RFC 6749, 2.3, has one way in a request. Some banks' libraries send both: that is harmless while they say the same.
+    if grant.client_id not in (None, client_id) or grant.client_secret not in (None, client_secret):
+        raise errors.BadRequest("Authorization: HTTP Basic and the body name different clients")
     return client_id, client_secret
 
 

@@ -9,6 +9,7 @@ from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api import charge, descriptions, endpoint, feed, ledger, location, refund, sandbox, transfer
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Descriptions, Services
+from pixconnect.api.standard import payment
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.feed_waits import FeedWaits
@@ -34,6 +35,14 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (location, "charge"),
     ]:
         monkeypatch.setattr(module, f"{name}_usecases", stub)
+    return stub
+
+
+@pytest.fixture
+def standard_use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
+    """Those of the standard's door, replaced by one stub."""
+    stub = UseCases()
+    monkeypatch.setattr(payment, "standard_pix_usecases", stub)
     return stub
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, cast
@@ -24,8 +24,8 @@ from msgspec import Struct
 from pixconnect.api import browser, decoding, envelope, idempotency_key
 from pixconnect.api.authentication import authenticate, read_address
 from pixconnect.api.envelope import Headers, Listing
-from pixconnect.api.operation import ENVELOPED, NOBODY, AnyOperation, Bare, Document, Later, Nothing, Request
-from pixconnect.api.operations import list_routes
+from pixconnect.api.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
+from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.api.paging import link_next
 from pixconnect.api.refusal_pace import PACED, RefusalPace
 from pixconnect.api.request_lines import RequestLines
@@ -50,7 +50,7 @@ _REPLAY: Final = "replay_events"
 _NOT_KEPT: Final = (b"cache-control", b"no-store")
 """Answers hold money and tokens: no cache on the way may keep them."""
 _JSON_HEADERS: Final[Headers] = [
-    (b"content-type", b"application/json"),
+    (b"content-type", envelope.JSON.encode()),
     _NOT_KEPT,
     (b"content-security-policy", browser.POLICY),
 ]
@@ -60,6 +60,7 @@ _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 """Raised by reads, and by writes that were not done; one that may have been done raises ``OutcomeUnknown``."""
 
 _NOTHING: Final = Nothing()
+_NO_CONTENT: Final = 204
 _log = structlog.get_logger(__name__)
 
 
@@ -69,11 +70,12 @@ class _Endpoint(Struct, frozen=True, kw_only=True):
     operation: AnyOperation
     is_public: bool
     scope: str | None
-    parameter_name: str
     has_body: bool
     takes_idempotency_key: bool
-    query_decoder: decoding.QueryDecoder[Any]
-    body_decoder: decoding.BodyDecoder[Any]
+    read_path: Callable[[Sequence[bytes]], Any] | None
+    """``None`` where the path has no parameter."""
+    read_query: Callable[[bytes], Any]
+    read_body: Callable[[bytes, Mapping[bytes, bytes]], Any]
 
 
 class _Progress:
@@ -127,6 +129,8 @@ class Application:
                 content, own_headers = answer.content, _document_headers(answer)
             elif type(answer) is Bare:
                 content, own_headers = msgspec.json.encode(cast("Bare[object]", answer).record), _JSON_HEADERS
+            elif type(answer) is Reply:
+                status, content, own_headers = _write_reply(answer)
             else:
                 content, own_headers = envelope.write_success(answer, progress.request_id, self._now()), _JSON_HEADERS
                 if type(answer) is Listing and answer.next_after:
@@ -136,10 +140,9 @@ class Application:
                     own_headers = [*_JSON_HEADERS, link]
         except Exception as error:  # noqa: BLE001  whatever happens, an answer
             said = refusal = _refusal(error, progress)
-            # Where nothing is routed to there is no operation, and the refusal is ours.
-            form = ENVELOPED if progress.operation is None else progress.operation.refusals
+            form = choose_refusal_form(progress.operation, scope["raw_path"])
             refused = form.write(refusal, progress.request_id, self._now())
-            status, content, own_headers = refused.status, refused.content, [*_JSON_HEADERS, *refused.headers]
+            status, content, own_headers = refused.status, refused.content, _refusal_headers(refused)
         # An error of rates has its own headers, of the rate that was exceeded.
         if self._rates is not None and status != envelope.STATUSES["RATE_LIMITED"]:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
@@ -201,7 +204,7 @@ class Application:
 
     async def _run(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes], progress: _Progress) -> object:
         """Route, authorise and admit; then as ``_go_on``: in the order in which requests are refused."""
-        endpoint, raw_parameter = self._router.find(scope["method"], scope["raw_path"])
+        endpoint, raw_parameters = self._router.find(scope["method"], scope["raw_path"])
         progress.operation = endpoint.operation
         if not endpoint.is_public:
             progress.caller = await authenticate(self._services.verifier, headers)
@@ -213,12 +216,12 @@ class Application:
             if self._rates is not None:
                 self._rates.spend(progress.caller)
         if endpoint.is_public or not endpoint.has_body:
-            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameter)
+            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameters)
         # Not reads: one may wait for events for half a minute and costs nothing meanwhile.
         party = progress.caller.holder_id
         self._admission.enter(party)
         try:
-            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameter)
+            return await self._go_on(scope, receive, headers, progress, endpoint, raw_parameters)
         finally:
             self._admission.leave(party)
 
@@ -229,16 +232,14 @@ class Application:
         headers: Mapping[bytes, bytes],
         progress: _Progress,
         endpoint: _Endpoint,
-        raw_parameter: bytes,
+        raw_parameters: Sequence[bytes],
     ) -> object:
         """Read, decode and call the handler, for a caller that may ask this."""
         operation = endpoint.operation
         raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
-        parameter = None
-        if endpoint.parameter_name:
-            parameter = operation.parameter.read(decoding.decode_parameter(endpoint.parameter_name, raw_parameter))
-        query = endpoint.query_decoder.decode(scope["query_string"])
-        body: Any = endpoint.body_decoder.decode(raw_body, headers) if endpoint.has_body else _NOTHING
+        parameter = None if endpoint.read_path is None else endpoint.read_path(raw_parameters)
+        query = endpoint.read_query(scope["query_string"])
+        body: Any = endpoint.read_body(raw_body, headers) if endpoint.has_body else _NOTHING
         if endpoint.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
             body = idempotency_key.apply(key, body)
         client = scope["client"]
@@ -286,15 +287,26 @@ def make_application(services: Services, access_log: AccessLog | RequestLines) -
 
 
 def _prepare(operation: AnyOperation) -> _Endpoint:
+    reader = operation.reader or _make_reader(operation)
     return _Endpoint(
         operation=operation,
         is_public=operation.scope is None,
         scope=None if operation.scope == "any" else operation.scope,
-        parameter_name=operation.parameter.name,
         has_body=operation.body is not Nothing,
         takes_idempotency_key=idempotency_key.is_taken_by(operation),
-        query_decoder=decoding.QueryDecoder(operation.query),
-        body_decoder=decoding.BodyDecoder(operation.body, operation.body_form),
+        read_path=reader.path if "{" in operation.path else None,
+        read_query=reader.query,
+        read_body=reader.body,
+    )
+
+
+def _make_reader(operation: AnyOperation) -> Reader:
+    """Reads as the row declares."""
+    read, name = operation.parameter.read, operation.parameter.name
+    return Reader(
+        path=lambda raw: read(decoding.decode_parameter(name, raw[0])),
+        query=decoding.QueryDecoder(operation.query).decode,
+        body=decoding.BodyDecoder(operation.body, operation.body_form).decode,
     )
 
 
@@ -335,6 +347,18 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
     return errors.InternalError("internal error")
 
 
+def _write_reply(reply: Reply) -> tuple[int, bytes, Headers]:
+    if reply.record is None:
+        return reply.status, b"", [_NOT_KEPT, *reply.headers]
+    return reply.status, msgspec.json.encode(reply.record), [*_JSON_HEADERS, *reply.headers]
+
+
+def _refusal_headers(refused: envelope.Refused) -> Headers:
+    if refused.media_type == envelope.JSON:
+        return [*_JSON_HEADERS, *refused.headers]
+    return [(b"content-type", refused.media_type.encode()), *_JSON_HEADERS[1:], *refused.headers]
+
+
 def _document_headers(document: Document) -> Headers:
     headers = [
         (b"content-type", document.media_type.encode()),
@@ -353,7 +377,9 @@ async def _no_parts() -> AsyncIterator[bytes]:
 
 async def _send(send: Send, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]) -> None:
     if isinstance(content, bytes):
-        headers.append((b"content-length", b"%d" % len(content)))
+        # RFC 9110, 8.6: 204 has no length.
+        if status != _NO_CONTENT:
+            headers.append((b"content-length", b"%d" % len(content)))
         await send({"type": RESPONSE_START, "status": status, "headers": headers})
         await send({"type": RESPONSE_BODY, "body": content})
         return

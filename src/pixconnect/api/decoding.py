@@ -128,6 +128,19 @@ class QueryDecoder(Generic[Record]):
         values[name] = read(name, _text(raw_value, name))
 
 
+def read_object(body: bytes) -> dict[str, object] | None:
+    """The members of a JSON object, of whatever types; ``None`` where the body is none. Texts are not judged."""
+    try:
+        found: object = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Numbers out of range and half characters are JSON all the same: whoever reads that member refuses it.
+        try:
+            found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            return None
+    return cast("dict[str, object]", found) if isinstance(found, dict) else None
+
+
 def read_integer(name: str, text: str) -> int:
     """An integer in a path or query, cut to ``HUGE``; raises ``BadRequest``."""
     if not _INTEGER.fullmatch(text):

@@ -30,6 +30,7 @@ from pixconnect.domain.rate import RatePolicy
 ItemT = TypeVar("ItemT")
 
 VERSION: Final = "1.0"
+JSON: Final = "application/json"
 
 STATUSES: Final[Mapping[str, int]] = {
     "BAD_REQUEST": 400,
@@ -192,6 +193,7 @@ class Refused(Struct, frozen=True, kw_only=True):
     status: int
     content: bytes
     headers: Headers
+    media_type: str = JSON
 
 
 def refuse(error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:

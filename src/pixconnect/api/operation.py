@@ -6,7 +6,7 @@ whose handler expects another parameter, query, body or answer than the row decl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pixconnect.api import browser, envelope
 from pixconnect.api.decoding import BodyForm
-from pixconnect.api.envelope import Listing, Refused
+from pixconnect.api.envelope import Headers, Listing, Refused
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller, Scope
@@ -42,6 +42,24 @@ class Bare(Struct, Generic[AnswerT], frozen=True):
     """An answer in JSON without the envelope, where another standard says what it looks like."""
 
     record: AnswerT
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer in JSON without the envelope, with a status and headers of its own."""
+
+    status: int
+    record: Struct | None = None
+    """``None`` has no body."""
+    headers: Headers = []
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """How an interface reads what a handler gets, where the row's parameter and records only describe it."""
+
+    path: Callable[[Sequence[bytes]], object]
+    """Gets the percent-decoded parameters of the path."""
+    query: Callable[[bytes], object]
+    body: Callable[[bytes, Mapping[bytes, bytes]], object]
 
 
 class RefusalForm(Struct, frozen=True, kw_only=True):
@@ -112,7 +130,7 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     method: Method
     """GET serves HEAD too."""
     path: str
-    """Has at most one parameter, in braces."""
+    """Parameters in braces; without a ``reader``, at most one."""
     scope: NeededScope | None
     """``None`` is public."""
     parameter: Parameter[ParameterT]
@@ -128,6 +146,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     media_types: tuple[str, ...] = ()
     """All those of a ``Document``; of another answer, those besides JSON."""
     refusals: RefusalForm = ENVELOPED
+    reader: Reader | None = None
+    """``None`` reads by the parameter's, the query's and the body's types."""
 
     @property
     def is_built(self) -> bool:

@@ -24,9 +24,12 @@ from pixconnect.api import (
     transfer,
 )
 from pixconnect.api.envelope import Listing
-from pixconnect.api.operation import AnyOperation, Anything, Bare, Document, Nothing, Section
+from pixconnect.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Document, Nothing, RefusalForm, Section
 from pixconnect.api.operation import Operation as Row
 from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.standard.frame import is_of_the_door, list_door_routes
+from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
+from pixconnect.api.standard.problem import GENERAL, make_form
 from pixconnect.api.wire import ListQuery
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
@@ -246,5 +249,15 @@ def list_operations(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 
 def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
-    """All that is served."""
-    return (*list_operations(is_sandbox=is_sandbox), *PAGES)
+    """All that is served, at both doors."""
+    return (*list_operations(is_sandbox=is_sandbox), *PAGES, *list_door_routes(STANDARD_OPERATIONS))
+
+
+_GENERAL_PROBLEMS: Final = make_form(GENERAL)
+
+
+def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes) -> RefusalForm:
+    """How to refuse a request; where nothing is routed to, by what the path begins with."""
+    if operation is not None:
+        return operation.refusals
+    return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

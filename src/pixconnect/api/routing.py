@@ -1,8 +1,8 @@
 """From a path and a method to an operation.
 
 The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
-of the id, and a trailing slash names nothing. Only the parameter is decoded, so that a proxy's rule for a path cannot be passed
-by writing the path in another way. Nothing is redirected or repaired.
+of the id, and a trailing slash names nothing unless a route ends in one. Only parameters are decoded, so that a proxy's rule
+for a path cannot be passed by writing the path in another way. Nothing is redirected or repaired.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Node(Generic[Target]):
 
 
 class Router(Generic[Target]):
-    """Finds the target of a request: routes are method, path with at most one parameter in braces, and target."""
+    """Finds the target of a request: routes are method, path with parameters in braces, and target."""
 
     def __init__(self, routes: Iterable[tuple[str, str, Target]]) -> None:
         self._root: _Node[Target] = _Node()
@@ -53,32 +53,33 @@ class Router(Generic[Target]):
             if "{" not in path:
                 self._fixed[path.encode()] = node.methods
 
-    def find(self, method: str, raw_path: bytes) -> tuple[Target, bytes]:
-        """The target, and the percent-decoded parameter (empty if there is none).
+    def find(self, method: str, raw_path: bytes) -> tuple[Target, tuple[bytes, ...]]:
+        """The target, and the percent-decoded parameters in the order of the path.
 
         Raises:
             NotFound: No such path.
             MethodNotAllowed: The path takes other methods.
         """
-        methods, parameter = self._fixed.get(raw_path), b""
+        methods, parameters = self._fixed.get(raw_path), ()
         if methods is None:
-            methods, parameter = self._walk(raw_path)
+            methods, parameters = self._walk(raw_path)
         target = methods.get(method)
         if target is None:
             allowed = tuple(sorted(methods))
             raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}", allowed)
-        return target, parameter
+        return target, parameters
 
-    def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], bytes]:
-        node, parameter = self._root, b""
+    def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], tuple[bytes, ...]]:
+        node, parameters = self._root, ()
         for raw_segment in raw_path.split(b"/")[1:]:
             below = node.children.get(raw_segment)
             if below is None:
-                below, parameter = node.wildcard, unquote_to_bytes(raw_segment)
-            # An empty segment is no parameter: a trailing or double slash names nothing.
-            if below is None or not raw_segment:
+                # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
+                below = node.wildcard if raw_segment else None
+                parameters = (*parameters, unquote_to_bytes(raw_segment))
+            if below is None:
                 raise errors.NotFound("there is no such path")
             node = below
         if not node.methods:
             raise errors.NotFound("there is no such path")
-        return node.methods, parameter
+        return node.methods, parameters

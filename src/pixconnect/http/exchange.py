@@ -163,7 +163,8 @@ class Exchange:
         # We have not asked for the body, so the client may or may not send it: what comes next is unknown.
         if self.more_body and self._expects_continue:
             self.keeps_alive = False
-        self._is_chunked = True
+        # RFC 9110, 6.4.1: it has no body, so neither a length nor chunks.
+        self._is_chunked = status != HTTPStatus.NO_CONTENT
         parts = [STATUS_LINES[status], self._channel.connections.common_head]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")

@@ -89,6 +89,21 @@ async def find_by_return_id(pool: Pool, holder_id: int, return_id: str) -> Refun
     return REFUND.read_found(row)
 
 
+_FIND_OF_TRANSFERS: Final[LiteralString] = f"""
+    select {REFUND.select} from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
+    join refund using (transfer_id, holder_id) order by created_at, id
+"""
+
+
+async def find_of_transfers(pool: Pool, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[Refund]]:
+    """The refunds of transfers, by the transfer's id and holder, each in the order in which they were asked for."""
+    found: dict[tuple[int, int], list[Refund]] = {}
+    for row in await pool.fetch(_FIND_OF_TRANSFERS, [each for each, _ in wanted], [holder for _, holder in wanted]):
+        refund = REFUND.read(row)
+        found.setdefault((refund.transfer_id, refund.holder_id), []).append(refund)
+    return found
+
+
 _LIST = listing_store.source("refund", REFUND.select)
 
 

@@ -1,0 +1,157 @@
+"""What an operation of the standard's door is, and how its requests are read.
+
+The same application routes, authorises, admits and counts these operations. Then the order is the standard's: what the path
+names is looked for before the query and the body are judged, so both are handed to the handler, which reads them by
+``violations.py``. A member or a parameter that nobody asks for is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+
+from pixconnect.api import decoding
+from pixconnect.api.operation import AnyOperation, Method, NeededScope, Operation, Reader, Reply, Request
+from pixconnect.api.parameters import NONE
+from pixconnect.api.services import Services
+from pixconnect.api.standard.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
+from pixconnect.domain import errors
+from pixconnect.domain.violation import Violated
+
+PREFIXES: Final = ("/pix/v2", "/v2")
+"""All operations are at both: the standard's own servers have the first, the banks' mostly the second."""
+
+_JSON: Final = b"application/json"
+_PAGE_SIZE: Final = re.compile(rb"(?:^|&)paginacao\.itensPorPagina=([0-9]{1,4})(?:&|$)")
+
+
+class Query:
+    """A query as it was sent."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    @property
+    def page_size(self) -> int:
+        """By which the application tells long requests; 0 where it is left out or is no number."""
+        found = _PAGE_SIZE.search(self._raw)
+        return int(found[1]) if found else 0
+
+    def read(self, names: Iterable[str]) -> dict[str, str]:
+        """Those of the named parameters that were sent; others are ignored.
+
+        Raises:
+            MalformedRequest: One stands twice, or is not UTF-8.
+        """
+        wanted, found = frozenset(names), dict[str, str]()
+        for part in self._raw.split(b"&"):
+            raw_name, _, raw_value = part.partition(b"=")
+            name = unquote_to_bytes(raw_name).decode("utf-8", "replace")
+            if name not in wanted:
+                continue
+            if name in found:
+                raise MalformedRequest(f"O parâmetro {name} aparece mais de uma vez.")
+            try:
+                # A plus stays a plus: programs forget to encode the one of an instant's offset.
+                found[name] = unquote_to_bytes(raw_value).decode()
+            except UnicodeDecodeError:
+                raise MalformedRequest(f"O parâmetro {name} não é UTF-8.") from None
+        return found
+
+
+class Body(Struct, frozen=True):
+    """A body as it was sent: an object of JSON, or something else."""
+
+    members: Mapping[str, object] | None = None
+    """``None`` where it is no object."""
+
+    def require(self, entity: str) -> Mapping[str, object]:
+        """Its members; raises ``Violated`` where it is no object."""
+        if self.members is None:
+            raise Violated(entity, ())
+        return self.members
+
+
+Asked = Request[tuple[str, ...], Query, Body]
+"""A request at this door; ``parameter`` are those of the path, in its order."""
+Responder = Callable[[Services, Asked], Awaitable[Reply]]
+
+
+class StandardOperation(Struct, frozen=True):
+    """One row of this door's table."""
+
+    id: str
+    method: Method
+    path: str
+    """Below the prefixes."""
+    scope: NeededScope
+    types: Types
+    query: type
+    """What the description says of the query, a record."""
+    body: type
+    """The same of the body; ``Nothing`` is not read."""
+    status: int
+    """Of success."""
+    answer: type
+    """What the description says of the answer; ``Nothing`` has no body."""
+    handler: Responder
+
+
+def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, ...]:
+    """The operations as the application serves them: at each prefix, and one slash at the end is forgiven."""
+    return tuple(_route(row, prefix + row.path + end) for row in rows for prefix in PREFIXES for end in ("", "/"))
+
+
+def is_of_the_door(raw_path: bytes) -> bool:
+    """Whether a path is below this door's prefixes, whatever may be there."""
+    return any(raw_path == prefix or raw_path.startswith(prefix + b"/") for prefix in _RAW_PREFIXES)
+
+
+_RAW_PREFIXES: Final = tuple(prefix.encode() for prefix in PREFIXES)
+
+
+def _route(row: StandardOperation, path: str) -> AnyOperation:
+    return Operation(
+        row.id,
+        row.method,
+        path,
+        row.scope,
+        NONE,
+        row.query,
+        row.body,
+        Reply,
+        row.handler,
+        refusals=make_form(row.types),
+        reader=_READER,
+    )
+
+
+def _read_path(raw: Sequence[bytes]) -> tuple[str, ...]:
+    # What is no text names nothing: the handler's pattern refuses it.
+    return tuple(octets.decode("utf-8", "replace") for octets in raw)
+
+
+def _read_body(raw: bytes, headers: Mapping[bytes, bytes]) -> Body:
+    if not raw:
+        return Body()
+    media_type = headers.get(b"content-type", b"")
+    # Parameters such as charset are ignored: JSON is UTF-8 whatever they say.
+    if media_type != _JSON and media_type.partition(b";")[0].strip().lower() != _JSON:
+        raise UnsupportedMediaType("Content-Type: must be application/json")
+    if headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
+        raise UnsupportedMediaType("Content-Encoding: must be identity")
+    return Body(decoding.read_object(raw))
+
+
+_READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
+
+
+async def refuse_uncontracted(services: Services, request: Asked) -> Reply:
+    """Answer for what the standard has and this service does not offer yet."""
+    raise errors.Forbidden("this part of the standard is not offered")

@@ -1,0 +1,37 @@
+"""The standard's door as one table, with the standard's paths, scopes and types of refusals.
+
+What the standard has and this service does not offer yet is refused with ``AcessoNegado`` whatever the method, as the standard
+says of what is not contracted.
+"""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from pixconnect.api.operation import Method, Nothing
+from pixconnect.api.standard import payment
+from pixconnect.api.standard.frame import StandardOperation as Row
+from pixconnect.api.standard.frame import refuse_uncontracted
+from pixconnect.api.standard.problem import GENERAL, Types
+
+# A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
+# fmt: off
+SPOKEN: Final = (
+    Row("pix.consultar", "GET", "/pix/{e2eid}", "pix.read", Types(missing="PixNaoEncontrado", invalid="PixConsultaInvalida"),
+        Nothing, Nothing, 200, payment.Pix, payment.get_pix),
+)
+"""What can be done here."""
+
+_UNCONTRACTED: Final = (
+    "/cobv", "/cobv/{txid}", "/lotecobv", "/lotecobv/{id}",
+    "/rec", "/rec/{idRec}", "/solicrec", "/solicrec/{idSolicRec}",
+    "/cobr", "/cobr/{txid}", "/cobr/{txid}/retentativa/{data}",
+    "/locrec", "/locrec/{id}", "/locrec/{id}/idRec", "/webhookrec", "/webhookcobr",
+)
+OPERATIONS: Final = (
+    *SPOKEN,
+    *(Row("nao_contratado", method, path, "any", GENERAL, Nothing, Nothing, 200, Nothing, refuse_uncontracted)
+      for path in _UNCONTRACTED for method in get_args(Method)),
+)
+"""All that is routed."""
+# fmt: on

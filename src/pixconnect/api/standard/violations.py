@@ -1,0 +1,243 @@
+"""Reads the members of a body and the parameters of a query one by one, and collects everything that is wrong with them.
+
+A handler reads what it wants in the standard's order and then calls ``raise_if_any``: so the rows of the answer are in that
+order too. A reader answers ``None`` where the member is absent and where it is wrong. What needs the state is judged after
+that, by the use case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, TypeVar, cast
+
+from pixconnect.api import decoding
+from pixconnect.domain import errors, tax_id
+from pixconnect.domain.violation import Violated, Violation
+
+ChoiceT = TypeVar("ChoiceT", bound=str)
+
+TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
+_VALUE_LENGTH_MAX: Final = 200
+_AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
+_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_INT32_MAX: Final = 2**31 - 1
+_MISSING: Final = "é obrigatório"
+
+
+class Violations:
+    """What is wrong with one request, in the order in which it was read."""
+
+    def __init__(self, entity: str) -> None:
+        self.entity = entity
+        self.rows: list[Violation] = []
+
+    def add(self, name: str, reason: str, value: object = None) -> None:
+        """Add a row; ``value`` as it was sent, ``None`` where nothing was."""
+        self.rows.append(Violation(property=name, reason=reason, value=None if value is None else show_value(value)))
+
+    def raise_if_any(self) -> None:
+        """Raise ``Violated`` with all rows."""
+        if self.rows:
+            raise Violated(self.entity, self.rows)
+
+
+def show_value(value: object) -> str:
+    """A value as text, as rows show it: a string as it is, anything else as JSON.
+
+    Example:
+        >>> show_value("10.0"), show_value(10.5), show_value([None])
+        ('10.0', '10.5', '[null]')
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair can come in, as an escape, and cannot go out.
+    return text[:_VALUE_LENGTH_MAX].encode("utf-8", "replace").decode()
+
+
+class Members:
+    """The members of one object of a body.
+
+    ``null`` is absence in what creates or replaces, and refused in what changes: nothing can be removed by it.
+    """
+
+    def __init__(
+        self, violations: Violations, members: Mapping[str, object], path: str = "", *, refuses_null: bool = False
+    ) -> None:
+        self._violations = violations
+        self._members = members
+        self._path = path or violations.entity
+        self._refuses_null = refuses_null
+
+    def has(self, name: str) -> bool:
+        """Whether the member was sent, in whatever form; ``null`` counts only where it is refused."""
+        return name in self._members and (self._refuses_null or self._members[name] is not None)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Add a row about a member."""
+        self._violations.add(f"{self._path}.{name}", reason, self._members.get(name))
+
+    def text(
+        self,
+        name: str,
+        *,
+        length_max: int,
+        length_min: int = 0,
+        pattern: re.Pattern[str] | None = None,
+        reason: str = "não tem a forma esperada",
+        is_required: bool = False,
+    ) -> str | None:
+        """A text; ``reason`` is what a value against ``pattern`` is told."""
+        value = self._take(name, is_required=is_required)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not is_storable(value):
+            return self.refuse(name, "deve ser um texto, sem o caractere nulo")
+        if len(value) > length_max:
+            return self.refuse(name, f"deve ter no máximo {length_max} caracteres")
+        if len(value) < length_min:
+            return self.refuse(name, f"deve ter no mínimo {length_min} caracteres")
+        if pattern is not None and not pattern.fullmatch(value):
+            return self.refuse(name, reason)
+        return value
+
+    def amount(self, name: str, *, is_required: bool = False) -> int | None:
+        """Cents out of a text like ``123.45``; zero is read too."""
+        value = self._take(name, is_required=is_required)
+        if value is None:
+            return None
+        found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            return self.refuse(name, "deve ser um texto com 1 a 10 dígitos, um ponto e 2 decimais, como 123.45")
+        return int(found[1] + found[2])
+
+    def integer(self, name: str, *, least: int, most: int = _INT32_MAX) -> int | None:
+        """An integer, as a number or as a text of decimal digits."""
+        value = self._take(name, is_required=False)
+        if value is None:
+            return None
+        if isinstance(value, str) and _INTEGER.fullmatch(value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")
+        return value
+
+    def choice(self, name: str, allowed: Sequence[ChoiceT], *, is_required: bool = False) -> ChoiceT | None:
+        value = self._take(name, is_required=is_required)
+        if value is None:
+            return None
+        if value not in allowed:
+            return self.refuse(name, f"deve ser {' ou '.join(allowed)}")
+        return cast("ChoiceT", value)
+
+    def tax_id(self, name: str) -> str | None:
+        """A CPF under ``cpf``, a CNPJ under ``cnpj``: without a mask, with right check digits."""
+        value = self._take(name, is_required=False)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not _TAX_IDS[name][0](value):
+            return self.refuse(name, _TAX_IDS[name][1])
+        return value
+
+    def object(self, name: str, *, is_required: bool = False) -> Members | None:
+        """The members of a member."""
+        value = self._take(name, is_required=is_required)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return self.refuse(name, "deve ser um objeto")
+        return self._below(name, cast("dict[str, object]", value))
+
+    def objects(self, name: str, *, count_max: int) -> list[Members] | None:
+        """The members of each object of a list, whose paths have its number, from 0."""
+        value = self._take(name, is_required=False)
+        if value is None:
+            return None
+        items = cast("list[object]", value) if isinstance(value, list) else None
+        if items is None or len(items) > count_max:
+            return self.refuse(name, f"deve ser uma lista de no máximo {count_max} objetos")
+        found: list[Members] = []
+        for number, item in enumerate(items):
+            if isinstance(item, dict):
+                found.append(self._below(f"{name}[{number}]", cast("dict[str, object]", item)))
+            else:
+                self._violations.add(f"{self._path}.{name}[{number}]", "deve ser um objeto", item)
+        return found
+
+    def _below(self, name: str, members: Mapping[str, object]) -> Members:
+        return Members(self._violations, members, f"{self._path}.{name}", refuses_null=self._refuses_null)
+
+    def _take(self, name: str, *, is_required: bool) -> object:
+        value = self._members.get(name)
+        if value is None and self._refuses_null and name in self._members:
+            self._violations.add(f"{self._path}.{name}", "não pode ser nulo", "null")
+        elif value is None and is_required:
+            self.refuse(name, _MISSING)
+        return value
+
+
+class Parameters:
+    """The parameters of a query that were sent."""
+
+    def __init__(self, violations: Violations, values: Mapping[str, str]) -> None:
+        self._violations = violations
+        self._values = values
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Add a row about a parameter."""
+        self._violations.add(name, reason, self._values.get(name))
+
+    def text(self, name: str, pattern: re.Pattern[str]) -> str | None:
+        value = self._values.get(name)
+        if value is None or pattern.fullmatch(value):
+            return value
+        return self.refuse(name, "não tem a forma esperada")
+
+    def instant(self, name: str, *, is_required: bool = False) -> datetime | None:
+        """An instant with its offset."""
+        text = self._values.get(name)
+        if text is None:
+            return self.refuse(name, _MISSING) if is_required else None
+        try:
+            return decoding.read_instant(name, text)
+        except errors.BadRequest:
+            return self.refuse(name, "deve ser um instante RFC 3339 com fuso, como 2026-01-31T12:00:00Z")
+
+    def integer(self, name: str, *, least: int, most: int = _INT32_MAX) -> int | None:
+        text = self._values.get(name)
+        if text is None:
+            return None
+        if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
+            return self.refuse(name, f"deve ser um número inteiro de {least} a {most}")
+        return int(text)
+
+    def boolean(self, name: str) -> bool | None:
+        text = self._values.get(name)
+        if text in (None, "true", "false"):
+            return None if text is None else text == "true"
+        return self.refuse(name, "deve ser true ou false")
+
+    def choice(self, name: str, allowed: Sequence[ChoiceT]) -> ChoiceT | None:
+        text = self._values.get(name)
+        if text is None or text in allowed:
+            return cast("ChoiceT | None", text)
+        return self.refuse(name, f"deve ser {' ou '.join(allowed)}")
+
+    def tax_id(self, name: str) -> str | None:
+        """A CPF under ``cpf``, a CNPJ under ``cnpj``."""
+        text = self._values.get(name)
+        if text is None or _TAX_IDS[name][0](text):
+            return text
+        return self.refuse(name, _TAX_IDS[name][1])
+
+
+def is_storable(text: str) -> bool:
+    """Whether PostgreSQL and UTF-8 can hold it: neither NUL nor half a surrogate pair."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+_TAX_IDS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
+    "cpf": (tax_id.is_cpf, "deve ser um CPF de 11 dígitos, sem máscara, com dígitos verificadores corretos"),
+    "cnpj": (tax_id.is_cnpj, "deve ser um CNPJ de 14 caracteres, sem máscara, com dígitos verificadores corretos"),
+}

@@ -1,0 +1,185 @@
+"""A received Pix with its refunds, in the words of the central bank's API: one record for answers and for webhooks.
+
+It holds every settled incoming transfer: by key, by code or by account, from outside or by book. What was refused or has not
+settled yet is no Pix there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.clock import format_milliseconds
+from pixconnect.domain.money import format_reais
+from pixconnect.domain.refund import Refund, RefundReason, RefundStatus
+from pixconnect.domain.transfer import Transfer
+from pixconnect.foundation.pool import Pool
+from pixconnect.store import refund as refund_store
+from pixconnect.store import transfer as transfer_store
+from pixconnect.usecases.context import HasPool
+
+DevolucaoStatus = Literal["EM_PROCESSAMENTO", "DEVOLVIDO", "NAO_REALIZADO"]
+Natureza = Literal["ORIGINAL", "RETIRADA", "MED_OPERACIONAL", "MED_FRAUDE"]
+
+_MOTIVO_LENGTH_MAX: Final = 140
+_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_STATUSES: Final = dict[RefundStatus, DevolucaoStatus](
+    (
+        ("PROCESSING", "EM_PROCESSAMENTO"),
+        ("RETURNED", "DEVOLVIDO"),
+        ("ERROR", "NAO_REALIZADO"),
+    )
+)
+_NATURES: Final = dict[RefundReason, Natureza](
+    (
+        ("MD06", "ORIGINAL"),
+        ("SL02", "ORIGINAL"),
+        ("BE08", "MED_OPERACIONAL"),
+        ("FR01", "MED_FRAUDE"),
+    )
+)
+
+
+class Horario(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Quando uma devolução foi pedida e liquidada."""
+
+    solicitacao: str
+    """Quando foi pedida."""
+    liquidacao: str | None = None
+    """Quando o dinheiro voltou ao pagador."""
+
+
+class Devolucao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um Pix recebido que volta ao pagador, todo ou em parte."""
+
+    id: str
+    """O identificador dado por quem a pediu."""
+    rtr_id: str
+    """O identificador na rede."""
+    valor: str
+    """Em reais, com dois decimais."""
+    natureza: Natureza
+    """Por que volta."""
+    descricao: str | None = None
+    """Para o pagador ler."""
+    horario: Horario
+    """Quando."""
+    status: DevolucaoStatus
+    """Se já voltou."""
+    motivo: str | None = None
+    """Por que não voltou."""
+
+
+class Valor(Struct, frozen=True, kw_only=True):
+    """Uma parte do valor de um Pix."""
+
+    valor: str
+    """Em reais, com dois decimais."""
+
+
+class ComponentesValor(Struct, frozen=True, kw_only=True):
+    """De que partes o valor de um Pix se compõe."""
+
+    original: Valor
+    """O valor da cobrança; de uma de valor livre, o que foi pago."""
+
+
+class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um Pix recebido e liquidado."""
+
+    end_to_end_id: str
+    """O identificador na rede."""
+    txid: str | None = None
+    """A cobrança ou o código que foi pago; ausente se não há."""
+    valor: str
+    """Em reais, com dois decimais."""
+    componentes_valor: ComponentesValor | None = None
+    """Presente se uma cobrança foi paga."""
+    chave: str | None = None
+    """A chave a que foi pago; ausente se foi pago por conta."""
+    horario: str
+    """Quando foi liquidado."""
+    payer_message: str | None = field(default=None, name="infoPagador")
+    """O que o pagador escreveu."""
+    devolucoes: Sequence[Devolucao] | None = None
+    """As devoluções, na ordem em que foram pedidas; ausente se não há."""
+
+
+async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
+    """A Pix that the caller received; raises ``NotFound``."""
+    transfer = await find_received(context.pool, caller.holder_id, end_to_end_id)
+    return (await show_all(context.pool, [transfer]))[transfer.id]
+
+
+async def find_received(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer:
+    """The settled incoming transfer behind a Pix; raises ``NotFound``."""
+    transfer = await transfer_store.find_by_end_to_end_id(pool, holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.settled_at is None:
+        raise errors.NotFound("e2eid: there is no such Pix")
+    return transfer
+
+
+async def show_all(pool: Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
+    """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
+    received = list(transfers)
+    refunds = await refund_store.find_of_transfers(pool, [(each.id, each.holder_id) for each in received])
+    return {each.id: show_pix(each, refunds.get((each.id, each.holder_id), ())) for each in received}
+
+
+def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
+    """A settled incoming transfer and its refunds, which come in the order in which they were asked for."""
+    if transfer.settled_at is None:
+        raise errors.InvariantBroken("only what has settled is a Pix")
+    valor = format_reais(transfer.amount_cents)
+    return Pix(
+        end_to_end_id=transfer.shown_id,
+        txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
+        valor=valor,
+        componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Valor(valor=valor)),
+        chave=transfer.own_key,
+        horario=format_milliseconds(transfer.settled_at),
+        devolucoes=[show_refund(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
+    )
+
+
+def name_refunds(transfer: Transfer, refunds: Iterable[Refund]) -> list[tuple[str, Refund]]:
+    """The refunds of a Pix with the ids that the standard's door gives them.
+
+    One made there has the id of its path. One of the contract's door has its ``external_id`` if that fits and no earlier refund
+    of this Pix has it, and else its own number.
+    """
+    named: dict[str, Refund] = {}
+    own_prefix = external_id_of(transfer, "")
+    for refund in refunds:
+        given = (refund.external_id or "").removeprefix(own_prefix)
+        is_free = _REFUND_ID.fullmatch(given) is not None and given not in named
+        named[given if is_free else str(refund.id)] = refund
+    return list(named.items())
+
+
+def external_id_of(transfer: Transfer, refund_id: str) -> str:
+    """The ``external_id`` of a refund that the standard's door makes: ids there are unique for one Pix only."""
+    return f"{transfer.end_to_end_id}:{refund_id}"
+
+
+def show_refund(refund_id: str, refund: Refund) -> Devolucao:
+    is_returned = refund.status == "RETURNED" and refund.settled_at is not None
+    return Devolucao(
+        id=refund_id,
+        rtr_id=refund.shown_id,
+        valor=format_reais(refund.amount_cents),
+        natureza=_NATURES[refund.reason],
+        descricao=refund.description or None,
+        horario=Horario(
+            solicitacao=format_milliseconds(refund.created_at),
+            liquidacao=format_milliseconds(refund.settled_at) if is_returned and refund.settled_at else None,
+        ),
+        status=_STATUSES[refund.status],
+        motivo=f"{refund.outcome_code}: {refund.outcome_reason}"[:_MOTIVO_LENGTH_MAX] if refund.outcome_code else None,
+    )

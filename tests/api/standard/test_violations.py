@@ -1,0 +1,144 @@
+"""Members and parameters, read one by one: what is right, and the row of what is wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pixconnect.api.decoding import read_object
+from pixconnect.api.standard.violations import Members, Parameters, Violations, show_value
+from pixconnect.domain.violation import Violated
+
+READERS: dict[str, Any] = {
+    "valor": lambda body: body.amount("valor", is_required=True),
+    "expiracao": lambda body: body.integer("expiracao", least=1),
+    "nome": lambda body: body.text("nome", length_min=1, length_max=5),
+    "txid": lambda body: body.text("txid", length_max=99, pattern=re.compile("[a-z]{3}")),
+    "natureza": lambda body: body.choice("natureza", ("A", "B")),
+    "cpf": lambda body: body.tax_id("cpf"),
+    "cnpj": lambda body: body.tax_id("cnpj"),
+    "loc": lambda body: body.object("loc"),
+    "lista": lambda body: body.objects("lista", count_max=2),
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        (b'{"valor":"123.45"}', 12345),
+        (b'{"valor":"0.00"}', 0),
+        (b'{"valor":"9999999999.99"}', 999_999_999_999),
+        (b'{"expiracao":3600}', 3600),
+        (b'{"expiracao":"3600"}', 3600),
+        (b'{"expiracao":null}', None),
+        (b'{"nome":"\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3\xc3\xa3"}', "ããããã"),
+        (b'{"txid":"abc"}', "abc"),
+        (b'{"natureza":"B"}', "B"),
+        (b'{"cpf":"52998224725"}', "52998224725"),
+        (b'{"cnpj":"11444777000161"}', "11444777000161"),
+    ],
+)
+def test_what_is_right_is_read(raw: bytes, found: object) -> None:
+    violations = Violations("cob")
+    members = read_object(raw)
+    assert members is not None
+    assert READERS[next(iter(members))](Members(violations, members)) == found
+    violations.raise_if_any()
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "value"),
+    [
+        ("{}", "valor", None),
+        ('{"valor":null}', "valor", None),
+        *((f'{{"valor":{text}}}', "valor", text.strip('"'))
+          for text in ('"1.5"', '"1"', '"-1.00"', '"1,00"', '" 1.00"', '"01234567890.00"', '"\uff11.00"', "10.5", "[]")),
+        ('{"valor":1e400}', "valor", "Infinity"),
+        *((f'{{"expiracao":{text}}}', "expiracao", text.strip('"'))
+          for text in ("0", "-1", "2147483648", '"3600.0"', "1.0", "true", '"x"', '""', "12345678901234567890123")),
+        ('{"nome":""}', "nome", ""),
+        ('{"nome":"abcdef"}', "nome", "abcdef"),
+        ('{"nome":"\\u0000"}', "nome", "\0"),
+        ('{"nome":"\\ud800"}', "nome", "?"),
+        ('{"nome":{"a":[1,"ã"]}}', "nome", '{"a":[1,"ã"]}'),
+        ('{"txid":"abcd"}', "txid", "abcd"),
+        ('{"natureza":"C"}', "natureza", "C"),
+        ('{"natureza":["A"]}', "natureza", '["A"]'),
+        ('{"cpf":"529.982.247-25"}', "cpf", "529.982.247-25"),
+        ('{"cpf":"52998224724"}', "cpf", "52998224724"),
+        ('{"cnpj":11444777000161}', "cnpj", "11444777000161"),
+        ('{"loc":[]}', "loc", "[]"),
+        ('{"lista":{}}', "lista", "{}"),
+        ('{"lista":[{},{},{}]}', "lista", "[{},{},{}]"),
+        ('{"lista":[{},5]}', "lista[1]", "5"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_row_with_what_was_sent(raw: str, name: str, value: str | None) -> None:
+    violations = Violations("cob")
+    members = read_object(raw.encode())
+    assert members is not None
+    READERS[name.partition("[")[0]](Members(violations, members))
+    (row,) = violations.rows
+    assert (row.property, row.value) == (f"cob.{name}", value)
+    assert row.reason
+    with pytest.raises(Violated):
+        violations.raise_if_any()
+
+
+def test_rows_come_in_the_order_of_reading_with_their_path() -> None:
+    violations = Violations("cob")
+    body = Members(violations, {"valor": {"original": 1}, "lista": [{"nome": 5}], "loc": None}, refuses_null=True)
+    assert body.objects("lista", count_max=5) is not None
+    for item in body.objects("lista", count_max=5) or ():
+        item.text("nome", length_max=5)
+    inner = body.object("valor")
+    assert inner is not None
+    inner.amount("original")
+    body.object("loc")
+    assert [(row.property, row.value) for row in violations.rows] == [
+        ("cob.lista[0].nome", "5"),
+        ("cob.valor.original", "1"),
+        ("cob.loc", "null"),
+    ]
+    assert [body.has(name) for name in ("valor", "loc", "nada")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("inicio", ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789-03:00", "2026-01-01T00:00:00+00:00"),
+         ("2026-01-01", "2026-01-01T00:00:00", "2026-02-30T00:00:00Z", "", "x")),
+        ("pagina", ("0", "5"), ("-1", "1.0", "", "x", "2147483648", "9" * 40)),
+        ("presente", ("true", "false"), ("True", "1", "")),
+        ("status", ("A",), ("B", "")),
+        ("cpf", ("52998224725",), ("52998224724", "529.982.247-25", "")),
+        ("cnpj", ("11444777000161",), ("11444777000160", "")),
+        ("txid", ("abc",), ("ab", "abc ")),
+    ],
+)  # fmt: skip
+def test_parameters(name: str, right: tuple[str, ...], wrong: tuple[str, ...]) -> None:
+    readers: dict[str, Any] = {
+        "inicio": lambda query: query.instant("inicio"),
+        "pagina": lambda query: query.integer("pagina", least=0),
+        "presente": lambda query: query.boolean("presente"),
+        "status": lambda query: query.choice("status", ("A",)),
+        "cpf": lambda query: query.tax_id("cpf"),
+        "cnpj": lambda query: query.tax_id("cnpj"),
+        "txid": lambda query: query.text("txid", re.compile("[a-z]{3}")),
+    }
+    for text in right:
+        violations = Violations("cob")
+        assert readers[name](Parameters(violations, {name: text})) is not None
+        violations.raise_if_any()
+    for text in wrong:
+        violations = Violations("cob")
+        assert readers[name](Parameters(violations, {name: text})) is None
+        assert [(row.property, row.value) for row in violations.rows] == [(name, text)]
+    assert readers[name](Parameters(Violations("cob"), {})) is None
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(show_value("x" * 500)) == 200
+    assert show_value({"a": None}) == '{"a":null}'

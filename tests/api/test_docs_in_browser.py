@@ -1,30 +1,23 @@
 """The documentation as a browser shows it: served by our own server, nothing fetched from anywhere else."""
 
 import asyncio
-import shutil
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Request, Route, async_playwright, expect
+from playwright.async_api import Browser, Request, Route, expect
 
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Services
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
+from support.browser import DESKTOP, TELEPHONE, TIMEOUT_MS, check_accessibility, needs_chromium, open_browser, open_page
 
-CHROMIUM = shutil.which("chromium")
-TIMEOUT_MS = 180_000
 READ_ONLY = "poor"
 """A token of the stub, without scopes."""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="there is no chromium on this machine (Debian: apt-get install chromium)"
-    ),
-]
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -41,17 +34,8 @@ async def address(services: Services) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    quiet = [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ]
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=quiet, timeout=TIMEOUT_MS)
+    async with open_browser() as opened:
         yield opened
-        await opened.close()
 
 
 async def test_the_page_shows_every_operation_and_asks_nobody_else(address: str, browser: Browser) -> None:
@@ -87,7 +71,7 @@ async def test_the_navigation_folds_leads_to_operations_and_says_where_one_is(ad
 
 
 async def test_the_page_can_be_read_without_a_script(address: str, browser: Browser) -> None:
-    context = await browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    context = await browser.new_context(java_script_enabled=False, viewport=TELEPHONE)
     page = await context.new_page()
     await page.goto(f"{address}/docs#type-TransferParty", timeout=TIMEOUT_MS)
     await expect(page.get_by_role("button", name="Search")).not_to_be_visible(timeout=TIMEOUT_MS)
@@ -155,7 +139,7 @@ async def test_colours_follow_the_system_until_they_are_chosen(address: str, bro
 
 
 async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browser) -> None:
-    page = await browser.new_page(viewport={"width": 390, "height": 844})
+    page = await browser.new_page(viewport=TELEPHONE)
     await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
     width = await page.evaluate("document.documentElement.scrollWidth")
     assert width <= 390
@@ -164,3 +148,38 @@ async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browse
     await page.get_by_role("link", name="Create a charge").click()
     await expect(page.get_by_role("navigation")).not_to_be_visible(timeout=TIMEOUT_MS)
     await expect(page.get_by_role("heading", name="Create a charge")).to_be_in_viewport(timeout=TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, TELEPHONE], ids=["desktop", "telephone"])
+async def test_everybody_can_use_the_pages(address: str, browser: Browser, scheme: Any, size: Any) -> None:
+    async with open_page(browser, scheme=scheme, size=size) as page:
+        for name in ("guides/webhooks", "reference/figures"):
+            await page.goto(f"{address}/docs/{name}", timeout=TIMEOUT_MS)
+            await check_accessibility(page)
+        await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
+        # What is folded away is looked at too, in one section: the others are made alike, and all of it takes ten seconds.
+        await page.evaluate("for (const one of document.querySelectorAll('#create_charge details')) one.open = true")
+        await check_accessibility(page)
+        await page.keyboard.press("/")
+        await page.keyboard.type("refund")
+        await expect(page.get_by_role("option", selected=True)).to_be_visible(timeout=TIMEOUT_MS)
+        await check_accessibility(page, within="dialog")
+
+
+async def test_everybody_can_use_the_front_page(address: str, browser: Browser) -> None:
+    page = await browser.new_page()
+    # It leads to the documentation at once: here the browser is told to stay.
+    await page.route("**/docs", lambda route: route.fulfill(status=204))
+    await page.goto(address, timeout=TIMEOUT_MS)
+    await check_accessibility(page)
+
+
+async def test_samples_are_chosen_by_the_keyboard(address: str, browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
+    charge = page.locator("#create_charge")
+    await charge.get_by_role("button", name="Python").press("Enter", timeout=TIMEOUT_MS)
+    await expect(charge.get_by_role("button", name="Python", pressed=True)).to_be_visible()
+    await expect(charge.get_by_role("button", name="curl", pressed=False)).to_be_visible()
+    await expect(charge.locator(".python.sample")).to_be_visible()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pixconnect.api import envelope
-from pixconnect.api.docs_text import prose
+from pixconnect.api.docs_text import TABLE, prose
 from pixconnect.api.openapi_records import Schema
 from pixconnect.api.operation import AnyOperation
 from pixconnect.domain import errors
@@ -92,6 +92,6 @@ def render_errors() -> str:
     return (
         "<section id=errors><h2>Errors</h2><p>The first that applies is the answer: route, token, scope, size, shape, "
         "resource, replay, then the rules in this order, then availability. Nothing was done, except after "
-        f"504: repeat that under the same <code>external_id</code>.</p><div class=wide><table>{head}"
+        f"504: repeat that under the same <code>external_id</code>.</p>{TABLE}<table>{head}"
         f"<tbody>{lines}</table></div></section>"
     )

@@ -64,21 +64,23 @@ function keepLanguage() {
   const wanted = document.getElementById(`in-${kept(localStorage, "language")}`);
   if (wanted) wanted.checked = true;
   for (const label of document.querySelectorAll(".tabs label")) {
-    label.tabIndex = 0;
-    label.setAttribute("role", "button");
-    label.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); label.click(); }
-    });
+    // Labels do without a script, but only for who has a pointer.
+    const button = make("button", { type: "button", className: label.className, textContent: label.textContent });
     // What is chosen changes the height of everything above: what was clicked stays where it is.
-    label.addEventListener("click", (event) => {
-      const before = label.getBoundingClientRect().top;
-      event.preventDefault();
+    button.addEventListener("click", () => {
+      const before = button.getBoundingClientRect().top;
       document.getElementById(label.htmlFor).click();
-      window.scrollBy({ top: label.getBoundingClientRect().top - before, behavior: "instant" });
+      window.scrollBy({ top: button.getBoundingClientRect().top - before, behavior: "instant" });
     });
+    label.replaceWith(button);
   }
+  const show = () => {
+    const chosen = document.querySelector("[name=language]:checked")?.id.slice(3);
+    for (const button of document.querySelectorAll(".tabs button")) button.setAttribute("aria-pressed", String(button.className === chosen));
+  };
+  show();
   for (const choice of document.querySelectorAll("[name=language]")) {
-    choice.addEventListener("change", () => keep(localStorage, "language", choice.id.slice(3)));
+    choice.addEventListener("change", () => { keep(localStorage, "language", choice.id.slice(3)); show(); });
   }
 }
 
@@ -130,16 +132,18 @@ function offerSearch() {
   const pages = [...document.querySelectorAll("nav [data-page]")].map((link) => ({ href: link.href, title: link.textContent, where: "Guide", inTitle: link.textContent.toLowerCase(), inAll: link.textContent.toLowerCase() }));
   entries.push(...pages);
   const list = make("ul", { id: "found", attributes: { role: "listbox", "aria-label": "Found" } });
+  const none = make("p", { className: "said", attributes: { role: "status" } });
   const input = make("input", {
     type: "text", placeholder: "Operation, field, event, error", autocomplete: "off",
     attributes: { role: "combobox", "aria-label": "Search", "aria-controls": "found", "aria-expanded": "true", "aria-autocomplete": "list" },
   });
-  const dialog = make("dialog", { attributes: { "aria-label": "Search" } }, input, list);
+  const dialog = make("dialog", { attributes: { "aria-label": "Search" } }, input, list, none);
   document.body.append(dialog);
   let at = 0;
   const mark = () => {
     [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === at)));
-    if (list.children[at]?.id) input.setAttribute("aria-activedescendant", list.children[at].id);
+    if (list.children[at]) input.setAttribute("aria-activedescendant", list.children[at].id);
+    else input.removeAttribute("aria-activedescendant");
     list.children[at]?.scrollIntoView({ block: "nearest" });
   };
   const find = () => {
@@ -147,9 +151,11 @@ function offerSearch() {
     const found = entries.filter((entry) => words.every((word) => entry.inAll.includes(word)));
     const rank = (entry) => (words.every((word) => entry.title.toLowerCase().includes(word)) ? 0 : words.every((word) => entry.inTitle.includes(word)) ? 1 : 2);
     found.sort((one, other) => rank(one) - rank(other));
-    list.replaceChildren(...found.slice(0, 30).map((entry, index) => make("li", { id: `found-${index}`, attributes: { role: "option" } },
-      make("a", { href: entry.href ?? `#${entry.id}`, tabIndex: -1 }, entry.title, make("small", { textContent: entry.where })))));
-    if (!found.length) list.append(make("li", { textContent: "Nothing has all of these words.", attributes: { role: "presentation" } }));
+    list.replaceChildren(...found.slice(0, 30).map((entry, index) => make("li", { id: `found-${index}`, attributes: { role: "option", "data-href": entry.href ?? `#${entry.id}` } },
+      entry.title, make("small", { textContent: entry.where }))));
+    list.hidden = !found.length;
+    input.setAttribute("aria-expanded", String(!list.hidden));
+    none.textContent = found.length ? "" : "Nothing has all of these words.";
     at = 0;
     mark();
   };
@@ -162,9 +168,12 @@ function offerSearch() {
       at = count ? (at + (event.key === "ArrowDown" ? 1 : count - 1)) % count : 0;
       mark();
     }
-    if (event.key === "Enter") { event.preventDefault(); list.children[at]?.querySelector("a")?.click(); }
+    if (event.key === "Enter") { event.preventDefault(); list.children[at]?.click(); }
   });
-  list.addEventListener("click", (event) => { if (event.target.closest("a")) dialog.close(); });
+  list.addEventListener("click", (event) => {
+    const href = event.target.closest("li")?.dataset.href;
+    if (href) { dialog.close(); location.assign(href); }
+  });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   document.addEventListener("keydown", (event) => {
     const types = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");

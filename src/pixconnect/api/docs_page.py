@@ -95,8 +95,9 @@ def _render_introduction(document: dict[str, Any], base_url: str, token_url: str
         "<p>JSON over HTTP. Every answer is an envelope: <code>success</code>, then <code>data</code> or <code>error</code>, "
         "then <code>meta</code>; lists add <code>pagination</code>. Send a unique <code>external_id</code> with everything "
         "that you create: then a request may be repeated. Keep <code>meta.request_id</code> for questions.</p>"
-        f"<p>{prose(' '.join(paragraphs[1:]))}</p></div><div class=aside><h4>Address</h4>{sample(base_url, 'address')}"
-        f"<h4>Every answer</h4>{sample(write_json(dict(success=True, data={}, meta=_META)), 'json')}"
+        f"<p>{prose(' '.join(paragraphs[1:]))}</p></div>"
+        f"<div class=aside><h2 class=small>Address</h2>{sample(base_url, 'address')}"
+        f"<h2 class=small>Every answer</h2>{sample(write_json(dict(success=True, data={}, meta=_META)), 'json')}"
         f"<fieldset class=choice><legend>Samples in</legend>{choices}</fieldset></div></article></section>"
         f"<section id=token><article><div><h2>Get a token</h2><p>{where}</p><p>A token is good for five minutes unless set "
         "otherwise: get another one before it ends, or when you are answered 401. OAuth 2.0 libraries do that by "
@@ -160,7 +161,7 @@ def _render_events(document: dict[str, Any], fields: Fields) -> str:
         "<section id=events><h2>Events</h2><p>What is posted to your webhook endpoints: check the signature over the raw "
         "body, drop an <code>id</code> that you have seen, answer any 2xx within 15 seconds, and do the work afterwards. "
         'The guide <a href="docs/guides/webhooks">Receive webhooks</a> says the rest.</p>'
-        f"<h4>Headers</h4><ul class=fields>{headers}</ul>{articles}</section>"
+        f"<h3 class=small>Headers</h3><ul class=fields>{headers}</ul>{articles}</section>"
     )
 
 

@@ -18,6 +18,9 @@ _HEAD: Final = """<!doctype html><html lang=en{marks}><meta charset=utf-8>
 <button id=theme hidden>Theme</button></header>
 """
 
+TABLE: Final = "<div class=wide tabindex=0 role=group aria-label=Table>"
+"""Around a table, which may be wider than the window: so that it can be moved without a pointer."""
+
 
 def render_head(title: str, root: str, marks: str = "") -> str:
     """What every page begins with; ``root`` leads from it to the service's address."""

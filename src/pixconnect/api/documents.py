@@ -24,7 +24,10 @@ _FRONT: Final = b"""<!doctype html>
 <meta charset="utf-8">
 <meta http-equiv="refresh" content="0; url=docs">
 <title>Pix Connect</title>
-<p>Pix Connect: <a href="docs">documentation</a>, <a href="openapi.json">OpenAPI</a>.</p>
+<main>
+<h1>Pix Connect</h1>
+<p><a href="docs">Documentation</a>, <a href="openapi.json">OpenAPI</a></p>
+</main>
 </html>
 """
 

@@ -20,7 +20,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from msgspec import Struct
 
-from pixconnect.api.docs_text import render_head, sample
+from pixconnect.api.docs_text import TABLE, render_head, sample
 
 FOLDERS: Final[Mapping[str, str]] = dict(
     guides="Do", reference="Look up", explanations="Understand", decisions="Decisions", about="About"
@@ -88,13 +88,14 @@ def render_text(page: Page) -> str:
 def render_page(page: Page) -> str:
     """The page as HTML."""
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
-    tokens = markdown.parse(page.text)
+    tokens = _mend_heads(markdown.parse(page.text))
     for token, content in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and content is not None:
             token.attrSet("id", _slug(content.content))
         for part in token.children or ():
             _mend_link(page, part)
-    markdown.add_render_rule("fence", _render_fence)
+    for name, rule in dict(fence=_render_fence, table_open=_open_table, table_close=_close_table).items():
+        markdown.add_render_rule(name, rule)
     content = markdown.renderer.render(tokens, markdown.options, {})
     depth = "../" * page.address.count("/")
     return (
@@ -153,6 +154,22 @@ def _slug(heading: str) -> str:
 
 def _render_fence(renderer: RendererHTML, tokens: list[Token], index: int, options: Any, env: Any) -> str:  # noqa: ANN401  as it is called
     return sample(tokens[index].content.rstrip("\n"), "text")
+
+
+def _open_table(*_: Any) -> str:  # noqa: ANN401  as it is called
+    return f"{TABLE}<table>"
+
+
+def _close_table(*_: Any) -> str:  # noqa: ANN401  as it is called
+    return "</table></div>"
+
+
+def _mend_heads(tokens: list[Token]) -> list[Token]:
+    """Make cells of heads that say nothing: Markdown has no table without a head, nor one without a name of each column."""
+    for opening, content, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opening.type == "th_open" and not content.content:
+            opening.tag = closing.tag = "td"
+    return tokens
 
 
 def write_index(base_url: str, description: str) -> str:

@@ -1,0 +1,57 @@
+"""Debian's Chromium, driven by tests; and whether what it shows can be used by everybody."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright
+
+CHROMIUM = shutil.which("chromium")
+TIMEOUT_MS = 180_000  # the machine may be busy with other tests
+
+Scheme = Literal["light", "dark"]
+DESKTOP = dict(width=1440, height=900)
+TELEPHONE = dict(width=390, height=844)
+
+needs_chromium = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="there is no chromium on this machine (Debian: apt-get install chromium)"
+    ),
+]
+"""For ``pytestmark`` of a file whose tests need it."""
+
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@asynccontextmanager
+async def open_browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET, timeout=TIMEOUT_MS)
+        yield opened
+        await opened.close()
+
+
+@asynccontextmanager
+async def open_page(browser: Browser, *, scheme: Scheme, size: dict[str, int]) -> AsyncIterator[Page]:
+    """A page that moves nothing: what fades in would be judged by a colour that it has for a moment."""
+    viewport: Any = size
+    context = await browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce")
+    yield await context.new_page()
+    await context.close()
+
+
+async def check_accessibility(page: Page, within: str | None = None) -> None:
+    """Let axe-core look at the page as it is now, or at the part of it that a selector names, and fail with what it finds."""
+    found = await Axe().run(page, context=within)
+    if found.violations_count:
+        pytest.fail(f"{page.url}: {found.generate_report()}", pytrace=False)

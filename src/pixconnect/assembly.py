@@ -310,7 +310,9 @@ def prepare_home(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def open_operator(settings: Settings) -> AsyncGenerator[Operator]:
+async def open_operator(
+    settings: Settings, *, connections_max: int = 1, name: str = "pixconnect cli"
+) -> AsyncGenerator[Operator]:
     """Open what operators' verbs need, with the rights of the operators' role.
 
     Raises:
@@ -320,7 +322,11 @@ async def open_operator(settings: Settings) -> AsyncGenerator[Operator]:
     entropy = SystemEntropy()
     secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
     connections = await pool.open_pool(
-        settings.operators_url, role=OPERATOR_ROLE, schema=SERVICE_SCHEMA, connections_max=1, name="pixconnect cli"
+        settings.operators_url,
+        role=OPERATOR_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=connections_max,
+        name=name,
     )
     try:
         async with connections.acquire() as connection:

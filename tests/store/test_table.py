@@ -25,6 +25,7 @@ def find_tables() -> Iterator[tuple[str, Table[Any]]]:
 TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
     "client": {"secret_hash", "secret_key_id"},
+    "console_session": {"token_hash"},
     "balance": {"settlement_cents", "funding_cents"},
     "delivery": {"modified_at"},
     "delivery_attempt": {"delivery_id"},

@@ -24,6 +24,7 @@ def reseal(*, json: Json = False) -> None:
             "webhook_endpoints_resealed": done.webhook_endpoints_count,
             "signing_keys_resealed": done.signing_keys_count,
             "authorities_resealed": done.authorities_count,
+            "operators_resealed": done.operators_count,
             "secrets_left": len(done.broken),
             "clients_left": done.clients_left_count,
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -42,3 +43,18 @@ _LIST: Final[LiteralString] = """
 
 async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
     return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]
+
+
+_LIST_BEFORE: Final[LiteralString] = """
+    select id, at, operator, verb, subject, before::text, after::text, request_id from audit
+    where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
+    order by id desc limit $3
+"""
+
+
+async def list_before(
+    connection: Connection, before_id: int | None, subjects: Sequence[str] | None, count_max: int
+) -> list[AuditEntry]:
+    """Entries before one of them, newest first; all, or those about these subjects."""
+    rows = await connection.fetch(_LIST_BEFORE, before_id, None if subjects is None else list(subjects), count_max)
+    return [AuditEntry(**row) for row in rows]

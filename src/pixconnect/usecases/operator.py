@@ -45,3 +45,15 @@ class Operator(Struct, frozen=True, kw_only=True):
     policy: Policy
     secret_box: SecretBox
     operator: str
+
+
+def acting_as(context: OperatorContext, operator: str) -> Operator:
+    """The same for somebody else, as the audit names them: in the console many act by one process."""
+    return Operator(
+        pool=context.pool,
+        clock=context.clock,
+        entropy=context.entropy,
+        policy=context.policy,
+        secret_box=context.secret_box,
+        operator=operator,
+    )

@@ -15,10 +15,12 @@ from pixconnect.domain.access import Client
 from pixconnect.domain.endpoint import Endpoint, endpoint_seal
 from pixconnect.domain.secret_box import SealBroken, SecretBox
 from pixconnect.store import access as access_store
+from pixconnect.store import console as console_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import signing_key as signing_key_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.operator import OperatorContext
+from pixconnect.usecases.operator_access import about_totp
 from pixconnect.usecases.signing_key import ABOUT_AUTHORITY, about_key
 
 BATCH_MAX = 200
@@ -31,6 +33,8 @@ class Resealed(Struct, frozen=True, kw_only=True):
     webhook_endpoints_count: int
     signing_keys_count: int
     authorities_count: int
+    operators_count: int
+    """Whose second factor it is."""
     broken: Sequence[str]
     """Secrets that neither key opens, by what they were sealed about; they stay as they are."""
     clients_left_count: int
@@ -40,7 +44,7 @@ class Resealed(Struct, frozen=True, kw_only=True):
 async def reseal(context: OperatorContext) -> Resealed:
     """Seal with the key in use whatever another key sealed."""
     broken: list[str] = []
-    keys_count, authorities_count = await _reseal_keys(context, broken)
+    keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
     endpoints_count = await _reseal_endpoints(context, broken)
     async with context.pool.acquire() as connection:
         clients_left_count = await access_store.count_hashed_otherwise(connection, context.secret_box.key_id)
@@ -48,6 +52,7 @@ async def reseal(context: OperatorContext) -> Resealed:
         webhook_endpoints_count=endpoints_count,
         signing_keys_count=keys_count,
         authorities_count=authorities_count,
+        operators_count=operators_count,
         broken=broken,
         clients_left_count=clients_left_count,
     )
@@ -65,9 +70,9 @@ async def list_clients_left(context: OperatorContext) -> list[Client]:
                 return found
 
 
-async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int]:
+async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int, int]:
     box = context.secret_box
-    keys_count = authorities_count = 0
+    keys_count = authorities_count = operators_count = 0
     # These are few, so one transaction takes them all.
     async with context.pool.acquire() as connection, connection.transaction():
         await signing_key_store.lock(connection)
@@ -81,9 +86,14 @@ async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int
             if sealed is not None:
                 await signing_key_store.reseal_authority(connection, authority, sealed)
                 authorities_count += 1
-        done = {"signing_keys": keys_count, "authorities": authorities_count}
+        for operator in await console_store.lock_operators(connection):
+            sealed = _again(box, operator.totp_sealed, about_totp(operator.name), broken)
+            if sealed is not None:
+                await console_store.update_operator(connection, structs.replace(operator, totp_sealed=sealed))
+                operators_count += 1
+        done = dict(signing_keys=keys_count, authorities=authorities_count, operators=operators_count)
         await audit.record(context, connection, "secrets reseal", f"secret-key {box.key_id.hex()}", after=done)
-    return keys_count, authorities_count
+    return keys_count, authorities_count, operators_count
 
 
 async def _reseal_endpoints(context: OperatorContext, broken: list[str]) -> int:

@@ -39,7 +39,7 @@ LIMITED_CLIENT_KNOWN_S = 1.0
 """How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
 _CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_FORGOTTEN_AT_ONCE_MAX = 100
+FORGOTTEN_AT_ONCE_MAX = 100
 """Old failures deleted with each new one: more than one, so that the table shrinks."""
 
 Key = TypeVar("Key")
@@ -79,7 +79,7 @@ class TokenIssuer:
 
     async def login(self, request: TokenRequest) -> AccessToken:
         """Give a client a token; raises what the function ``login`` raises, and ServiceUnavailable when the queue is full."""
-        client_id, client_secret = _check_shape(request)
+        client_id, client_secret = check_shape(request)
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
         try:
@@ -93,7 +93,7 @@ class TokenIssuer:
             raise
         except ClientLimited as refusal:
             limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
-            _remember(self._limited_clients, _subject("client", client_id), limited)
+            _remember(self._limited_clients, failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
 
@@ -109,7 +109,7 @@ class TokenIssuer:
     def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
         if not self._limited_clients:
             return
-        limited = self._limited_clients.get(_subject("client", client_id))
+        limited = self._limited_clients.get(failure_subject("client", client_id))
         if limited is None:
             return
         now_s = self._now_s()
@@ -181,16 +181,16 @@ async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) 
         Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all.
         ServiceUnavailable: There is no key to sign with.
     """
-    client_id, client_secret = _check_shape(request)
+    client_id, client_secret = check_shape(request)
     async with context.pool.acquire() as connection, connection.transaction():
-        verdict = await _judge(context, connection, request.address, client_id, client_secret)
+        verdict = await judge(context, connection, request.address, client_id, client_secret)
     # Raised only now: inside the transaction it would roll back the failure that was counted.
     if not isinstance(verdict, Client):
         raise verdict
     return _issue_token(context, keyring, verdict, request.scopes)
 
 
-def _check_shape(request: TokenRequest) -> tuple[str, str]:
+def check_shape(request: TokenRequest) -> tuple[str, str]:
     if not request.client_id:
         raise errors.BadRequest("client_id: missing")
     if not request.client_secret:
@@ -200,11 +200,12 @@ def _check_shape(request: TokenRequest) -> tuple[str, str]:
     return request.client_id, request.client_secret
 
 
-async def _judge(
+async def judge(
     context: TokenContext, connection: Connection, from_address: str, client_id: str, client_secret: str
 ) -> Client | errors.Refusal:
+    """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
     failures_max = context.policy.token_failures_max
-    address = _subject("address", from_address)
+    address = failure_subject("address", from_address)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:
@@ -221,7 +222,7 @@ async def _judge(
             await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
         return found.client
     # The right secret comes in however often others have guessed: nobody can lock a client out.
-    client = _subject("client", client_id)
+    client = failure_subject("client", client_id)
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:
@@ -229,7 +230,7 @@ async def _judge(
     # A client_id that does not exist is not logged: it may be a secret in the wrong field.
     _log.warning("login refused", client_id=client_id if found else None, address=from_address)
     await access_store.append_failures(connection, [address, client])
-    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, _FORGOTTEN_AT_ONCE_MAX)
+    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized("client_id or client_secret: unknown client or wrong secret")
 
 
@@ -258,7 +259,7 @@ def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
     return any(hmac.compare_digest(secret_hash, one) for one in hashes)
 
 
-def _subject(kind: str, text: str) -> bytes:
+def failure_subject(kind: str, text: str) -> bytes:
     # A hash, never the text itself: that may be a secret sent in the wrong field.
     return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

@@ -1,0 +1,59 @@
+"""Passwords that people type, and the codes of their second factor."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.profiles import RFC_9106_LOW_MEMORY
+from pyotp.totp import TOTP
+
+_STEP_S: Final = 30
+_STEPS_EITHER_WAY: Final = 1
+"""A telephone's clock may be half a minute off."""
+
+# 64 MiB for each look at a password: whoever steals the table pays that for each guess.
+_hasher = PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
+
+
+def hash_password(password: str) -> str:
+    """By argon2id; takes about a tenth of a second."""
+    return _hasher.hash(password)
+
+
+async def is_password(password_hash: str | None, password: str) -> bool:
+    """Compare beside the event loop; without a hash it takes as long and is never right."""
+    return await asyncio.to_thread(_verify, password_hash, password)
+
+
+def _verify(password_hash: str | None, password: str) -> bool:
+    try:
+        is_right = _hasher.verify(password_hash or _hash_of_nobody(), password)
+    # A lone surrogate, which no form can send honestly, has no octets.
+    except (VerificationError, InvalidHashError, UnicodeEncodeError):
+        return False
+    return is_right and password_hash is not None
+
+
+@cache
+def _hash_of_nobody() -> str:
+    return _hasher.hash("of nobody")
+
+
+def totp_url(secret: str, name: str, issuer: str) -> str:
+    """What an authenticator reads from a QR code."""
+    return TOTP(secret).provisioning_uri(name=name, issuer_name=issuer)
+
+
+def find_totp_step(secret: str, code: str, now: datetime, after_step: int) -> int | None:
+    """The step of 30 s that a code belongs to, if it is one of now; never one that was used, or an earlier one."""
+    totp, step = TOTP(secret), int(now.timestamp()) // _STEP_S
+    for candidate in range(max(after_step + 1, step - _STEPS_EITHER_WAY), step + _STEPS_EITHER_WAY + 1):
+        if hmac.compare_digest(code.encode("utf-8", "surrogatepass"), totp.at(candidate * _STEP_S).encode()):
+            return candidate
+    return None

@@ -24,6 +24,7 @@ from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import search as search_store
 from pixconnect.store import tally as tally_store
+from pixconnect.store import timeline as timeline_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.store import transfer_search as transfer_search_store
 from pixconnect.writing.changes import Changes
@@ -72,6 +73,10 @@ _FILL: Final = (
     select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
     f"""insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
     select n, holder_id, 'qrcode.pending', 'charge', n, n % 256, '{{}}', at from {_ROWS}""",
+    f"""insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+        modified_at)
+    select n, holder_id, 1, n, 'charge', n, n % 256, case when n % 100 = 0 then 'pending' else 'delivered' end,
+        case when n % 100 = 0 then at end, at, at from {_ROWS}""",
     f"""insert into event_feed (position, holder_id, event_ids)
     select n, holder_id, array[n] from {_ROWS} where at > $4""",
     """insert into tally (holder_id, kind, status, hour, count)
@@ -199,7 +204,27 @@ async def refuse_payments(connection: "Connection") -> None:
     await changes.write(connection)
 
 
+async def read_timeline(connection: "Connection") -> None:
+    """What a line of time reads of a charge that was paid and given back."""
+    pool = a_pool(connection)
+    charge = await timeline_store.find_charge(pool, 5_001, None)
+    if charge is None:
+        return
+    transfers = await timeline_store.find_transfers_to(pool, charge)
+    assert [transfer.charge_id for transfer in transfers] == [5_001]
+    refunds = await timeline_store.find_refunds(pool, HOT, [5_001])
+    await timeline_store.find_entries(pool, HOT, [5_001])
+    await timeline_store.find_orders(pool, [end_to_end_id(5_001), return_id(5_001)])
+    events = await timeline_store.find_events(pool, HOT, [charge.created_at], [("charge", 5_001)])
+    deliveries = await timeline_store.find_deliveries(pool, [1], events)
+    assert (len(refunds), len(events), len(deliveries)) == (1, 1, 1)
+
+
 STATEMENTS: Final[dict[str, Statement]] = {
+    "a line of time": read_timeline,
+    "a transfer of any holder": lambda c: timeline_store.find_transfer(a_pool(c), 5_000, None),
+    "a refund of any holder": lambda c: timeline_store.find_refund(a_pool(c), 5_000, None),
+    "a delivery of any holder": lambda c: timeline_store.find_delivery(a_pool(c), 5_000, None),
     "the feed from a position": lambda c: feed_store.read_rows(a_pool(c), HOT, 5_000, 64),
     "events of the feed": lambda c: feed_store.read_events(a_pool(c), HOT, list(GROUP), 64, None, None, None),
     "events of the feed, filtered": lambda c: feed_store.read_events(
@@ -310,6 +335,8 @@ DUE_BLOCKS_MAX: Final = 256 * 6
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
+    # An endpoint's newest deliveries are looked at for replays, up to a bound.
+    | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
 )
 

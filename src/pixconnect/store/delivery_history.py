@@ -67,9 +67,13 @@ _FIND: Final[LiteralString] = f"select {DELIVERY.select} from delivery where id 
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
-    rows = await connection.fetch(_FIND, delivery_id, holder_id)
-    found = await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
+    found = await read_whole(connection, await connection.fetch(_FIND, delivery_id, holder_id))
     return found[0] if found else None
+
+
+async def read_whole(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+    """Deliveries of rows of theirs, with their newest attempts and whole answers."""
+    return await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
 
 
 def _list_of(status: DeliveryStatus | None) -> Source:

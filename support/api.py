@@ -44,6 +44,16 @@ class StubVerifier:
         raise errors.Unauthorized("Authorization: token expired" if authorization else "Authorization: missing")
 
 
+class HolderVerifier(StubVerifier):
+    """Knows holders by their tokens."""
+
+    def __init__(self, callers: Mapping[str, Caller]) -> None:
+        self._callers = {b"Bearer " + token.encode(): caller for token, caller in callers.items()}
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        return self._callers.get(authorization)
+
+
 class Api:
     """Calls the application as a server would."""
 
@@ -91,6 +101,12 @@ class Api:
         await self.app(scope, receive, send)
         content = b"".join(message["body"] for message in sent[1:])
         return Answer(sent[0]["status"], sent[0]["headers"], content)
+
+    async def put(self, target: str, body: object, **options: Any) -> Answer:
+        return await self.call("PUT", target, json.dumps(body).encode(), **options)
+
+    async def patch(self, target: str, body: object, **options: Any) -> Answer:
+        return await self.call("PATCH", target, json.dumps(body).encode(), **options)
 
     async def get(self, target: str | bytes, **options: Any) -> Answer:
         return await self.call("GET", target, **options)

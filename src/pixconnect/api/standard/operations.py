@@ -9,16 +9,23 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.operation import Method, Nothing
-from pixconnect.api.standard import payment
+from pixconnect.api.standard import payment, refund
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
+from pixconnect.usecases import standard_pix
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 SPOKEN: Final = (
     Row("pix.consultar", "GET", "/pix/{e2eid}", "pix.read", Types(missing="PixNaoEncontrado", invalid="PixConsultaInvalida"),
-        Nothing, Nothing, 200, payment.Pix, payment.get_pix),
+        Nothing, Nothing, 200, standard_pix.Pix, payment.get_pix),
+    Row("devolucao.solicitar", "PUT", "/pix/{e2eid}/devolucao/{id}", "pix.write",
+        Types(missing="PixNaoEncontrado", invalid="PixDevolucaoInvalida"),
+        Nothing, refund.DevolucaoSolicitada, 201, standard_pix.Devolucao, refund.put_refund),
+    Row("devolucao.consultar", "GET", "/pix/{e2eid}/devolucao/{id}", "pix.read",
+        Types(missing="PixDevolucaoNaoEncontrada", invalid="PixDevolucaoInvalida"),
+        Nothing, Nothing, 200, standard_pix.Devolucao, refund.get_refund),
 )
 """What can be done here."""
 

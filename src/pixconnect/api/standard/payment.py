@@ -11,7 +11,6 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.domain import errors
 from pixconnect.usecases import standard_pix as standard_pix_usecases
 
-Pix = standard_pix_usecases.Pix
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 
 

@@ -1,0 +1,27 @@
+"""The standard's door with everything behind it: the application, the use cases and a real database, in this process."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from pixconnect.api.application import make_application
+from pixconnect.api.services import Services
+from pixconnect.domain.access import Caller
+from pixconnect.foundation.logging import AccessLog
+from support.api import Api, HolderVerifier
+from support.service import Service, open_holder
+
+
+@pytest.fixture
+async def other_caller(service: Service) -> Caller:
+    """Another holder, whose token is ``other``."""
+    return await open_holder(service, account_number="2", funds_cents=1_000_000)
+
+
+@pytest.fixture
+def door(services: Services, service: Service, caller: Caller, other_caller: Caller) -> Api:
+    """The application over the service; ``good`` is the caller's token."""
+    verifier = HolderVerifier({"good": caller, "other": other_caller})
+    served = structs.replace(services, context=service.context, verifier=verifier)
+    return Api(make_application(served, AccessLog(service.context.clock, wanted="off")))

@@ -45,7 +45,7 @@ VECTORS = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| `([^`]+)` \|$", GUIDE, re.M
 def headers_of(*secrets: str, sent_s: float = SENT_S) -> dict[str, str]:
     """As the service sends them."""
     made = webhook_signature.request_headers(
-        secrets, 1, BODY, jws="a..b", attempt_number=1, real_now=datetime.fromtimestamp(sent_s, UTC)
+        secrets, "evt_1", BODY, jws="a..b", attempt_number=1, real_now=datetime.fromtimestamp(sent_s, UTC)
     )
     return dict(made)
 
@@ -177,7 +177,7 @@ def test_what_is_signed_and_no_event_is_refused(body: bytes) -> None:
 
 def sign_jws(kid: str = "one", event_id: int = 1, body: bytes = BODY, **changes: Any) -> dict[str, str]:
     """As the service sends them to holder 7, but for what is changed of the header."""
-    says = webhook_signature.jws_header(7, event_id, SENT_S) | changes
+    says = webhook_signature.jws_header(7, f"evt_{event_id}", SENT_S) | changes
     return {"webhook-id": "evt_1", "X-Webhook-Signature-JWS": KEYS[kid].sign_detached(body, says)}
 
 

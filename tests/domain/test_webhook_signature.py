@@ -17,7 +17,7 @@ PLAIN = "a secret of its owner's own choosing, 100% plain ✓"
 
 def headers_of(secrets: list[str]) -> dict[str, str]:
     """Signed now: a signature is good for five minutes, and a run of all tests may take longer."""
-    return dict(request_headers(secrets, 42, BODY, jws="a..b", attempt_number=3, real_now=datetime.now(UTC)))
+    return dict(request_headers(secrets, "evt_42", BODY, jws="a..b", attempt_number=3, real_now=datetime.now(UTC)))
 
 
 def test_the_hex_signature_is_the_documented_one() -> None:
@@ -55,7 +55,7 @@ def test_the_standard_signature_is_the_documented_one() -> None:
 
 def test_the_headers_name_the_event_and_the_attempt() -> None:
     now = datetime(2026, 11, 20, 12, tzinfo=UTC)
-    headers = dict(request_headers([PLAIN], 42, BODY, jws="a..b", attempt_number=3, real_now=now))
+    headers = dict(request_headers([PLAIN], "evt_42", BODY, jws="a..b", attempt_number=3, real_now=now))
     assert headers["webhook-id"] == "evt_42"
     assert headers["X-Webhook-Attempt"] == "3"
     assert headers["webhook-timestamp"] == str(int(now.timestamp()))

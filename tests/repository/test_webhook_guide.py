@@ -68,7 +68,7 @@ def key_set() -> dict[str, Any]:
 
 def jws_headers(kid: str = "another-2", *, body_signed: bytes | None = None, **changes: Any) -> dict[str, str]:
     """What the service sends about event 1 of holder 7, or nearly."""
-    says = jws_header(int(HOLDER), 1, int(time.time())) | changes
+    says = jws_header(int(HOLDER), "evt_1", int(time.time())) | changes
     return {
         "webhook-id": "evt_1",
         "x-webhook-signature-jws": KEYS[kid].sign_detached(body() if body_signed is None else body_signed, says),

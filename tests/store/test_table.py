@@ -27,7 +27,7 @@ NOT_IN_RECORDS: Final = {
     "client": {"secret_hash", "secret_key_id"},
     "console_session": {"token_hash"},
     "balance": {"settlement_cents", "funding_cents"},
-    "delivery": {"modified_at"},
+    "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "kept_report": {"fingerprint"},
     "webhook_endpoint": {"resumed_at"},

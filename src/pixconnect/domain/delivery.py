@@ -19,8 +19,10 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from pixconnect.domain import key_webhook
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.webhook_signature import message_id
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
@@ -93,6 +95,19 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     failures_count: int
     """Since it was last scheduled: a redelivery starts anew."""
     body: str
+    covers: tuple[int, ...] | None = None
+    """Other deliveries to the webhook of a key that its body tells too; ``None`` where no such body is kept."""
+
+    @property
+    def needs_notice(self) -> bool:
+        """Whether it goes to the webhook of a key and has no body yet."""
+        return self.covers is None and self.resource == key_webhook.RESOURCE
+
+    @property
+    def message_id(self) -> str:
+        """Under which its receiver knows what it has seen: the same on every attempt."""
+        is_notice = self.resource == key_webhook.RESOURCE
+        return f"pix_{self.id}" if is_notice else message_id(self.event_id)
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     """When its owner or the service last changed it; deliveries do not count."""
+    pix_key: str | None = None
+    """Of the webhook of a key (``domain/key_webhook.py``), which is not shown among the others."""
 
 
 def endpoint_seal(endpoint_id: int) -> str:

@@ -22,9 +22,9 @@ def message_id(event_id: int) -> str:
     return f"evt_{event_id}"
 
 
-def jws_header(holder_id: int, event_id: int, issued_s: int) -> dict[str, str | int]:
-    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the event."""
-    return {"aud": str(holder_id), "iat": issued_s, "jti": message_id(event_id)}
+def jws_header(holder_id: int, message: str, issued_s: int) -> dict[str, str | int]:
+    """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the message."""
+    return {"aud": str(holder_id), "iat": issued_s, "jti": message}
 
 
 def hex_signature(secret: str, body: bytes) -> str:
@@ -54,11 +54,11 @@ def decode_secret(secret: str) -> bytes | None:
 
 
 def request_headers(
-    secrets: Sequence[str], event_id: int, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
+    secrets: Sequence[str], message: str, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
 ) -> list[tuple[str, str]]:
     """Write the headers of one attempt (from 1), without those of the transport."""
     # Real time, whatever the sandbox clock says: receivers compare it with their own.
-    name, timestamp_s = message_id(event_id), int(real_now.timestamp())
+    timestamp_s = int(real_now.timestamp())
     return [
         ("Content-Type", "application/json"),
         ("User-Agent", USER_AGENT),
@@ -66,7 +66,7 @@ def request_headers(
         ("X-Webhook-Signature", hex_signature(secrets[0], body)),
         ("X-Webhook-Signature-JWS", jws),
         ("X-Webhook-Attempt", str(attempt_number)),
-        ("webhook-id", name),
+        ("webhook-id", message),
         ("webhook-timestamp", str(timestamp_s)),
-        ("webhook-signature", standard_signature(secrets, name, timestamp_s, body)),
+        ("webhook-signature", standard_signature(secrets, message, timestamp_s, body)),
     ]

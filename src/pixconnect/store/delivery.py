@@ -11,20 +11,28 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final, LiteralString
 
+from pixconnect.domain import key_webhook
 from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.event import Event
+from pixconnect.domain.key_webhook import Told
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import event as event_store
 from pixconnect.store.part import Part, no_arguments, numbered, of_columns
 from pixconnect.store.table import Columns, Table, read_types
+
+
+def _ids(found: list[int] | None) -> tuple[int, ...] | None:
+    return None if found is None else tuple(found)
+
 
 DUE: Final = Table(
     "delivery",
     DueDelivery,
     """
     id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, resource text, resource_id bigint,
-    slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint
+    slot smallint, due_at timestamptz, attempts_count integer, failures_count smallint, covers bigint[]
     """,
+    read={"covers": (_ids, "covers")},
     joined=("body",),
 )
 
@@ -46,7 +54,8 @@ APPEND: Final = Part[Event](
             'pending', event_row.created_at, event_row.created_at, event_row.created_at
         from event_row
         join webhook_endpoint on webhook_endpoint.holder_id = event_row.holder_id
-            and webhook_endpoint.status = 'active' and event_row.name = any(webhook_endpoint.event_types)
+            and webhook_endpoint.status = 'active' and webhook_endpoint.pix_key is null
+            and event_row.name = any(webhook_endpoint.event_types)
         returning 1
     """,
     arguments=no_arguments,
@@ -54,6 +63,33 @@ APPEND: Final = Part[Event](
     reads=event_store.APPEND,
 )
 """A delivery of each new event for each endpoint that is active now and wants it."""
+
+TOLD: Final = Columns[Told](
+    read_types("event_id bigint, holder_id bigint, transfer_id bigint, pix_key text, told_at timestamptz"),
+    key=(),
+    write={},
+)
+
+# All deliveries of one such webhook share a slot, so one worker has whatever is due of it and puts it into few bodies.
+APPEND_TOLD: Final = of_columns(
+    TOLD,
+    once=[],
+    name="told_row",
+    sql=f"""
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{key_webhook.RESOURCE}', transfer_id,
+            webhook_endpoint.id % 256, 'pending', told_at, told_at, told_at
+        from ({{rows}}) as told ({{names}})
+        left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
+        join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)
+            and key_webhook.holder_id = told.holder_id
+        join webhook_endpoint on webhook_endpoint.id = key_webhook.endpoint_id and webhook_endpoint.status = 'active'
+        returning 1
+    """,
+    returns="any row",
+)
+"""A delivery of each event that the webhook of a key is told of, for the keys that have one."""
 
 # No earlier event of the same resource still waits for the same endpoint.
 _NOT_HELD_BACK: Final[LiteralString] = """
@@ -65,10 +101,14 @@ _NOT_HELD_BACK: Final[LiteralString] = """
     )
 """
 
+# What the webhook of a key is sent is kept in the first delivery that it covers, and only that one is tried.
+_CANDIDATE: Final[LiteralString] = f"{DUE.select}, delivery.notice, delivery.covered_by"
+_OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in DUE.types])
+
 _READ_DUE: Final[LiteralString] = f"""
-    select candidate.*, ready.body
+    select {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
     from (
-        select {DUE.select} from delivery
+        select {_CANDIDATE} from delivery
         where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
             and delivery.status = 'pending'
         order by delivery.due_at, delivery.id limit $5
@@ -78,7 +118,7 @@ _READ_DUE: Final[LiteralString] = f"""
         left join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id
         where event.id = candidate.event_id and event.holder_id = candidate.holder_id
             and coalesce(webhook_endpoint.status, 'active') = 'active' -- those of a deleted one are given up
-            and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
+            and candidate.covered_by is null and candidate.endpoint_id <> all($6::bigint[]) and {_NOT_HELD_BACK}
     ) as ready on true
     order by candidate.due_at, candidate.id
 """
@@ -102,24 +142,27 @@ async def read_due(
 
 
 _READ_FOLLOWERS: Final[LiteralString] = f"""
-    select candidate.*, event.body
+    select {_OF_CANDIDATE}, coalesce(notice, event.body) as body
     from unnest($1::bigint[], $2::text[], $3::bigint[]) as done (endpoint_id, resource, resource_id)
     cross join lateral (
-        select {DUE.select} from delivery
+        select {_CANDIDATE} from delivery
         where delivery.endpoint_id = done.endpoint_id and delivery.resource_id = done.resource_id
             and delivery.resource = done.resource and delivery.status = 'pending'
         order by delivery.event_id, delivery.id limit 1
     ) as candidate
     join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
     join webhook_endpoint on webhook_endpoint.id = candidate.endpoint_id and webhook_endpoint.status = 'active'
-    where candidate.due_at <= $4
+    where candidate.due_at <= $4 and candidate.covered_by is null
 """
+_FIND_COVERED: Final[LiteralString] = "select endpoint_id, resource, resource_id from delivery where id = any($1)"
 
 
 async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetime) -> list[DueDelivery]:
     """What comes next at the same endpoint for the same resource, and is due; must be read after ``done`` were committed."""
     # Before that commit a follower was read as held back, and the cursor is past it.
     keys = list({(due.endpoint_id, due.resource, due.resource_id) for due in done})
+    if covered_ids := [covered_id for due in done for covered_id in due.covers or ()]:
+        keys += [tuple(row) for row in await pool.fetch(_FIND_COVERED, covered_ids)]
     rows = await pool.fetch(
         _READ_FOLLOWERS, [key[0] for key in keys], [key[1] for key in keys], [key[2] for key in keys], until
     )
@@ -127,14 +170,14 @@ async def read_followers(pool: Pool, done: Sequence[DueDelivery], until: datetim
 
 
 _READ_BACKLOG: Final[LiteralString] = f"""
-    select candidate.*, event.body
+    select {_OF_CANDIDATE}, case when event.id is not null then coalesce(notice, event.body) end as body
     from (
-        select {DUE.select} from delivery
+        select {_CANDIDATE} from delivery
         where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.status = 'pending'
         order by delivery.resource_id, delivery.event_id, delivery.id limit $5
     ) as candidate
     left join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
-        and candidate.slot = any($3) and candidate.due_at <= $4 and {_NOT_HELD_BACK}
+        and candidate.slot = any($3) and candidate.due_at <= $4 and candidate.covered_by is null and {_NOT_HELD_BACK}
     order by candidate.resource_id, candidate.event_id, candidate.id
 """
 

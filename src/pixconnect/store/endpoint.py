@@ -22,7 +22,7 @@ ENDPOINT: Final = Table(
     """
     id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
     previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
-    modified_at timestamptz
+    modified_at timestamptz, pix_key text
     """,
     read={
         "event_types": (tuple, "event_types"),
@@ -44,7 +44,8 @@ async def next_id(pool: Pool) -> int:
     return await pool.fetchval(_NEXT_ID)
 
 
-_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1"
+# Those of Pix keys are named by their keys, and count nowhere among the others.
+_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null"
 
 
 async def count(connection: Connection | Pool, holder_id: int) -> int:
@@ -68,7 +69,9 @@ async def insert(connection: Connection, endpoint: Endpoint) -> None:
     await connection.execute(_INSERT, *ENDPOINT.values(endpoint))
 
 
-_FIND: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2"
+_FIND: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2 and pix_key is null
+"""
 
 
 async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
@@ -143,7 +146,7 @@ async def lock_concerned(
     return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
 
 
-_CHANGED: Final = ENDPOINT.without("created_at")
+_CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
 _UPDATE: Final[LiteralString] = f"""
     update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
     where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id
@@ -221,7 +224,7 @@ async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> No
 
 _PAGE: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
-    where holder_id = $1 and created_at >= coalesce($2, '-infinity'::timestamptz)
+    where holder_id = $1 and pix_key is null and created_at >= coalesce($2, '-infinity'::timestamptz)
         and created_at <= coalesce($3, 'infinity'::timestamptz)
     order by created_at desc, id desc
 """

@@ -37,7 +37,7 @@ BALANCE: Final = Table(
     """,
     key=("holder_id",),
     read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
-    joined=tuple(_RULES.types),
+    joined=(*_RULES.types, "has_key_webhooks"),
 )
 
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
@@ -78,7 +78,7 @@ async def lock_balance(connection: Connection, holder_id: int) -> None:
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names} from balance join holder on holder.id = balance.holder_id
+    select {BALANCE.select}, {_RULES.names}, false as has_key_webhooks from balance join holder on holder.id = balance.holder_id
     where balance.holder_id = $1
 """
 

@@ -162,7 +162,7 @@ _FIND_BY_IDS: Final[LiteralString] = f"""
 """
 
 
-async def find_by_ids(pool: Pool, holder_id: int, transfer_ids: Collection[int]) -> dict[int, Transfer]:
+async def find_by_ids(pool: Connection | Pool, holder_id: int, transfer_ids: Collection[int]) -> dict[int, Transfer]:
     rows = await pool.fetch(_FIND_BY_IDS, list(transfer_ids), [holder_id] * len(transfer_ids))
     return {row["id"]: TRANSFER.read(row) for row in rows}
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pixconnect.domain import delivery as delivery_rules
 from pixconnect.domain import endpoint as endpoint_rules
-from pixconnect.domain import errors, webhook_signature
+from pixconnect.domain import errors, key_webhook, webhook_signature
 from pixconnect.domain.delivery import Conclusion, DueDelivery
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.receivers import Exchange
@@ -25,6 +25,7 @@ from pixconnect.foundation.shares import current_party
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import lease as lease_store
+from pixconnect.store import notice as notice_store
 from pixconnect.usecases.context import (
     HasClock,
     HasEntropy,
@@ -105,16 +106,17 @@ async def _post(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoi
     body, real_now = delivery.body.encode(), context.clock.real_now()
     headers = webhook_signature.request_headers(
         secrets,
-        delivery.event_id,
+        delivery.message_id,
         body,
         jws=signatures.sign(delivery, real_now),
         attempt_number=delivery.attempts_count + 1,
         real_now=real_now,
     )
+    url = endpoint.url if endpoint.pix_key is None else key_webhook.callback_url(endpoint.url)
     # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
-        return await context.receivers.post(endpoint.url, headers, body)
+        return await context.receivers.post(url, headers, body)
     finally:
         current_party.reset(whose)
 
@@ -166,10 +168,18 @@ async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
     fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
     if fenced:
         await _update_endpoints(recordings.connection, fenced)
-        await delivery_store.record(
-            recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id)
-        )
+        await _record_attempts(recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id))
     return answers
+
+
+async def _record_attempts(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    ids = [conclusion.delivery.id for conclusion in conclusions]
+    covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
+    if covered_ids:
+        await notice_store.lock(connection, [*ids, *covered_ids])
+    await delivery_store.record(connection, conclusions)
+    if covered_ids:
+        await notice_store.follow(connection, ids, covered_ids)
 
 
 RECORD: Final = WriteOperation("record_attempts", _record)

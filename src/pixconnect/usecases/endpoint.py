@@ -122,12 +122,13 @@ async def change_endpoint(
         after = structs.replace(after, modified_at=now)
         await endpoint_store.update(connection, after)
         if after.status == "active" and before.status != "active":
-            await _resume(connection, endpoint_id, now)
+            await resume_backlog(connection, endpoint_id, now)
     context.wake_workers()
     return after
 
 
-async def _resume(connection: Connection, endpoint_id: int, now: datetime) -> None:
+async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
+    """Make due now what waited for an endpoint that is active again."""
     # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
     await endpoint_store.set_resumed(connection, endpoint_id, now)
     if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
@@ -159,7 +160,7 @@ async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoin
         # As for its owner: the five days start anew.
         after = structs.replace(before, status="active", status_reason=None, first_failure_at=None, modified_at=now)
         await endpoint_store.update(connection, after)
-        await _resume(connection, endpoint_id, now)
+        await resume_backlog(connection, endpoint_id, now)
         await audit.record(
             context,
             connection,

@@ -20,7 +20,9 @@ from pixconnect.domain.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import holder as holder_store
+from pixconnect.store import key_webhook as key_webhook_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.lone_write import write_alone
@@ -183,9 +185,12 @@ async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) ->
     key = pix_key.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
+        # A webhook is set under the same lock: none is left for a key that is gone.
+        await endpoint_store.lock_holder(connection, holder_id)
         removed = await holder_store.remove_key(connection, key, holder_id)
         if removed is None:
             raise errors.NotFound(f"key: holder {holder_id} has no such key")
+        await key_webhook_store.delete(connection, holder_id, key)
         await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
     return removed
 

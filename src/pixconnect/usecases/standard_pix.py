@@ -18,7 +18,7 @@ from pixconnect.domain.clock import format_milliseconds
 from pixconnect.domain.money import format_reais
 from pixconnect.domain.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.transfer import Transfer
-from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import HasPool
@@ -125,7 +125,7 @@ async def find_received(pool: Pool, holder_id: int, end_to_end_id: str) -> Trans
     return transfer
 
 
-async def show_all(pool: Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
+async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
     """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
     received = list(transfers)
     refunds = await refund_store.find_of_transfers(pool, [(each.id, each.holder_id) for each in received])

@@ -135,22 +135,24 @@ async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_
         held = await timeline_store.is_held_back(pool, delivery, event)
         waiting = timeline.explain_delivery(delivery, event, endpoint, now, is_held_back=held)
     may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
-    headers = _headers(context, delivery, event, endpoint) if may_send and event and endpoint else ()
+    # The webhook of a key is sent another body than the event's.
+    is_event_sent = endpoint is not None and endpoint.pix_key is None
+    headers = _headers(context, delivery, event, endpoint) if may_send and is_event_sent and event and endpoint else ()
     return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
 
 
 def _headers(
     context: DeliveryContext, delivery: Delivery, event: Event, endpoint: Endpoint
 ) -> tuple[tuple[str, str], ...]:
-    real_now, body = context.clock.real_now(), event.body.encode()
+    real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
-        signed = webhook_signature.jws_header(delivery.holder_id, event.id, int(real_now.timestamp()))
+        signed = webhook_signature.jws_header(delivery.holder_id, message, int(real_now.timestamp()))
         jws = context.signer.sign_detached(body, signed)
     # Without its secret, or without a key to sign with, an attempt would fail before it is sent.
     except (SealBroken, errors.ServiceUnavailable):
         return ()
     number = (delivery.attempts[-1].number if delivery.attempts else 0) + 1
     return tuple(
-        webhook_signature.request_headers(secrets, event.id, body, jws=jws, attempt_number=number, real_now=real_now)
+        webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now)
     )

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 import structlog
+from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.delivery import Conclusion, DueDelivery
@@ -27,6 +28,7 @@ from pixconnect.foundation.metrics import Histogram
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases import notice as notice_usecases
 from pixconnect.usecases.context import HasPool, HasSigner, HasWrites
 from pixconnect.usecases.delivery import AttemptContext
 from pixconnect.worker.delivery_log import AttemptLog
@@ -181,7 +183,8 @@ class DeliveryWorker:
             endpoint_ids = sorted({work.delivery.endpoint_id for work in taken})
             endpoints = await endpoint_store.find_many(self._context.pool, endpoint_ids)
             # Their endpoint was deleted meanwhile, so there is nobody to deliver to.
-            orphan_ids = sorted(work.delivery.id for work in taken if work.delivery.endpoint_id not in endpoints)
+            orphans = [work for work in taken if work.delivery.endpoint_id not in endpoints]
+            orphan_ids = sorted(delivery_id for work in orphans for delivery_id in work.delivery_ids)
             if orphan_ids:
                 await delivery_store.give_up_orphans(self._context.pool, orphan_ids, self._context.clock.now())
         except DATABASE_FAILED as error:
@@ -193,9 +196,27 @@ class DeliveryWorker:
             if endpoint is None or endpoint.status != "active":
                 self.queue.start_over(work)
                 continue
-            attempt = asyncio.create_task(self._deliver(work, endpoint))
+            deliver = self._tell_key if work.delivery.needs_notice else self._deliver
+            attempt = asyncio.create_task(deliver(work, endpoint))
             self._attempts.add(attempt)
             attempt.add_done_callback(self._attempts.discard)
+
+    async def _tell_key(self, work: Work, endpoint: Endpoint) -> None:
+        """Make and keep what the webhook of a key is sent, and send it."""
+        along_ids = [other.delivery.id for other in work.along]
+        delivery: DueDelivery | None = None
+        try:
+            delivery = await notice_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
+        except DATABASE_FAILED as error:
+            _log.warning("cannot write what is delivered", error=type(error).__name__)
+        except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it
+            _log.exception("no body by a defect", delivery_id=work.delivery.id)
+            await self._record(delivery_usecases.conclude_defect(self._context, work.delivery), work.epoch)
+        finally:
+            if delivery is None:
+                self.queue.start_over(work)
+        if delivery is not None:
+            await self._deliver(structs.replace(work, delivery=delivery), endpoint)
 
     async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
         has_answered, is_lost = False, True

@@ -5,6 +5,8 @@ that hangs takes hardly any room. Deliveries beyond ``kept_max`` stay in the dat
 Nothing here waits or knows of the network.
 """
 
+from __future__ import annotations
+
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -12,6 +14,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from pixconnect.domain.delivery import DueDelivery
+from pixconnect.domain.key_webhook import NOTICE_PIX_MAX
 
 _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0
@@ -33,6 +36,13 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 class Work(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
     epoch: int
+    along: tuple[Work, ...] = ()
+    """Others to the webhook of a key that one body may tell together with it."""
+
+    @property
+    def delivery_ids(self) -> tuple[int, ...]:
+        """Its own first, then those that are sent with it, or that go along."""
+        return self.delivery.id, *(self.delivery.covers or ()), *(other.delivery.id for other in self.along)
 
     @property
     def is_retry(self) -> bool:
@@ -191,11 +201,23 @@ class DeliveryQueue:
             work = waiting.popleft()
             self.waiting_count -= 1
             if self._may_start_in(work.delivery.slot, work.epoch):
+                if work.delivery.needs_notice and not is_retry:
+                    work = self._gather(waiting, work)
                 self._begin(queue, work)
                 taken.append(work)
             else:
                 self._known.discard(work.delivery.id)
             queues.append(queue)
+
+    def _gather(self, waiting: deque[Work], work: Work) -> Work:
+        # What comes after it in the queue is due already; it is dropped with it, and known until then.
+        along: list[Work] = []
+        while waiting and len(along) < NOTICE_PIX_MAX - 1:
+            if waiting[0].epoch != work.epoch or not waiting[0].delivery.needs_notice:
+                break
+            along.append(waiting.popleft())
+        self.waiting_count -= len(along)
+        return Work(delivery=work.delivery, epoch=work.epoch, along=tuple(along))
 
     def _may_start(self, queue: EndpointQueue, *, is_retry: bool) -> bool:
         # Endpoints and holders are limited over all workers, so each worker has its part; but never less than one request.
@@ -225,6 +247,8 @@ class DeliveryQueue:
         _decrement(self._in_flight_by_holder, queue.holder_id)
         _decrement(self._in_flight_by_slot, delivery.slot)
         self._known.discard(delivery.id)
+        if work.along:
+            self._known.difference_update([other.delivery.id for other in work.along])
         return queue
 
 

@@ -28,23 +28,23 @@ class _Signature(Struct, frozen=True, kw_only=True):
 class EventSignatures:
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._kept: OrderedDict[int, _Signature] = OrderedDict()
+        self._kept: OrderedDict[str, _Signature] = OrderedDict()
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
-        """Return the detached JWS of a delivery's event.
+        """Return the detached JWS of a delivery's body.
 
         Raises:
             ServiceUnavailable: There is no key to sign with.
         """
         now_s, kid = int(real_now.timestamp()), self._signer.current_kid
-        kept = self._kept.get(delivery.event_id)
+        kept = self._kept.get(delivery.message_id)
         # From 0: a clock that was set back would otherwise make an old signature look young.
         if kept is not None and kept.kid == kid and 0 <= now_s - kept.issued_s <= USED_FOR_S:
             return kept.jws
-        header = jws_header(delivery.holder_id, delivery.event_id, now_s)
+        header = jws_header(delivery.holder_id, delivery.message_id, now_s)
         jws = self._signer.sign_detached(delivery.body.encode(), header)
-        self._kept[delivery.event_id] = _Signature(jws=jws, kid=kid, issued_s=now_s)
-        self._kept.move_to_end(delivery.event_id)
+        self._kept[delivery.message_id] = _Signature(jws=jws, kid=kid, issued_s=now_s)
+        self._kept.move_to_end(delivery.message_id)
         if len(self._kept) > _KEPT_MAX:
             self._kept.popitem(last=False)
         return jws

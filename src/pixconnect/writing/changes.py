@@ -12,6 +12,7 @@ from typing import Any, LiteralString
 from pixconnect.domain import errors
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.event import Event
+from pixconnect.domain.key_webhook import Told
 from pixconnect.domain.ledger import LedgerEntry
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
@@ -48,6 +49,7 @@ class Changes:
         self._ended_orders: list[OpenOrder] = []
         self._entries: list[LedgerEntry] = []
         self.events: list[Event] = []
+        self._told: list[Told] = []
         self._tallies: list[tally_store.Change] = []
 
     def add_charge(self, charge: Charge) -> None:
@@ -93,6 +95,9 @@ class Changes:
     def add_event(self, event: Event) -> None:
         self.events.append(event)
 
+    def tell_key(self, told: Told) -> None:
+        self._told.append(told)
+
     def _tally(
         self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund, before: str | None
     ) -> None:
@@ -133,6 +138,7 @@ class Changes:
             (ledger_store.APPEND, self._entries),
             (event_store.APPEND, self.events),
             (delivery_store.APPEND, self.events),
+            (delivery_store.APPEND_TOLD, self._told),
             (tally_store.APPEND, self._tallies),
         ]
         present = [(part, rows) for part, rows in parts if rows]

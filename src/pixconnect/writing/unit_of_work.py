@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from pixconnect.domain import errors
+from pixconnect.domain import errors, key_webhook
 from pixconnect.domain import ledger as ledger_rules
 from pixconnect.domain.charge import Charge, announce_charge
-from pixconnect.domain.event import EventName
+from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.key_webhook import Told
 from pixconnect.domain.ledger import Account, Balance, LedgerEntry
 from pixconnect.domain.order import open_order
 from pixconnect.domain.refund import Refund, announce_refund
@@ -99,10 +100,20 @@ class UnitOfWork:
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
 
     def announce_transfer(self, transfer: Transfer) -> None:
-        self.changes.add_event(announce_transfer(transfer, self._take_event_id()))
+        event = announce_transfer(transfer, self._take_event_id())
+        self.changes.add_event(event)
+        if transfer.own_key is not None and key_webhook.is_told_of(transfer):
+            self._tell_key(event, transfer.id, transfer.own_key)
 
     def announce_refund(self, refund: Refund) -> None:
-        self.changes.add_event(announce_refund(refund, self._take_event_id()))
+        event = announce_refund(refund, self._take_event_id())
+        self.changes.add_event(event)
+        if key_webhook.is_told_of(refund):
+            self._tell_key(event, refund.transfer_id, None)
+
+    def _tell_key(self, event: Event, transfer_id: int, pix_key: str | None) -> None:
+        if self.balances[event.holder_id].has_key_webhooks:
+            self.changes.tell_key(Told.of(event, transfer_id, pix_key))
 
     def order(self, ordered: Transfer | Refund, handover_timeout: timedelta) -> None:
         """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator.event_search import FoundEvent
-from pixconnect.domain.webhook_signature import request_headers
+from pixconnect.domain.webhook_signature import message_id, request_headers
 
 _ANSWERED_WITHIN_S: Final = 30.0
 _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
@@ -52,7 +52,9 @@ class Forwarder:
         body = msgspec.json.encode({name: event[name] for name in _FIELDS})
         # Whoever verifies compares the time with the machine's own; the key that signs a JWS is the service's alone.
         now = datetime.now(UTC)  # noqa: TID251
-        headers = request_headers([self._secret], event["id"], body, jws="", attempt_number=number, real_now=now)
+        headers = request_headers(
+            [self._secret], message_id(event["id"]), body, jws="", attempt_number=number, real_now=now
+        )
         began_s = time.monotonic()
         try:
             answer = await self._http.post(self.url, content=body, headers=[one for one in headers if one[1]])

@@ -1,0 +1,145 @@
+"""Webhooks of Pix keys: what their owners ask for. The engine behind them is that of all other webhooks."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final, Protocol
+
+import asyncpg
+from msgspec import structs
+
+from pixconnect.domain import endpoint as endpoint_rules
+from pixconnect.domain import errors, pix_key
+from pixconnect.domain import key_webhook as key_webhook_rules
+from pixconnect.domain.access import Caller
+from pixconnect.domain.endpoint import Endpoint
+from pixconnect.domain.key_webhook import KeyWebhook
+from pixconnect.domain.violation import Violated, Violation
+from pixconnect.domain.webhook_signature import SECRET_PREFIX
+from pixconnect.foundation.pool import Connection
+from pixconnect.store import endpoint as endpoint_store
+from pixconnect.store import holder as holder_store
+from pixconnect.store import key_webhook as key_webhook_store
+from pixconnect.usecases.context import HasEntropy
+from pixconnect.usecases.endpoint import EndpointContext, resume_backlog
+from pixconnect.usecases.lone_write import write_alone
+from pixconnect.writing.service_time import service_now_to_write
+
+ENTITY: Final = "webhook"
+_SECRET_LENGTH: Final = 32  # octets
+
+
+class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
+    """What webhooks of keys need."""
+
+
+async def set_webhook(context: KeyWebhookContext, caller: Caller, chave: str, url: str) -> KeyWebhook:
+    """Have the caller told of what is paid to a key of theirs; where there is a webhook already, from now on at this URL.
+
+    Raises:
+        Violated: The key has no form or is not the caller's, or the URL leads where no webhook may go.
+    """
+    rows: list[Violation] = []
+    key = _parse(chave)
+    if key is None:
+        rows.append(_key_row(chave, "não é uma chave Pix"))
+    elif (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
+        rows.append(_key_row(chave, "não é uma chave sua"))
+    try:
+        await context.receivers.check_url(key_webhook_rules.callback_url(url))
+    except errors.InvalidWebhookUrl:
+        rows.append(
+            Violation(
+                property="webhook.webhookUrl",
+                reason="deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535",
+                value=url,
+            )
+        )
+    if rows or key is None:
+        raise Violated(ENTITY, rows)
+    endpoint_id = await endpoint_store.next_id(context.pool)
+    try:
+        async with write_alone(context.pool) as connection:
+            webhook = await _set(context, connection, caller, key, url, endpoint_id)
+    except asyncpg.ForeignKeyViolationError:
+        # An operator has just removed the key.
+        raise Violated(ENTITY, [_key_row(chave, "não é uma chave sua")]) from None
+    context.wake_workers()
+    return webhook
+
+
+async def _set(
+    context: KeyWebhookContext, connection: Connection, caller: Caller, key: str, url: str, endpoint_id: int
+) -> KeyWebhook:
+    # Batches hold the same balance: whatever settles after the answer is told.
+    await endpoint_store.lock_holder(connection, caller.holder_id)
+    now = await service_now_to_write(context.clock, connection)
+    found = await key_webhook_store.find(connection, caller.holder_id, key)
+    if found is None:
+        webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
+        await endpoint_store.insert(connection, _open_endpoint(context, webhook))
+        await key_webhook_store.insert(connection, webhook)
+        return webhook
+    before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
+    if before is None:
+        raise errors.InvariantBroken("the webhook of a key has its endpoint")
+    # What was disabled is resumed, and the five days start anew: whoever sets it again has mended it.
+    after = structs.replace(
+        before, url=url, status="active", status_reason=None, first_failure_at=None, modified_at=now
+    )
+    await endpoint_store.update(connection, after)
+    await key_webhook_store.set_created(connection, key, now)
+    if before.status != "active":
+        await resume_backlog(connection, before.id, now)
+    return structs.replace(found, url=url, created_at=now)
+
+
+def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
+    # Its owner names no secret, so one is made for the signatures by HMAC.
+    secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
+    return Endpoint(
+        id=webhook.endpoint_id,
+        holder_id=webhook.holder_id,
+        url=webhook.url,
+        event_types=key_webhook_rules.EVENT_TYPES,
+        status="active",
+        status_reason=None,
+        secret_sealed=context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id)),
+        previous_secret_sealed=None,
+        previous_secret_until=None,
+        first_failure_at=None,
+        created_at=webhook.created_at,
+        modified_at=webhook.created_at,
+        pix_key=webhook.pix_key,
+    )
+
+
+async def read_webhook(context: KeyWebhookContext, caller: Caller, chave: str) -> KeyWebhook:
+    """The webhook of a key; raises ``NotFound``."""
+    key = _parse(chave)
+    found = None if key is None else await key_webhook_store.find(context.pool, caller.holder_id, key)
+    if found is None:
+        raise errors.NotFound("chave: there is no such webhook")
+    return found
+
+
+async def delete_webhook(context: KeyWebhookContext, caller: Caller, chave: str) -> None:
+    """Stop telling; what waits is given up. Raises ``NotFound``."""
+    key = _parse(chave)
+    async with write_alone(context.pool) as connection:
+        await endpoint_store.lock_holder(connection, caller.holder_id)
+        if key is None or not await key_webhook_store.delete(connection, caller.holder_id, key):
+            raise errors.NotFound("chave: there is no such webhook")
+    # Pending deliveries find no endpoint, and are given up by whoever has their slot.
+    context.wake_workers()
+
+
+def _parse(chave: str) -> str | None:
+    try:
+        return pix_key.parse_pix_key(chave).key
+    except errors.InvalidPixKey:
+        return None
+
+
+def _key_row(chave: str, reason: str) -> Violation:
+    return Violation(property="chave", reason=reason, value=chave)

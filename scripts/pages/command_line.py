@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cyclopts import App
 from cyclopts.argument import Argument
 
-from pixconnect.cli import exit_status
+from pixconnect.cli import exit_status, usage
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import app
 
@@ -24,7 +24,11 @@ def write_page() -> str:
         "",
         "Settings are environment variables, on [a page of their own](settings.md). What is wrong is said in one line on",
         "standard error, and the exit status is then not 0. `--json` prints one object for scripts; on a terminal lists are",
-        "tables where they have room, and states have colours unless `NO_COLOR` is set. Amounts are given in cents.",
+        "tables where they have room, and states have colours unless `NO_COLOR` is set. Amounts are given in cents. Words in",
+        "capitals are typed without an option's name, in their order: `pixconnect charge create 1000`.",
+        "",
+        "A number is looked for as the service's id before it is as your `external_id`; where both exist, a line on standard",
+        "error says which was taken, and `--external-id` takes the other.",
         "",
         "One holder's verbs (`charge`, `transfer`, `pay`, ...) go through the API. Whose account they work on is said by the",
         "first of: `--profile NAME` or `PIXCONNECT_PROFILE`, which `pixconnect profile add` has made; `PIXCONNECT_API_URL`,",
@@ -40,7 +44,7 @@ def write_page() -> str:
         options = _options(verb)
         if options:
             lines += ["", "| Option | Default | |", "|---|---|---|"]
-            lines += [f"| `{option.names[0]}` | {_default(option)} | {_help(option)} |" for option in options]
+            lines += [f"| `{usage.spell(option)}` | {_default(option)} | {_help(option)} |" for option in options]
     return "\n".join(lines) + "\n"
 
 

@@ -32,8 +32,8 @@ def test_a_disabled_endpoint_is_listed_and_resumed(pixconnect: CommandLine) -> N
 def test_what_its_owner_switched_off_is_the_owners_to_switch_on(pixconnect: CommandLine, database: Addresses) -> None:
     off = "update pixconnect.webhook_endpoint set status = 'inactive', status_reason = null"
     postgres.execute(database.owner_url, off)
-    assert "--endpoint-id: its owner has made it inactive" in pixconnect.refusal("operator", "endpoint", "resume", "5")
-    assert "--endpoint-id: there is no endpoint 6" in pixconnect.refusal("operator", "endpoint", "resume", "6")
+    assert "ENDPOINT-ID: its owner has made it inactive" in pixconnect.refusal("operator", "endpoint", "resume", "5")
+    assert "ENDPOINT-ID: there is no endpoint 6" in pixconnect.refusal("operator", "endpoint", "resume", "6")
 
 
 DELIVERIES = """

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixconnect import __version__
+from pixconnect.cli.main import main
 
 PIXCONNECT = (sys.executable, "-P", "-m", "pixconnect")
 
@@ -13,6 +14,17 @@ def test_help_lists_every_verb() -> None:
     done = subprocess.run([*PIXCONNECT, "--help"], capture_output=True, text=True, check=True)
     for verb in ("run", "serve", "work", "sandbox", "migrate", "holder", "client", "key", "signing-key"):
         assert f" {verb} " in done.stdout
+
+
+def test_what_every_verb_takes_stands_last_and_nothing_is_bold_where_no_colours_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.setenv(name, "1")
+    assert main(["charge", "create", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "\033" not in told
+    assert told.index("--payer-tax-id") < told.index("For every verb") < told.index("--profile")
 
 
 def test_the_version_is_told() -> None:

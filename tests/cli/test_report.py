@@ -64,8 +64,8 @@ def test_that_nothing_is_unresolved_is_said_and_an_unknown_id_is_not_taken_for_r
     lately = pixconnect.run("find", "--unresolved", return_id, "--silent-for-s", "999999999")
     assert (lately.returncode, lately.stdout) == (0, "there is none\n")
     complaint = pixconnect.refusal("find", "--unresolved", "D" + "0" * 31)
-    assert f"--any-id: there is no transfer or refund D{'0' * 31}" in complaint
-    assert "--any-id: " in pixconnect.refusal("find", "--unresolved", "E1")
+    assert f"ANY-ID: there is no transfer or refund D{'0' * 31}" in complaint
+    assert "ANY-ID: " in pixconnect.refusal("find", "--unresolved", "E1")
 
 
 def test_unresolved_refunds_are_shown_like_transfers(database: Addresses, pixconnect: CommandLine) -> None:

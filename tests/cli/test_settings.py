@@ -78,7 +78,32 @@ def test_a_verb_beside_a_stopped_service_says_that_nothing_runs(
         (home / RUNNING_FILE).write_bytes(msgspec.json.encode(gone))
     done = run_verb(home, *verb, secret_key="A" * 43)
     assert done.returncode == 1
-    assert done.stderr == f"pixconnect: nothing runs on {home}: start `make run` (or `pixconnect run`) there first\n"
+    start = f"start `PORT=0 PIXCONNECT_HOME={home} make run` (or the same with `pixconnect run`) first"
+    assert done.stderr == f"pixconnect: nothing runs on {home}: {start}\n"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "given", "start"),
+    [
+        ("http://127.0.0.1:9090", "", "PORT=9090 PIXCONNECT_HOME={} make run"),
+        ("http://127.0.0.1:9090", "9191", "PORT=9191 PIXCONNECT_HOME={} make run"),
+        ("http://127.0.0.1:8080", "", "PIXCONNECT_HOME={} make run"),
+        ("https://pix.example", "", "PIXCONNECT_HOME={} make run"),
+    ],
+)
+def test_a_stopped_service_is_started_again_at_the_port_that_it_had(
+    home: Path, monkeypatch: pytest.MonkeyPatch, base_url: str, given: str, start: str
+) -> None:
+    file = SandboxFile(
+        base_url=base_url, auth_url="", client_id="", client_secret="", holder_id="1", pix_keys=[], console_url=""
+    )
+    (home / "sandbox.json").write_bytes(msgspec.json.encode(file))
+    if given:
+        monkeypatch.setenv("PORT", given)
+    assert settings.write_start(settings.read_settings()) == start.format(home)
+    monkeypatch.chdir(home.parent)
+    monkeypatch.setenv("PIXCONNECT_HOME", ".pixconnect")
+    assert settings.write_start(settings.read_settings()) == (f"PORT={given} make run" if given else "make run")
 
 
 def test_what_came_from_the_environment_is_read_from_memory_and_written_nowhere(

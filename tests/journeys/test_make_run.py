@@ -195,7 +195,7 @@ def test_an_operators_verb_finds_the_running_service_by_its_home(home_folder: Pa
         assert (done.returncode, done.stdout) == (0, "the tables are up to date\n"), done.stderr
     missing = installation.run_verb(home_folder, "migrate")
     assert missing.returncode == 1
-    assert f"nothing runs on {home_folder}: start `make run`" in missing.stderr
+    assert f"nothing runs on {home_folder}: start `PORT=" in missing.stderr
 
 
 def test_whatever_is_killed_is_started_again(home_folder: Path) -> None:

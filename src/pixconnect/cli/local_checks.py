@@ -14,7 +14,7 @@ from typing import Final
 from pixconnect import __version__, config
 from pixconnect.cli import failures, findings, operating
 from pixconnect.cli.findings import Finding
-from pixconnect.cli.settings import RUNNING_FILE
+from pixconnect.cli.settings import RUNNING_FILE, find_port, write_start
 from pixconnect.config import Settings, SettingsError
 
 _FREE_OCTETS_MIN: Final = 200 << 20
@@ -40,21 +40,21 @@ def look() -> Iterator[Finding]:
 
 
 def _look_at_home(settings: Settings) -> Iterator[Finding]:
-    home = settings.home_path
+    home, start = settings.home_path, write_start(settings)
     existing = next(folder for folder in (home, *home.parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         yield findings.wrong("home", f"{existing} cannot be written", "make it writable, or set PIXCONNECT_HOME")
         return
     if not home.exists():
-        yield findings.note("home", f"nothing has run on {home}", "start `make run`, or set PIXCONNECT_HOME")
+        yield findings.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
     elif home.stat().st_mode & 0o066:
         yield findings.wrong("home", f"{home} holds secrets and is open to others", f"chmod 700 {home}")
     elif _runs(home):
         yield findings.ok("home", f"the service runs on {home}")
     elif (home / RUNNING_FILE).exists():
-        yield findings.wrong("home", f"the service on {home} was killed", "start `make run` again: it heals itself")
+        yield findings.wrong("home", f"the service on {home} was killed", f"start `{start}` again: it heals itself")
     else:
-        yield findings.note("home", f"nothing runs on {home}", "start `make run`")
+        yield findings.note("home", f"nothing runs on {home}", f"start `{start}`")
     free = shutil.disk_usage(existing).free
     told = f"{free / (1 << 30):.1f} GiB are free at {existing}"
     if free < _FREE_OCTETS_MIN:
@@ -78,18 +78,19 @@ def _runs(home: Path) -> bool:
 
 
 def _look_at_port(settings: Settings) -> Iterator[Finding]:
-    if not settings.port:
+    port = find_port(settings)
+    if not port:
         return
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            tried.bind((settings.host.strip("[]"), settings.port))
+            tried.bind((settings.host.strip("[]"), port))
         except OSError as error:
-            where = f"{settings.host}:{settings.port} cannot be listened on ({error.strerror})"
+            where = f"{settings.host}:{port} cannot be listened on ({error.strerror})"
             yield findings.wrong("port", where, "end what listens there, or set PORT to another")
             return
-    yield findings.ok("port", f"{settings.host}:{settings.port} is free")
+    yield findings.ok("port", f"{settings.host}:{port} is free")
 
 
 def _look_at_database() -> Finding:

@@ -1,5 +1,6 @@
 """The command line: a verb's module is imported when the verb is used, so that none waits for another's imports."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -88,6 +89,10 @@ for _number, (_title, _folder, _verbs) in enumerate(
         app.command(f"pixconnect.cli.{_folder}{_target}", name=_name, help=_help, group=_group)
 
 
+# What every verb takes stands below what one takes.
+app.meta.group_parameters = Group("For every verb", sort_key=9)
+
+
 @app.meta.default
 def launch(
     *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
@@ -106,6 +111,9 @@ def launch(
     credentials.profile.set(profile)
     for line in config.misspelt_variables():
         terminal.complain(line)
+    # Without a verb we say what there is, and so would with one that there is not.
+    if words and not words[0].startswith("-") and words[0] not in app:
+        raise failures.CommandError(usage.explain_unknown(words[0], usage.list_verbs(app)))
     try:
         app(words)
     except (PixConnectError, failures.RefusedByService) as error:
@@ -120,10 +128,19 @@ def introduce() -> None:
         terminal.say(line)
 
 
+def _write_help_plainly(words: Sequence[str]) -> None:
+    """Keep also bold letters out of help, which its own writer leaves there, where somebody asks for no colours."""
+    if terminal.wants_no_style() and not {"--help", "-h"}.isdisjoint(words):
+        from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
+
+        app.console = Console(color_system=None)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run one verb, by default that of the command line, and answer its exit status."""
     hide_rows_in_tracebacks()
     try:
+        _write_help_plainly(sys.argv[1:] if words is None else words)
         app.meta(words)
     except KeyboardInterrupt:
         # As a shell reports a program that SIGINT ended.

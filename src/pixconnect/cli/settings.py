@@ -6,11 +6,13 @@ names where each secret can be read: for one from the environment, that is memor
 """
 
 import os
+import shlex
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +21,7 @@ from pixconnect import config
 from pixconnect.cli import failures
 from pixconnect.cli.failures import CommandError
 from pixconnect.config import Settings, SettingsError
+from pixconnect.local import sandbox_file
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
 
 RUNNING_FILE = "running.json"
@@ -104,7 +107,29 @@ def complaining_of_home(settings: Settings) -> Generator[None]:
 
 
 def nothing_runs(settings: Settings) -> CommandError:
-    return CommandError(f"nothing runs on {settings.home_path}: start `make run` (or `pixconnect run`) there first")
+    return CommandError(
+        f"nothing runs on {settings.home_path}: start `{write_start(settings)}` (or the same with `pixconnect run`) first"
+    )
+
+
+def write_start(settings: Settings) -> str:
+    """The command that starts the service of this home again, at the port that it had."""
+    usual, port = Settings(), find_port(settings)
+    words = [f"PORT={port}"] if port != usual.port else []
+    if settings.home_path != usual.home_path:
+        words.append(f"PIXCONNECT_HOME={shlex.quote(str(settings.home_path))}")
+    return " ".join([*words, "make run"])
+
+
+def find_port(settings: Settings) -> int:
+    """The port that the environment names, or else the one that the home's service had."""
+    known = sandbox_file.read(settings.home_path)
+    if known is None or settings.port != Settings().port:
+        return settings.port
+    address = urlsplit(known.base_url)
+    # An address that others see, such as a proxy's, says nothing about ours.
+    is_ours = address.hostname in {settings.host, "127.0.0.1", "localhost", "::1"}
+    return address.port or settings.port if is_ours else settings.port
 
 
 def make_secret_files(given: Settings) -> dict[str, str]:

@@ -54,9 +54,12 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 def paint(text: str, colour: Colour) -> str:
     """The text in a colour, where it goes to a terminal and nobody has asked for none."""
+    return text if wants_no_style() or not text or not is_terminal() else f"\033[{_CODES[colour]}m{text}\033[0m"
+
+
+def wants_no_style() -> bool:
     # As in logs: what a person asks of all programs is no setting of ours.
-    no_colour = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"  # noqa: TID251
-    return text if no_colour or not text or not is_terminal() else f"\033[{_CODES[colour]}m{text}\033[0m"
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"  # noqa: TID251
 
 
 def paint_state(state: str) -> str:

@@ -32,7 +32,9 @@ def explain(error: CycloptsError) -> str:
         case MissingArgumentError() if argument is not None:
             if argument.tokens or error.keyword is not None:
                 return f"{error.keyword or argument.name}: needs a value; it must be {_describe(argument)}"
-            return f"{argument.name}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
+            return (
+                f"{spell(argument)}: missing; {_guess(argument, error.unused_tokens or ()) or f'see `{verb} --help`'}"
+            )
         case CoercionError(token=token) if argument is not None and token is not None and error.msg is None:
             in_cents = _in_cents(token.value) if argument.name.endswith(("-limit", "amount")) else ""
             words = _list_words(argument)
@@ -40,25 +42,39 @@ def explain(error: CycloptsError) -> str:
             # Among a few words everybody sees it.
             meant = f"; did you mean {near[0]}?" if near and len(words) > _FEW_WORDS else ""
             must = _describe(argument)
-            return f"{token.keyword or argument.name}: must be {must}; it is {token.value!r}{in_cents}{meant}"
+            return f"{token.keyword or spell(argument)}: must be {must}; it is {token.value!r}{in_cents}{meant}"
         case ValidationError() if argument is not None and argument.tokens:
             token = argument.tokens[0]
             rule = error.exception_message.removesuffix(".")
-            return f"{token.keyword or argument.name}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
-        case UnknownCommandError():
-            unknown = next(iter(error.unused_tokens or ()), "")
-            near = difflib.get_close_matches(unknown, [name for name in _words_after(error) if name[0] != "-"], n=1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            return f"{unknown}: there is no such verb; {meant}`{verb} --help` lists all"
-        case UnusedCliTokensError():
-            return f"{' '.join(error.unused_tokens or ())}: one word too many; see `{verb} --help`"
+            return f"{token.keyword or spell(argument)}: {rule[:1].lower()}{rule[1:]}; it is {token.value!r}"
+        case UnknownCommandError() | UnusedCliTokensError():
+            unknown, verbs = error.unused_tokens or [""], list_verbs(error.app)
+            # Where verbs could stand it was meant to be one: some groups do something without one, too.
+            return explain_unknown(unknown[0], verbs, verb) if verbs else _explain_surplus(unknown, verb)
         case _:
             return str(error)
 
 
-def _words_after(error: CycloptsError) -> Sequence[str]:
-    """The verbs that could have stood where an unknown one does."""
-    return [*(error.app or ())]
+def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
+    """That a word is none of the verbs that could stand there, and which was probably meant."""
+    near = difflib.get_close_matches(word, verbs, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{word}: there is no such verb; {meant}`{group} --help` lists all"
+
+
+def list_verbs(app: App | None) -> Sequence[str]:
+    return [name for name in app or () if not name.startswith("-")]
+
+
+def _explain_surplus(words: Sequence[str], verb: str) -> str:
+    return (
+        f"{' '.join(words)}: {'one word' if len(words) == 1 else f'{len(words)} words'} too many; see `{verb} --help`"
+    )
+
+
+def spell(argument: Argument) -> str:
+    """What help calls it: what has a place of its own is typed without its option's name."""
+    return argument.name.lstrip("-").upper() if argument.field_info.is_positional else argument.name
 
 
 def name_option(message: str, app: App, words: Sequence[str]) -> str:
@@ -68,7 +84,11 @@ def name_option(message: str, app: App, words: Sequence[str]) -> str:
         return message
     # Amounts have their unit in the field's name, and not in the option's.
     option = "--" + field[1].removesuffix("_cents").replace("_", "-")
-    return f"{option}: {message[field.end() :]}" if option in _list_options(app, words) else message
+    argument = _find_options(app, words).get(option)
+    if argument is None:
+        return message
+    is_typed = any(word.partition("=")[0] == option for word in words)
+    return f"{option if is_typed else spell(argument)}: {message[field.end() :]}"
 
 
 def _guess(argument: Argument, unused: Sequence[str]) -> str:
@@ -85,13 +105,13 @@ def _in_cents(text: str) -> str:
     return f", which in cents is {int(reais[1] + reais[2])}" if reais else ""
 
 
-def _list_options(app: App, words: Sequence[str]) -> set[str]:
+def _find_options(app: App, words: Sequence[str]) -> dict[str, Argument]:
     verb = app
     for word in words:
         if word.startswith("-") or word not in verb:
             break
         verb = verb[word]
-    return {name for argument in verb.assemble_argument_collection() for name in argument.names}
+    return {name: argument for argument in verb.assemble_argument_collection() for name in argument.names}
 
 
 def _describe(argument: Argument) -> str:

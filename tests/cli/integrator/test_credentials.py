@@ -98,7 +98,7 @@ def test_a_service_that_is_away_is_told_with_what_to_do(
 ) -> None:
     _set(monkeypatch, _environment(sandbox) | {"PIXCONNECT_API_URL": "http://127.0.0.1:9"})
     assert main(["balance"]) == ExitStatus.UNAVAILABLE
-    assert "nothing answers at http://127.0.0.1:9 (of the environment)" in capsys.readouterr().err
+    assert "nothing answers at http://127.0.0.1:9 (of the environment; " in capsys.readouterr().err
     for name in _environment(sandbox):
         monkeypatch.delenv(name)
     stopped = tmp_path / "stopped"
@@ -109,7 +109,7 @@ def test_a_service_that_is_away_is_told_with_what_to_do(
     monkeypatch.setenv("PIXCONNECT_HOME", str(stopped))
     assert main(["charge", "create", "100"]) == ExitStatus.UNAVAILABLE
     told = capsys.readouterr().err
-    assert (told.count("\n"), "start `make run` (or `pixconnect run`) there" in told) == (1, True)
+    assert (told.count("\n"), f"start `PORT=9 PIXCONNECT_HOME={stopped} make run` (or the same" in told) == (1, True)
     (stopped / "sandbox.json").unlink()
     (stopped / "running.json").write_text("{}")
     assert main(["balance"]) == ExitStatus.REFUSED

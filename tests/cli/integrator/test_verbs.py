@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect_client import Client
 from support.installation import Installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
@@ -54,7 +56,58 @@ def test_what_is_paid_twice_ends_badly(run: Run, sandbox: Installation, capsys: 
     run("charge", "create", "700", "--external-id", "verbs-twice")
     run("pay", "verbs-twice")
     assert main(["pay", "verbs-twice"]) == ExitStatus.ENDED_BADLY
-    assert "it was refused with BE17: no money moved" in capsys.readouterr().err
+    assert "it was refused with BE17: no money moved; the charge has been paid already" in capsys.readouterr().err
+
+
+def test_a_number_that_is_an_id_and_an_external_id_is_told_as_what_it_was_taken(
+    run: Run, sandbox: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run("charge", "create", "100")
+    second = run("charge", "create", "100", "--external-id", str(first["id"]))
+    name = str(first["id"])
+    assert main(["charge", "show", name, "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["id"] == first["id"]
+    assert f"the external_id of another, whose id is {second['id']}: --external-id takes that one" in told.err
+    for words in (["--external-id", name], [name, "--external-id"]):
+        assert run("charge", "show", *words)["id"] == second["id"]
+    assert run("pay", "--external-id", name)["status"] == "CONFIRMED"
+    assert run("charge", "show", name)["status"] == "PENDING"
+    assert main(["charge", "show", "--external-id", str(second["id"])]) == ExitStatus.REFUSED
+
+
+def test_charges_are_listed_status_by_status_in_the_servers_order(run: Run) -> None:
+    run("charge", "create", "100")
+    statuses = [one["status"] for one in run("charge", "list", "--limit", "2")["charges"]]
+    assert statuses == sorted(statuses, key=["PENDING", "APPROVED", "EXPIRED"].index)
+    for status in {*statuses}:
+        ordered = run("charge", "list", "--limit", "2", "--status", status)["charges"]
+        assert ordered == [one for one in run("charge", "list", "--limit", "2")["charges"] if one["status"] == status]
+
+
+def test_entries_that_are_dated_ahead_are_told_of(
+    run: Run, sandbox: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        # One of its own: its entries stay ahead.
+        made = client.sandbox.open_holder()
+    for name, value in (
+        ("API_URL", demo["base_url"]),
+        ("CLIENT_ID", made.client_id),
+        ("CLIENT_SECRET", made.client_secret),
+    ):
+        monkeypatch.setenv(f"PIXCONNECT_{name}", value)
+    run("clock", "advance", "2d")
+    ahead = run("clock")["now"][:10]
+    run("receive", "321", "--key", made.key)
+    assert main(["clock", "reset"]) == 0
+    assert f"`pixconnect statement --until {ahead}` has them" in capsys.readouterr().err
+    assert main(["statement", "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"`pixconnect statement --until {ahead}` has them" in told.err
+    assert json.loads(told.out)["lines"] == []
+    assert run("statement", "--until", ahead)["lines"][-1]["amount"] == 321
 
 
 def test_money_goes_out_and_comes_back(run: Run) -> None:
@@ -116,7 +169,7 @@ def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("charge create 10,00", "--amount: must be a whole number; it is '10,00', which in cents is 1000"),
+        ("charge create 10,00", "AMOUNT: must be a whole number; it is '10,00', which in cents is 1000"),
         ("charge create 1000 --key nobody@shop.example", "--key: "),
         ("charge crate", "crate: there is no such verb; did you mean create? `pixconnect charge --help` lists all"),
         ("charge show order-404", "there is no charge order-404 of this holder"),
@@ -124,7 +177,11 @@ def test_the_clock_and_the_faults_are_turned(run: Run) -> None:
         ("transfer create 100 nobody", "looks like no kind of Pix key"),
         ("transfer create 100 --account 1/2 --name A --tax-id 1", "--account: must be ISPB/BRANCH/NUMBER"),
         ("clock advance 1x", "SPAN: must be seconds, or such as 90s, 10m, 1d12h; it is '1x'"),
-        ("faults add reject", "--effect: "),
+        ("faults add reject", "EFFECT: "),
+        ("statement --since 2026-11-22 --until 2026-11-20", "--since: must not be after --until; it is '2026-11-22'"),
+        ("statement --since 2999-01-01", "--since: must not be after now"),
+        ("listen --forward-to nonsense", "--forward-to: must be an address such as http://localhost:3000/"),
+        ("listen --forward-to localhost:99999", "--forward-to: must be"),
         ("balance --profile shop", "there is no profile shop; known: none"),
     ],
 )

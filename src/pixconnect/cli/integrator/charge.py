@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
@@ -9,7 +10,7 @@ from cyclopts import App, Parameter
 from pixconnect.cli import output, terminal
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator import qr_code, records
-from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.cli.output import Json
 from pixconnect.domain.charge import ChargeStatus
@@ -50,51 +51,67 @@ def create(
 
 
 @app.command
-def show(charge: TheCharge, *, qr: Annotated[bool, Parameter(show_default=False)] = False, json: Json = False) -> None:
+def show(
+    charge: TheCharge,
+    *,
+    external_id: ByExternalId = False,
+    qr: Annotated[bool, Parameter(show_default=False)] = False,
+    json: Json = False,
+) -> None:
     """Print a charge.
 
     Args:
         qr: Draw the QR code.
     """
     with open_session() as session:
-        found = find(session.client, charge)
+        found = find(session.client, charge, is_external_id=external_id)
     _show(found, as_json=json, with_picture=qr)
 
 
 @app.command(name="list")
-def list_charges(*, status: ChargeStatus | None = None, limit: Limit = 20, json: Json = False) -> None:
-    """Print charges, the newest first.
+def list_charges(*, status: ChargeStatus | None = None, limit: LimitOfEach = 20, json: Json = False) -> None:
+    """Print charges, status by status, the newest of each first.
 
     Args:
         status: Only those that are so.
     """
+    # A charge does not say when it was made, and ids of two processes are not in order of time: statuses are not mixed.
     with open_session() as session:
-        lists = [
-            session.client.charges.list(status=one, page_size=min(limit, 100))
+        found = [
+            charge
             for one in ([status] if status else get_args(ChargeStatus))
+            for charge in islice(session.client.charges.list(status=one, page_size=min(limit, 100)), limit)
         ]
-        found = records.newest(lists, limit, lambda charge: charge.id)
     records.show_items("charges", found, _COLUMNS, as_json=json)
 
 
 @app.command(name="payment")
-def paid_by(charge: TheCharge, *, json: Json = False) -> None:
+def paid_by(charge: TheCharge, *, external_id: ByExternalId = False, json: Json = False) -> None:
     """Print by what a charge was paid, and by whom."""
     with open_session() as session:
-        records.show(session.client.charges.payment(find(session.client, charge).id), as_json=json)
+        found = find(session.client, charge, is_external_id=external_id)
+        records.show(session.client.charges.payment(found.id), as_json=json)
 
 
 @app.command
-def watch(charge: TheCharge, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+def watch(
+    charge: TheCharge, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
+) -> None:
     """Print a charge's status whenever it changes, until it is paid or expired."""
     with open_session() as session:
-        found = find(session.client, charge)
+        found = find(session.client, charge, is_external_id=external_id)
         records.watch(lambda: session.client.charges.get(found.id), {"PENDING"}, "APPROVED", timeout_s, as_json=json)
 
 
-def find(client: Client, any_id: str) -> Charge:
+def find(client: Client, any_id: str, *, is_external_id: bool) -> Charge:
+    charges = client.charges
     return records.find(
-        "charge", any_id, client.charges.get, client.charges.get_by_external_id, client.charges.get_by_txid
+        "charge",
+        any_id,
+        charges.get,
+        charges.get_by_external_id,
+        charges.get_by_txid,
+        is_external_id=is_external_id,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Final
 
 from cyclopts import App
 
+from pixconnect.cli import terminal
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator import records
 from pixconnect.cli.integrator.session import open_sandbox
@@ -16,6 +18,7 @@ app = App(name="clock", help="The sandbox's time: by it charges expire and retri
 
 _SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 _SECONDS: Final = (86_400, 3_600, 60, 1)
+_SLIGHTLY: Final = timedelta(seconds=5)
 
 
 @app.default
@@ -51,9 +54,16 @@ def set_clock(instant: str, *, json: Json = False) -> None:
 
 @app.command
 def reset(*, json: Json = False) -> None:
-    """Back to real time."""
+    """Back to real time. What was done while it was ahead keeps its time."""
     with open_sandbox() as session:
-        records.show(session.client.sandbox.reset_clock(), as_json=json)
+        before = session.client.sandbox.clock().now
+        clock = session.client.sandbox.reset_clock()
+    if before - clock.now > _SLIGHTLY:
+        terminal.notice(
+            f"the clock was at {before:%Y-%m-%d %H:%M}: accounts that moved meanwhile date their entries so until that "
+            f"time has come; `pixconnect statement --until {before:%Y-%m-%d}` has them"
+        )
+    records.show(clock, as_json=json)
 
 
 def _read_span(span: str) -> int:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixconnect import config
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator import profile_files
-from pixconnect.cli.settings import RUNNING_FILE
+from pixconnect.cli.settings import RUNNING_FILE, write_start
 from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
 
@@ -29,7 +29,8 @@ class Credentials(Struct, frozen=True, kw_only=True):
     """Where they were found, for sentences."""
     key: str | None = None
     """A Pix key of the holder, for verbs that are not given one."""
-    is_home: bool = False
+    start: str | None = None
+    """The command that starts the service, where it is this machine's."""
 
 
 def find_credentials() -> Credentials:
@@ -83,7 +84,7 @@ def _of_home(settings: Settings) -> Credentials:
             mode="sandbox",
             source=str(home / sandbox_file.NAME),
             key=next((key for key in found.pix_keys if "@" in key), None),
-            is_home=True,
+            start=write_start(settings),
         )
     if (home / RUNNING_FILE).exists():
         raise CommandError(
@@ -91,6 +92,6 @@ def _of_home(settings: Settings) -> Credentials:
             "`pixconnect profile add`"
         )
     raise CommandError(
-        f"there are no credentials: nothing has run on {home} (`make run` starts a sandbox), no --profile is named, and "
-        "PIXCONNECT_API_URL, PIXCONNECT_CLIENT_ID and PIXCONNECT_CLIENT_SECRET are not set"
+        f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts a sandbox), no --profile "
+        "is named, and PIXCONNECT_API_URL, PIXCONNECT_CLIENT_ID and PIXCONNECT_CLIENT_SECRET are not set"
     )

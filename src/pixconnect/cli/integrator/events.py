@@ -44,8 +44,7 @@ def list_(
         since: The first day (2026-11-20) or instant included.
         until: The last day or instant included.
     """
-    first = None if since is None else records.parse_instant("--since", since)
-    last = None if until is None else records.parse_instant("--until", until, is_end=True)
+    first, last = records.parse_span(since, until)
     with open_session() as session:
         events = (event for event in list_events(session.client, first, last) if not name or event["name"] in name)
         found = [*islice(events, limit)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 from typing import Final
@@ -15,6 +16,7 @@ from pixconnect.cli.integrator.event_search import FoundEvent
 from pixconnect.domain.webhook_signature import message_id, request_headers
 
 _ANSWERED_WITHIN_S: Final = 30.0
+_PORT_MAX: Final = 65_535
 _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
 
 
@@ -43,7 +45,7 @@ class Forwarder:
     """
 
     def __init__(self, address: str, secret: str) -> None:
-        self.url = _complete(address)
+        self.url = complete(address)
         self._secret = secret
         self._http = httpx2.AsyncClient(timeout=_ANSWERED_WITHIN_S, trust_env=False, follow_redirects=False)
 
@@ -59,23 +61,38 @@ class Forwarder:
         try:
             answer = await self._http.post(self.url, content=body, headers=[one for one in headers if one[1]])
         except httpx2.HTTPError as error:
-            what = "no answer" if isinstance(error, httpx2.TimeoutException) else str(error) or type(error).__name__
-            return Attempt(status=None, duration_ms=_passed_ms(began_s), error=what)
+            return Attempt(status=None, duration_ms=_passed_ms(began_s), error=self._explain(error))
         return Attempt(status=answer.status_code, duration_ms=_passed_ms(began_s))
 
     async def close(self) -> None:
         await self._http.aclose()
 
+    def _explain(self, error: httpx2.HTTPError) -> str:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            address = httpx2.URL(self.url)
+            return f"nothing answers at {address.host}:{address.port or (443 if address.scheme == 'https' else 80)}"
+        return "no answer" if isinstance(error, httpx2.TimeoutException) else str(error) or type(error).__name__
 
-def _complete(address: str) -> str:
-    url = f"http://localhost:{address}/" if address.isdecimal() else address
-    url = url if "://" in url else f"http://{url}"
+
+def complete(address: str) -> str:
+    """The URL that is meant.
+
+    Raises:
+        CommandError: None can be.
+    """
+    is_whole = "://" in address
+    port = re.fullmatch(r"([0-9]+)/?(.*)", address)
+    url = f"http://localhost:{port[1]}/{port[2]}" if port else address if is_whole else f"http://{address}"
     try:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL:
         parts = httpx2.URL("")
-    if parts.scheme not in {"http", "https"} or not parts.host:
-        raise CommandError(f"--forward-to: must be an address such as http://localhost:3000/; it is {address!r}")
+    # One bare word is rather a slip than the name of a machine.
+    is_word = not (is_whole or parts.port or parts.host == "localhost" or "." in parts.host)
+    if parts.scheme not in {"http", "https"} or not parts.host or is_word or not 0 < (parts.port or 1) <= _PORT_MAX:
+        raise CommandError(
+            f"--forward-to: must be an address such as http://localhost:3000/, or a port; it is {address!r}"
+        )
     return url
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, get_args
 
 from pixconnect.cli import output, terminal
 from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator import forwarding
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.cli.integrator.event_search import FoundEvent
 from pixconnect.cli.integrator.forwarding import Attempt, Forwarder
@@ -53,6 +54,9 @@ def listen(
         name: Its place is kept under this name; by default one for each account and `--forward-to`.
     """
     wanted = _read_events(events)
+    if forward_to is not None:
+        # Before anything of it is kept.
+        forwarding.complete(forward_to)
     credentials = find_credentials()
     state = ListenerState(name or _name_state(credentials, forward_to))
     try:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator import charge, records, transfer
-from pixconnect.cli.integrator.records import Amount, AnyId
+from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId
 from pixconnect.cli.integrator.session import open_sandbox
 from pixconnect.cli.output import Json
 from pixconnect.domain.refund import RefundReason
 from pixconnect_client import OutsidePayer, Payment
+
+_WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")
 
 PayerName = Annotated[str | None, Parameter(help="Who pays; made up if left out.")]
 PayerTaxId = Annotated[str | None, Parameter(help="The payer's CPF or CNPJ; made up if left out.")]
@@ -22,6 +24,7 @@ PayerTaxId = Annotated[str | None, Parameter(help="The payer's CPF or CNPJ; made
 def pay(
     code: AnyId,
     *,
+    external_id: ByExternalId = False,
     amount: Amount | None = None,
     payer_name: PayerName = None,
     payer_tax_id: PayerTaxId = None,
@@ -34,11 +37,12 @@ def pay(
         amount: In cents; the charge's if left out.
     """
     with open_sandbox() as session:
-        is_code = code.startswith(transfer.QR_CODE_BEGINNING)
-        emv = code if is_code else charge.find(session.client, code).emvqrcps
+        is_code = code.startswith(transfer.QR_CODE_BEGINNING) and not external_id
+        known = None if is_code else charge.find(session.client, code, is_external_id=external_id)
         payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
-        paid = session.client.sandbox.pay(emv, amount=amount, payer=payer)
-    _show(paid, as_json=json)
+        paid = session.client.sandbox.pay(known.emvqrcps if known else code, amount=amount, payer=payer)
+    # What it was before: paid now, it is so whatever this payment became.
+    _show(paid, as_json=json, reason=_WHY_UNPAYABLE.get(known.status) if known else None)
 
 
 def receive(
@@ -64,6 +68,7 @@ def receive(
 def give_back(
     sent: Annotated[AnyId, Parameter(help="The id, external_id or end_to_end_id of the transfer that you sent.")],
     *,
+    external_id: ByExternalId = False,
     amount: Amount | None = None,
     reason: RefundReason | None = None,
     json: Json = False,
@@ -75,7 +80,7 @@ def give_back(
         reason: Why; MD06, you asked for it, if left out.
     """
     with open_sandbox() as session:
-        found = transfer.find(session.client, sent)
+        found = transfer.find(session.client, sent, is_external_id=external_id)
         returned = session.client.sandbox.give_back(found.end_to_end_id, amount=amount, reason=reason)
     records.show(returned, as_json=json)
     if returned.status == "ERROR":
@@ -92,7 +97,9 @@ def deposit(amount: Amount, *, json: Json = False) -> None:
         records.show(session.client.sandbox.deposit(amount), as_json=json)
 
 
-def _show(paid: Payment, *, as_json: bool) -> None:
+def _show(paid: Payment, *, as_json: bool, reason: str | None = None) -> None:
     records.show(paid, as_json=as_json)
     if paid.status == "ERROR":
-        raise CommandError(f"it was refused with {paid.code}: no money moved", status=ExitStatus.ENDED_BADLY)
+        # Why the network says so is among what is printed.
+        why = f"; {reason}" if reason else ""
+        raise CommandError(f"it was refused with {paid.code}: no money moved{why}", status=ExitStatus.ENDED_BADLY)

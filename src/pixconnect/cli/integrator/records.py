@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -17,10 +16,12 @@ from pixconnect.cli import output, terminal
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.whole_number import WHOLE_NUMBER
-from pixconnect_client import InvalidRequest, Items, NotFound
+from pixconnect_client import Charge, InvalidRequest, NotFound, Refund, Transfer
 
 Record = TypeVar("Record", bound=Struct)
 Item = TypeVar("Item")
+Asked = TypeVar("Asked", int, str)
+Named = TypeVar("Named", Charge, Transfer, Refund)
 
 MONEY: Final = frozenset({"amount", "available_funds", "current_funds"})
 """Amounts, which people are shown as reais."""
@@ -31,7 +32,17 @@ AnyId = Annotated[str, Parameter(allow_leading_hyphen=True)]
 ExternalId = Annotated[
     str | None, Parameter(help="Your own name for it: asked again under it, the same is answered. Made if left out.")
 ]
+ByExternalId = Annotated[
+    bool,
+    Parameter(
+        name="--external-id",
+        negative=(),
+        show_default=False,
+        help="It is named by your external_id, which may be a number as ids are.",
+    ),
+]
 Limit = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print.")]
+LimitOfEach = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="The most to print of each status.")]
 TimeoutS = Annotated[
     float | None, Parameter(validator=Number(gt=0), help="Give up after so many seconds; without, never.")
 ]
@@ -51,26 +62,44 @@ def show_items(name: str, items: Sequence[Record], columns: Sequence[str], *, as
     output.show_list(name, found, as_json=as_json, columns=columns, money=MONEY)
 
 
-def newest(lists: Iterable[Items[Item]], limit: int, by: Callable[[Item], int | datetime]) -> list[Item]:
-    """The newest so many of several lists, each of which begins with its newest."""
-    taken = [item for items in lists for item in islice(items, limit)]
-    return sorted(taken, key=by, reverse=True)[:limit]
+def find(
+    kind: str,
+    any_id: str,
+    by_id: Callable[[int], Named],
+    by_external_id: Callable[[str], Named],
+    by_name: Callable[[str], Named],
+    *,
+    is_external_id: bool = False,
+) -> Named:
+    """What has this name, whichever of its names it is; where two things have it, a line says which was taken.
+
+    Args:
+        by_name: By its name on the network.
+        is_external_id: It is named by that, and by nothing else.
+    """
+    if is_external_id:
+        found = _look(by_external_id, any_id)
+    elif any_id.isascii() and any_id.isdecimal() and int(any_id) < 2**53:
+        found, other = _look(by_id, int(any_id)), _look(by_external_id, any_id)
+        if found and other and found.id != other.id:
+            terminal.notice(
+                f"{any_id} is the id of this {kind}, and the external_id of another, whose id is {other.id}: "
+                "--external-id takes that one"
+            )
+        found = found or other
+    else:
+        found = _look(by_external_id, any_id) or _look(by_name, any_id)
+    if found is None:
+        raise CommandError(f"there is no {kind} {any_id} of this holder")
+    return found
 
 
-def find(kind: str, any_id: str, by_id: Callable[[int], Item], *by_name: Callable[[str], Item]) -> Item:
-    """What has this name, whichever of its names it is; a number is an id of ours before it is anything else."""
-    if any_id.isascii() and any_id.isdecimal() and int(any_id) < 2**53:
-        try:
-            return by_id(int(any_id))
-        except NotFound:
-            pass
-    for read in by_name:
-        try:
-            return read(any_id)
-        except (NotFound, InvalidRequest):
-            # It may have the form of one kind of name and not of another.
-            continue
-    raise CommandError(f"there is no {kind} {any_id} of this holder")
+def _look(read: Callable[[Asked], Named], name: Asked) -> Named | None:
+    try:
+        return read(name)
+    except (NotFound, InvalidRequest):
+        # It may have the form of one kind of name and not of another.
+        return None
 
 
 def watch(
@@ -99,6 +128,19 @@ def watch(
         time.sleep(_ASKED_AGAIN_AFTER_S)
     if seen != hoped:
         raise CommandError(f"it ended as {seen}", status=ExitStatus.ENDED_BADLY)
+
+
+def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """The first and the last instant that ``--since`` and ``--until`` include.
+
+    Raises:
+        CommandError: One of them is none, or the first is after the last.
+    """
+    first = None if since is None else parse_instant("--since", since)
+    last = None if until is None else parse_instant("--until", until, is_end=True)
+    if first and last and first > last:
+        raise CommandError(f"--since: must not be after --until; it is {since!r}, and --until is {until!r}")
+    return first, last
 
 
 def parse_instant(option: str, text: str, *, is_end: bool = False) -> datetime:

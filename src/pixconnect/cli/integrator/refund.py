@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
 
 from pixconnect.cli.integrator import records, transfer
-from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.cli.output import Json
 from pixconnect.domain.refund import RefundReason, RefundStatus
@@ -49,10 +50,10 @@ def create(
 
 
 @app.command
-def show(refund: TheRefund, *, json: Json = False) -> None:
+def show(refund: TheRefund, *, external_id: ByExternalId = False, json: Json = False) -> None:
     """Print a refund."""
     with open_session() as session:
-        records.show(find(session.client, refund), as_json=json)
+        records.show(find(session.client, refund, is_external_id=external_id), as_json=json)
 
 
 @app.command(name="list")
@@ -67,23 +68,28 @@ def list_refunds(*, status: RefundStatus | None = None, limit: Limit = 20, json:
             session.client.refunds.list(status=one, page_size=min(limit, 100))
             for one in ([status] if status else get_args(RefundStatus))
         ]
-        found = records.newest(lists, limit, lambda refund: refund.create_timestamp)
+        taken = [refund for refunds in lists for refund in islice(refunds, limit)]
+        found = sorted(taken, key=lambda refund: refund.create_timestamp, reverse=True)[:limit]
     records.show_items("refunds", found, _COLUMNS, as_json=json)
 
 
 @app.command
-def watch(refund: TheRefund, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+def watch(
+    refund: TheRefund, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
+) -> None:
     """Print a refund's status whenever it changes, until it has ended."""
     with open_session() as session:
-        found = find(session.client, refund)
+        found = find(session.client, refund, is_external_id=external_id)
         records.watch(lambda: session.client.refunds.get(found.id), {"PROCESSING"}, "RETURNED", timeout_s, as_json=json)
 
 
-def find(client: Client, any_id: str) -> Refund:
+def find(client: Client, any_id: str, *, is_external_id: bool) -> Refund:
+    refunds = client.refunds
     return records.find(
         "refund",
         any_id,
-        client.refunds.get,
-        client.refunds.get_by_return_identification,
-        client.refunds.get_by_external_id,
+        refunds.get,
+        refunds.get_by_external_id,
+        refunds.get_by_return_identification,
+        is_external_id=is_external_id,
     )

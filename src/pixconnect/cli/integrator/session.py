@@ -106,9 +106,12 @@ def explaining(credentials: Credentials) -> Generator[None]:
 def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
     if isinstance(error, NoAnswer) and not error.may_have_happened:
         # What a home's file names is only there while something runs on it.
-        hint = "start `make run` (or `pixconnect run`) there" if credentials.is_home else "is it the right address?"
+        start = credentials.start
+        hint = f"start `{start}` (or the same with `pixconnect run`)" if start else "is it the right address?"
+        # What the system says; the address behind which it stands is ours.
+        reason = str(error).rpartition(": ")[2]
         return CommandError(
-            f"nothing answers at {credentials.api_url} (of {credentials.source}): {hint} ({error})",
+            f"nothing answers at {credentials.api_url} (of {credentials.source}; {reason}): {hint}",
             status=ExitStatus.UNAVAILABLE,
         )
     if error.may_have_happened:

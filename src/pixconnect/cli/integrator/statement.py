@@ -21,6 +21,7 @@ from pixconnect_client import Statement
 Format = Literal["json", "csv", "ofx", "camt053"]
 
 _DAYS: Final = 30
+_AHEAD_MAX: Final = timedelta(days=366)
 _COLUMNS: Final = ("id", "create_timestamp", "impact_type", "amount", "running_balance", "description")
 _MONEY: Final = ("amount", "running_balance")
 _TOLD_EVERY_OCTETS: Final = 1 << 20
@@ -44,20 +45,33 @@ def statement(
         format: The file's format; by default what its name ends in (.csv, .ofx, .xml for camt.053, .json).
     """
     now = datetime.now(UTC)  # noqa: TID251  the last days are those of who asks
-    first = now - timedelta(days=_DAYS) if since is None else records.parse_instant("--since", since)
-    last = now if until is None else records.parse_instant("--until", until, is_end=True)
-    if out is None:
-        if format is not None:
-            raise CommandError("--format: is for files; name one by -o")
-        with open_session() as session:
-            _show(session.client.statement(first, last), as_json=json)
-        return
-    wanted = format or _guess_format(out)
+    first, last = records.parse_span(since, until)
+    last = last or now
+    first = first or last - timedelta(days=_DAYS)
+    if first > last:
+        raise CommandError(f"--since: must not be after now, where a statement without --until ends; it is {since!r}")
+    if out is None and format is not None:
+        raise CommandError("--format: is for files; name one by -o")
+    wanted = None if out is None else format or _guess_format(out)
     with open_session() as session:
-        if out == "-":
+        if out is None or wanted is None:
+            _show(session.client.statement(first, last), as_json=json)
+        elif out == "-":
             _copy(session, (first, last), wanted, sys.stdout.buffer, is_told=False)
         else:
             _write_file(session, (first, last), wanted, Path(out))
+        if until is None:
+            _tell_of_later(session, now)
+
+
+def _tell_of_later(session: Session, now: datetime) -> None:
+    """Say that entries are dated after now, which only a sandbox has: its clock was moved, and a holder's go forward only."""
+    later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
+    if later:
+        terminal.notice(
+            f"{len(later)} more are dated ahead, as the sandbox's clock was: "
+            f"`pixconnect statement --until {later[-1].create_timestamp:%Y-%m-%d}` has them"
+        )
 
 
 def _show(found: Statement, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from pixconnect.cli import output
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.integrator import records
-from pixconnect.cli.integrator.records import Amount, AnyId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.cli.output import Json
 from pixconnect.domain.holder import KeyType
@@ -67,10 +67,10 @@ def create(
 
 
 @app.command
-def show(transfer: TheTransfer, *, json: Json = False) -> None:
+def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
     """Print a transfer, and if it failed, why."""
     with open_session() as session:
-        found = find(session.client, transfer)
+        found = find(session.client, transfer, is_external_id=external_id)
         outcome = session.client.transfers.outcome(found.id)
     output.show(
         {**records.shown(found), "code": outcome.code, "reason": outcome.reason}, as_json=json, money=records.MONEY
@@ -98,22 +98,26 @@ def list_transfers(
 
 
 @app.command
-def watch(transfer: TheTransfer, *, timeout_s: TimeoutS = None, json: Json = False) -> None:
+def watch(
+    transfer: TheTransfer, *, external_id: ByExternalId = False, timeout_s: TimeoutS = None, json: Json = False
+) -> None:
     """Print a transfer's status whenever it changes, until it has ended."""
     with open_session() as session:
-        found = find(session.client, transfer)
+        found = find(session.client, transfer, is_external_id=external_id)
         records.watch(
             lambda: session.client.transfers.get(found.id), {"PROCESSING"}, "CONFIRMED", timeout_s, as_json=json
         )
 
 
-def find(client: Client, any_id: str) -> Transfer:
+def find(client: Client, any_id: str, *, is_external_id: bool = False) -> Transfer:
+    transfers = client.transfers
     return records.find(
         "transfer",
         any_id,
-        client.transfers.get,
-        client.transfers.get_by_end_to_end_id,
-        client.transfers.get_by_external_id,
+        transfers.get,
+        transfers.get_by_external_id,
+        transfers.get_by_end_to_end_id,
+        is_external_id=is_external_id,
     )
 
 

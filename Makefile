@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 coverage prove check lint format types imports docs bench lock clean environment dev-environment
+.PHONY: help run test programs test-16 coverage prove check lint format types imports docs bench lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -14,6 +14,9 @@ run: environment ## Run everything on this machine until Ctrl-C (PORT, PIXCONNEC
 
 test: dev-environment ## Run every test
 	@.venv/bin/pytest -n auto --dist loadgroup -q
+
+programs: dev-environment ## Install what tests need of Node.js and Go, where the machine has them
+	@.venv/bin/python -m support.toolchains
 
 test-16: dev-environment ## Run every test on PostgreSQL 16
 	@.venv/bin/pytest -n auto --dist loadgroup -q --postgres-version 16

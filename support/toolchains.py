@@ -1,0 +1,135 @@
+"""Programs of tests that are not Python: what runs them, and what installs the packages that they need.
+
+They stand in ``tests/programs``, with their packages pinned, and ``make programs`` installs those where the machine has Node.js
+and Go. A test whose tool or packages are missing is skipped, and says which.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "tests" / "programs"
+NODE = PROGRAMS / "node"
+GO = PROGRAMS / "go"
+
+_STAMP = NODE / "node_modules" / ".stamp"
+_TIMEOUT_S = 300  # the machine may be busy with other tests
+# Paths are kept out of what Go builds, so that what one test has built is found in the cache by others, in other folders.
+_GO_FLAGS = dict(GOFLAGS="-trimpath -buildvcs=false", GOTOOLCHAIN="local")
+# What is built before tests ask for it: the generator, and what programs of any client stand on.
+_GO_PACKAGES = (
+    "./oauth",
+    "github.com/oapi-codegen/runtime",
+    "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen",
+)
+
+
+def take_node(folder: Path) -> Path:
+    """Copy the programs of Node.js, with their packages beside them, or skip the test."""
+    _skip_if(find_missing_of_node())
+    copied = shutil.copytree(NODE, folder / "node", ignore=shutil.ignore_patterns("node_modules"))
+    (copied / "node_modules").symlink_to(NODE / "node_modules")
+    return copied
+
+
+def take_go(folder: Path) -> Path:
+    """Copy the programs of Go, or skip the test."""
+    _skip_if(find_missing_of_go())
+    return shutil.copytree(GO, folder / "go")
+
+
+def run(folder: Path, *command: str, **variables: str) -> str:
+    """Run a program without any network but loopback; what it prints."""
+    # Whoever tests may be offline: what is not installed is an error at once.
+    environment = {**os.environ, **_GO_FLAGS, "GOPROXY": "off", **variables}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_json(folder: Path, *command: str, **variables: str) -> Any:
+    """What it prints, which is JSON."""
+    return json.loads(run(folder, *command, **variables))
+
+
+@cache
+def find_missing_of_node() -> str | None:
+    """What is missing to run the programs of Node.js, in words."""
+    if not _has_node():
+        return "there is no Node.js 20 or later, with npm, on this machine"
+    if not _STAMP.exists() or _STAMP.read_text() != _describe_packages():
+        return "the packages of tests/programs/node are not installed: make programs"
+    return None
+
+
+@cache
+def find_missing_of_go() -> str | None:
+    """What is missing to run the programs of Go, in words."""
+    if shutil.which("go") is None:
+        return "there is no Go on this machine"
+    asked = _call(["go", "mod", "download"], GO, GOPROXY="off")
+    if asked.returncode != 0:
+        said = (asked.stderr.splitlines() or ["it says nothing"])[0]
+        return f"the packages of tests/programs/go are not installed, or Go is too old: make programs ({said})"
+    return None
+
+
+def _has_node() -> bool:
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        return False
+    said = re.match(
+        r"v(\d+)\.", subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    )
+    return said is not None and int(said[1]) >= 20
+
+
+def _describe_packages() -> str:
+    return sha256((NODE / "package-lock.json").read_bytes()).hexdigest()
+
+
+def _skip_if(missing: str | None) -> None:
+    if missing is not None:
+        pytest.skip(missing)
+
+
+def _call(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **_GO_FLAGS, **variables}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def main() -> int:
+    """Install the packages of each tool that the machine has."""
+    done = [True]
+    if _has_node() and find_missing_of_node() is not None:
+        done.append(_try_twice(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], NODE))
+        if done[-1]:
+            _STAMP.write_text(_describe_packages())
+    if shutil.which("go") is not None:
+        done.append(_try_twice(["go", "mod", "download"], GO) and _try_twice(["go", "build", *_GO_PACKAGES], GO))
+    return 0 if all(done) else 1
+
+
+def _try_twice(command: list[str], folder: Path) -> bool:
+    print(f"pixconnect: {' '.join(command)}", flush=True)  # noqa: T201 - for who waits
+    done = _call(command, folder)
+    if done.returncode != 0:
+        # It may have been a registry that answered too late.
+        done = _call(command, folder)
+    if done.returncode != 0:
+        print(f"{done.stdout}{done.stderr}", file=sys.stderr)  # noqa: T201 - for who waits
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""What others write in TypeScript and Go: clients that generators make of the served document, and OAuth 2 libraries.
+
+The tools and packages come by ``make programs``; where they are missing the tests are skipped.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import toolchains
+from support.installation import Installation, running
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+
+# More than fits into 32 bits.
+AMOUNT = 3_000_000_000
+PAID_AND_READ = dict(
+    made="PENDING", paid="CONFIRMED", read="APPROVED", amount=AMOUNT, received=AMOUNT, absent="NOT_FOUND"
+)
+TYPESCRIPT = "node_modules/.bin/tsc --strict --target es2022 --module nodenext --skipLibCheck charge.ts"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with running(tmp_path_factory.mktemp("languages") / "home") as one:
+        yield one
+
+
+@pytest.fixture
+def variables(service: Installation) -> dict[str, str]:
+    """What the programs are told of the service, and as whom they call."""
+    sandbox = service.sandbox
+    names = ("base_url", "client_id", "client_secret")
+    told = {name.upper(): sandbox[name] for name in names}
+    return told | dict(PIX_KEY=sandbox["pix_keys"][0], AMOUNT=str(AMOUNT))
+
+
+def test_openapi_fetch_is_paid(variables: dict[str, str], tmp_path: Path) -> None:
+    folder = toolchains.take_node(tmp_path)
+    document = f"{variables['BASE_URL']}/openapi.json"
+    toolchains.run(folder, "node_modules/.bin/openapi-typescript", document, "--output", "schema.d.ts")
+    toolchains.run(folder, *TYPESCRIPT.split())
+    assert toolchains.run_json(folder, "node", "charge.js", **variables) == PAID_AND_READ
+
+
+def test_a_client_of_oapi_codegen_is_paid(variables: dict[str, str], tmp_path: Path) -> None:
+    folder = toolchains.take_go(tmp_path)
+    (folder / "client").mkdir()
+    toolchains.run(
+        folder, "go", "tool", "oapi-codegen", "-config", "client.yaml", f"{variables['BASE_URL']}/openapi-3.0.json"
+    )
+    assert toolchains.run_json(folder, "go", "run", "./charge", **variables) == PAID_AND_READ
+
+
+@pytest.mark.parametrize("program", ["simple_oauth2.js", "openid_client.js"])
+def test_a_library_of_node_logs_in(variables: dict[str, str], tmp_path: Path, program: str) -> None:
+    said = toolchains.run_json(toolchains.take_node(tmp_path), "node", program, **variables)
+    assert said == dict(statuses=[200, 200], refused="invalid_client")
+
+
+def test_the_library_of_go_logs_in(variables: dict[str, str], tmp_path: Path) -> None:
+    said = toolchains.run_json(toolchains.take_go(tmp_path), "go", "run", "./oauth", **variables)
+    assert said == dict(statuses=[200, 200], refused="invalid_client")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.key_webhook import KeyWebhook
+from pixconnect.domain.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.table import Table
 
@@ -59,14 +60,15 @@ _PAGE: Final[LiteralString] = f"""
 """
 
 
-async def read_page(
-    pool: Pool, holder_id: int, since: datetime | None, until: datetime | None, position: int, count_max: int
-) -> tuple[list[KeyWebhook], int]:
-    """Some of a holder's webhooks of keys, the one that was set last first, and how many there are."""
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
+    """One page of a holder's webhooks of keys, the one that was set last first, and how many there are."""
+    # As many as a holder has keys: few enough to be counted each time.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-        count = await connection.fetchval(_COUNT, holder_id, since, until)
-        rows = await connection.fetch(_PAGE, holder_id, since, until, min(position, 2**62), count_max)
-    return [KEY_WEBHOOK.read(row) for row in rows], count
+        count = await connection.fetchval(_COUNT, holder_id, span.initial_at, span.final_at)
+        rows = await connection.fetch(
+            _PAGE, holder_id, span.initial_at, span.final_at, min(span.position, 2**62), span.page_size
+        )
+    return Page(items=[KEY_WEBHOOK.read(row) for row in rows], total_count=count)
 
 
 _DELETE_ENDPOINT: Final[LiteralString] = """

@@ -9,53 +9,47 @@ import asyncpg
 from msgspec import structs
 
 from pixconnect.domain import endpoint as endpoint_rules
-from pixconnect.domain import errors, pix_key
+from pixconnect.domain import errors
 from pixconnect.domain import key_webhook as key_webhook_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.key_webhook import KeyWebhook
+from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.violation import Violated, Violation
 from pixconnect.domain.webhook_signature import SECRET_PREFIX
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import holder as holder_store
 from pixconnect.store import key_webhook as key_webhook_store
-from pixconnect.usecases.context import HasEntropy
+from pixconnect.usecases.context import HasEntropy, HasPool
 from pixconnect.usecases.endpoint import EndpointContext, resume_backlog
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
 ENTITY: Final = "webhook"
 _SECRET_LENGTH: Final = 32  # octets
+_VALUE_LENGTH_MAX: Final = 200
+_WHERE: Final = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
 
 
 class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
     """What webhooks of keys need."""
 
 
-async def set_webhook(context: KeyWebhookContext, caller: Caller, chave: str, url: str) -> KeyWebhook:
+async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url: str) -> KeyWebhook:
     """Have the caller told of what is paid to a key of theirs; where there is a webhook already, from now on at this URL.
 
     Raises:
-        Violated: The key has no form or is not the caller's, or the URL leads where no webhook may go.
+        Violated: The key is not the caller's, or the URL leads where no webhook may go.
     """
     rows: list[Violation] = []
-    key = _parse(chave)
-    if key is None:
-        rows.append(_key_row(chave, "não é uma chave Pix"))
-    elif (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
-        rows.append(_key_row(chave, "não é uma chave sua"))
+    if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
+        rows.append(_not_owned(key))
     try:
         await context.receivers.check_url(key_webhook_rules.callback_url(url))
     except errors.InvalidWebhookUrl:
-        rows.append(
-            Violation(
-                property="webhook.webhookUrl",
-                reason="deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535",
-                value=url,
-            )
-        )
-    if rows or key is None:
+        rows.append(Violation(property="webhook.webhookUrl", reason=_WHERE, value=url[:_VALUE_LENGTH_MAX]))
+    if rows:
         raise Violated(ENTITY, rows)
     endpoint_id = await endpoint_store.next_id(context.pool)
     try:
@@ -63,7 +57,7 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, chave: str, ur
             webhook = await _set(context, connection, caller, key, url, endpoint_id)
     except asyncpg.ForeignKeyViolationError:
         # An operator has just removed the key.
-        raise Violated(ENTITY, [_key_row(chave, "não é uma chave sua")]) from None
+        raise Violated(ENTITY, [_not_owned(key)]) from None
     context.wake_workers()
     return webhook
 
@@ -114,32 +108,28 @@ def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
     )
 
 
-async def read_webhook(context: KeyWebhookContext, caller: Caller, chave: str) -> KeyWebhook:
+async def read_webhook(context: HasPool, caller: Caller, key: str) -> KeyWebhook:
     """The webhook of a key; raises ``NotFound``."""
-    key = _parse(chave)
-    found = None if key is None else await key_webhook_store.find(context.pool, caller.holder_id, key)
+    found = await key_webhook_store.find(context.pool, caller.holder_id, key)
     if found is None:
         raise errors.NotFound("chave: there is no such webhook")
     return found
 
 
-async def delete_webhook(context: KeyWebhookContext, caller: Caller, chave: str) -> None:
+async def list_webhooks(context: HasPool, caller: Caller, span: Span) -> Page[KeyWebhook]:
+    """The caller's webhooks of keys; the one that was set last comes first."""
+    return await key_webhook_store.read_page(context.pool, caller.holder_id, span)
+
+
+async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -> None:
     """Stop telling; what waits is given up. Raises ``NotFound``."""
-    key = _parse(chave)
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
-        if key is None or not await key_webhook_store.delete(connection, caller.holder_id, key):
+        if not await key_webhook_store.delete(connection, caller.holder_id, key):
             raise errors.NotFound("chave: there is no such webhook")
     # Pending deliveries find no endpoint, and are given up by whoever has their slot.
     context.wake_workers()
 
 
-def _parse(chave: str) -> str | None:
-    try:
-        return pix_key.parse_pix_key(chave).key
-    except errors.InvalidPixKey:
-        return None
-
-
-def _key_row(chave: str, reason: str) -> Violation:
-    return Violation(property="chave", reason=reason, value=chave)
+def _not_owned(key: str) -> Violation:
+    return Violation(property="chave", reason="não é uma chave sua", value=key)

@@ -28,17 +28,22 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"))]
 
 
-class ListQuery(Struct, frozen=True, kw_only=True):
+class PageQuery(Struct, frozen=True, kw_only=True):
+    """Qual página."""
+
+    page: Annotated[int | None, Meta(ge=0, le=2**31 - 1)] = field(default=None, name=PAGE)
+    """A página, a partir de 0; 0 se ausente."""
+    page_size: Annotated[int | None, Meta(ge=1, le=_PAGE_SIZE_MAX)] = field(default=None, name=PAGE_SIZE)
+    """Itens por página; 100 se ausente."""
+
+
+class ListQuery(PageQuery, frozen=True, kw_only=True):
     """De quando e qual página."""
 
     inicio: Instante
     """O instante mais antigo, incluído; RFC 3339 com fuso."""
     fim: Instante
     """O instante mais novo, incluído até o fim do seu milissegundo; não antes de `inicio`."""
-    page: Annotated[int | None, Meta(ge=0, le=2**31 - 1)] = field(default=None, name=PAGE)
-    """A página, a partir de 0; 0 se ausente."""
-    page_size: Annotated[int | None, Meta(ge=1, le=_PAGE_SIZE_MAX)] = field(default=None, name=PAGE_SIZE)
-    """Itens por página; 100 se ausente."""
 
 
 class Paginacao(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.operation import Method, Nothing
-from pixconnect.api.standard import payment, refund
+from pixconnect.api.standard import payment, refund, webhook
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
 from pixconnect.usecases import standard_pix
+
+_WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
@@ -26,6 +28,14 @@ SPOKEN: Final = (
     Row("devolucao.consultar", "GET", "/pix/{e2eid}/devolucao/{id}", "pix.read",
         Types(missing="PixDevolucaoNaoEncontrada", invalid="PixDevolucaoInvalida"),
         Nothing, Nothing, 200, standard_pix.Devolucao, refund.get_refund),
+    Row("webhook.configurar", "PUT", "/webhook/{chave}", "webhook.write", _WEBHOOK,
+        Nothing, webhook.WebhookSolicitado, 200, Nothing, webhook.put_webhook),
+    Row("webhook.consultar", "GET", "/webhook/{chave}", "webhook.read", _WEBHOOK,
+        Nothing, Nothing, 200, webhook.WebhookCompleto, webhook.get_webhook),
+    Row("webhook.remover", "DELETE", "/webhook/{chave}", "webhook.write", _WEBHOOK,
+        Nothing, Nothing, 204, Nothing, webhook.delete_webhook),
+    Row("webhook.listar", "GET", "/webhook", "webhook.read", Types(invalid="WebhookConsultaInvalida"),
+        webhook.WebhookListQuery, Nothing, 200, webhook.WebhooksConsultados, webhook.list_webhooks),
 )
 """What can be done here."""
 

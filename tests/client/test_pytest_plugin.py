@@ -65,6 +65,25 @@ def test_that_fails(pix):
     pix.inbox.wait_for("qrcode.approved", external_id="order-8", timeout_s=0)
 """
 
+TESTS_OF_WRONG_MARKS = """
+import pytest
+
+
+@pytest.mark.pix(scopes=["charge.write"], balance=0)
+def test_that_may_not_be_told(pix):
+    pix.inbox
+
+
+@pytest.mark.pix(blance=5)
+def test_that_misspells(pix):
+    raise AssertionError
+
+
+@pytest.mark.pix(scopes=["charge.wirte"])
+def test_that_wants_what_there_is_not(pix):
+    raise AssertionError
+"""
+
 TEST_THAT_HANGS = """
 import pathlib, time
 
@@ -119,11 +138,16 @@ def test_the_example_works_and_tests_on_several_workers_see_nothing_of_each_othe
     (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
     (tmp_path / "test_shop.py").write_text(TEST_OF_SHOP, encoding="utf-8")
     (tmp_path / "test_shared.py").write_text(TESTS_THAT_SHARE, encoding="utf-8")
+    (tmp_path / "test_marks.py").write_text(TESTS_OF_WRONG_MARKS, encoding="utf-8")
     status, said = finish(start(tmp_path, "-n", "2", "--cache-clear"))
-    assert (status, "1 failed, 17 passed" in said) == (1, True), said
+    assert (status, "2 failed, 17 passed, 2 errors" in said) == (1, True), said
+    # What is wrong with a mark is one line.
+    assert "pixconnect: @pytest.mark.pix: it takes name, tax_id, balance, scopes, and no blance" in said
+    assert "pixconnect: @pytest.mark.pix: scopes[0]: must be one of" in said
+    assert "pix.inbox needs webhook.read and webhook.write among the scopes" in said
     # What it was that failed, and what had happened until then.
     assert "no qrcode.approved external_id='order-8' came within 0 s" in said
-    timeline = said[said.index("what happened to holder") :]
+    timeline = said[said.index("what happened to holder", said.index("came within 0 s")) :]
     for told in (
         "qrcode.pending",
         "external_id=order-7 status=APPROVED",
@@ -172,3 +196,4 @@ def test_without_a_service_each_test_says_why(tmp_path: Path, command: str, comp
     assert status == 1
     assert complaint in said, said
     assert "Traceback" not in said
+    assert "another exception" not in said, "it is told once, and not as its own cause"

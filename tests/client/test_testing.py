@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -205,6 +206,22 @@ def test_an_inbox_finds_each_event_once_whenever_it_came_and_however_often(inbox
     assert [one.attempt for one in inbox.received] == [1, 2, 1]
     with pytest.raises(AssertionError, match=r"(?s)no qrcode.approved came.*qrcode.approved +id=7.*order-1"):
         inbox.wait_for("qrcode.approved", timeout_s=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "complaint"),
+    [
+        ("qrcode.approved", {"timeout": 1}, "wait_for() has no argument 'timeout', and .*; did you mean 'timeout_s'?"),
+        ("qrcode.approved", {"externalid": "7"}, "did you mean 'external_id'?"),
+        ("qrcode.approved", {"amount": 7}, "the payload of qrcode.approved no such field; there are id, "),
+        ("qrcode.aproved", {}, "there is no event 'qrcode.aproved'; did you mean 'qrcode.approved'?"),
+    ],
+)
+def test_an_inbox_waits_for_nothing_that_cannot_come(
+    inbox: Inbox, name: str, payload: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=complaint.replace("()", r"\(\)").replace("?", r"\?")):
+        inbox.wait_for(name, **payload)
 
 
 def test_an_inbox_refuses_what_is_not_from_the_service_and_says_so(inbox: Inbox) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -116,6 +116,13 @@ _FAMILIES: Final[Mapping[str, type[ChargeEvent | TransferEvent | RefundEvent]]] 
 }
 
 
+_PAYLOADS: Final[Mapping[str, type[ChargePayload | TransferPayload | RefundPayload]]] = {
+    "qrcode": ChargePayload,
+    "transfer": TransferPayload,
+    "refund": RefundPayload,
+}
+
+
 class _Name(Struct):
     name: str
 
@@ -128,3 +135,8 @@ def read_event(content: bytes | msgspec.Raw) -> Event:
     """
     family = msgspec.json.decode(content, type=_Name).name.partition(".")[0]
     return msgspec.json.decode(content, type=_FAMILIES.get(family, OtherEvent))
+
+
+def payload_fields(name: str) -> Sequence[str]:
+    """What an event that this version knows says."""
+    return _PAYLOADS[name.partition(".")[0]].__struct_fields__

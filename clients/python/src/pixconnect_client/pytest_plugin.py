@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ALONE = {"pix_clock", "pix_faults"}
 """Fixtures of what the sandbox has only once: tests that ask for them run alone."""
+_MARKED = ("name", "tax_id", "balance", "scopes")
 _Turn = Literal["shared", "alone"]
 _WORKER_INPUT = "pixconnect_run"
 
@@ -67,7 +68,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "pix(name=, tax_id=, balance=, scopes=): what the test's holder is, where it is not the usual one"
+        "markers",
+        f"pix({', '.join(f'{name}=' for name in _MARKED)}): what the test's holder is, where it is not the usual one",
     )
     config.stash[_hold_key] = _Hold(config)
 
@@ -120,10 +122,14 @@ def pix_sandbox(_pix_run: Run, request: pytest.FixtureRequest) -> Iterator[Sandb
     from pixconnect_client.testing.service import NoService, find_service
 
     settings = dict(line.split("=", 1) for line in request.config.getini("pixconnect_settings"))
+    found, why = None, ""
     try:
         found = find_service(_pix_run, settings)
     except NoService as error:
-        pytest.fail(f"pixconnect: {error}", pytrace=False)
+        why = str(error)
+    if found is None:
+        # Out here, so that it is told once, and not also as the cause of itself.
+        pytest.fail(f"pixconnect: {why}", pytrace=False)
     sandbox = Sandbox(_pix_run, found)
     yield sandbox
     sandbox.close()
@@ -141,8 +147,7 @@ def _pix_turn(pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[
 def pix(_pix_turn: _Turn, pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Pix]:
     """A holder of the test's own, with a client, a Pix key, an inbox for webhooks, and people outside who pay."""
     mark: pytest.Mark | None = request.node.get_closest_marker("pix")
-    wanted: dict[str, Any] = {} if mark is None else dict(mark.kwargs)
-    made = pix_sandbox.open_holder(**wanted)
+    made = _open_holder(pix_sandbox, {} if mark is None else dict(mark.kwargs))
     request.node.stash[_pix_key] = made
     yield made
     made.close()
@@ -164,6 +169,19 @@ def pix_faults(_pix_turn: _Turn, pix: Pix) -> Faults:
 
     _check_alone(_pix_turn)
     return Faults(pix.client)
+
+
+def _open_holder(sandbox: Sandbox, wanted: dict[str, Any]) -> Pix:
+    from pixconnect_client.errors import InvalidRequest
+
+    unknown = ", ".join(name for name in wanted if name not in _MARKED)
+    refused = f"it takes {', '.join(_MARKED)}, and no {unknown}" if unknown else ""
+    if not refused:
+        try:
+            return sandbox.open_holder(**wanted)
+        except InvalidRequest as error:
+            refused = error.message
+    pytest.fail(f"pixconnect: @pytest.mark.pix: {refused}", pytrace=False)
 
 
 def _check_alone(turn: _Turn) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pixconnect_client import Charge, Client, Deposit, EventName, Payment
-from pixconnect_client.errors import PixConnectError
+from pixconnect_client.errors import Forbidden, PixConnectError
 from pixconnect_client.sandbox_records import SandboxHolder
 from pixconnect_client.testing.inbox import Inbox, describe
 
@@ -35,16 +35,23 @@ class Pix:
     def inbox(self) -> Inbox:
         """Receives every event of the holder, those from before it was first asked for too."""
         if self._inbox is None:
-            self._inbox = Inbox()
-            self._endpoint_id = self.client.endpoints.create(
-                self._inbox.url, self._inbox.secret, [str(name) for name in EventName]
-            ).id
-            earlier = next(self.client.events.list(page_size=1).pages()).items
-            if earlier:
-                self.client.endpoints.replay(
-                    self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp
-                )
+            inbox = Inbox()
+            try:
+                self._have_told(inbox)
+            except Forbidden as error:
+                inbox.close()
+                error.add_note("pix.inbox needs webhook.read and webhook.write among the scopes of @pytest.mark.pix")
+                raise
+            self._inbox = inbox
         return self._inbox
+
+    def _have_told(self, inbox: Inbox) -> None:
+        self._endpoint_id = self.client.endpoints.create(inbox.url, inbox.secret, [str(name) for name in EventName]).id
+        earlier = next(self.client.events.list(page_size=1).pages()).items
+        if earlier:
+            self.client.endpoints.replay(
+                self._endpoint_id, initial_date=_BEFORE_ALL, final_date=earlier[0].create_timestamp
+            )
 
     def pay(self, charge: Charge | str, amount: int | None = None) -> Payment:
         """Let somebody outside pay a charge, or a QR code's text; without an amount, what it asks for."""
@@ -73,6 +80,8 @@ class Pix:
         try:
             page = next(self.client.events.list(page_size=_TIMELINE_MAX).pages())
             balance = self.client.balance()
+        except Forbidden:
+            return "it is shown where webhook.read and ledger.read are among the scopes of @pytest.mark.pix"
         except PixConnectError as error:
             return f"it cannot be read: {error}"
         details = self._read_details()

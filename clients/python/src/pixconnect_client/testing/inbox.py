@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import secrets
 import threading
 import time
@@ -12,8 +13,9 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from pixconnect_client.enums import EventName
 from pixconnect_client.errors import InvalidWebhook
-from pixconnect_client.events import Event
+from pixconnect_client.events import Event, payload_fields
 from pixconnect_client.webhook import verify_webhook
 
 WAIT_TIMEOUT_S = 30.0
@@ -65,7 +67,10 @@ class Inbox:
 
         Raises:
             AssertionError: It did not come in time; the message says what did.
+            TypeError: Its payload has no such field, so that it would never come.
+            ValueError: There is no such event.
         """
+        _refuse_misspelt(name, payload)
         until = time.monotonic() + timeout_s
         with self._came:
             while (found := self._find(name, payload)) is None:
@@ -127,6 +132,22 @@ class Inbox:
                 """Say nothing."""
 
         return Handler
+
+
+def _refuse_misspelt(name: str, payload: Mapping[str, object]) -> None:
+    names = [str(one) for one in EventName]
+    if name not in names:
+        raise ValueError(f"there is no event {name!r}{_guess(name, names)}")
+    fields = payload_fields(name)
+    for field in payload:
+        if field not in fields:
+            near = _guess(field, [*fields, "timeout_s"])
+            raise TypeError(f"wait_for() has no argument {field!r}, and the payload of {name} no such field{near}")
+
+
+def _guess(word: str, words: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, words, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(words)}"
 
 
 def describe(event: Event, detail: Mapping[str, Any] | None = None) -> str:

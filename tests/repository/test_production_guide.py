@@ -2,10 +2,17 @@
 
 import asyncio
 import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import asyncpg
 import pytest
@@ -17,6 +24,7 @@ from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.local.embedded_postgres import GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from support.ports import reserved_port
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
 
@@ -25,19 +33,38 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
+INSTALLED = "/opt/pixconnect/.venv"
+UNIT = blocks("ini")[2]
+
+
 def variables(block: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in block.splitlines())
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    """A server's address, as its superuser."""
+@pytest.fixture(scope="module")
+def given() -> Iterator[dict[str, str]]:
+    """The settings of the guide for all parts and for operators, on a server that its blocks have prepared."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-tests-") as folder:
         home = Path(folder)
         home.chmod(0o711)  # so that, as root, the server's own user gets in
-        postgres = EmbeddedPostgres(home, version="18", connections_max=20, durable=False)
+        postgres = EmbeddedPostgres(home, version="18", connections_max=100, durable=False)
         asyncio.run(postgres.start())
-        yield postgres.owner_url.replace("/pixconnect?", "/postgres?")
+        server = postgres.owner_url.replace("/pixconnect?", "/postgres?")
+        asyncio.run(_run_sql(server))
+        # It listens on a socket of its own, not on the guide's port.
+        socket = urlsplit(server).query
+        settings = variables(blocks("ini")[0]) | variables(blocks("ini")[1])
+        here = {
+            name: value.replace("@127.0.0.1:5432/pixconnect", f"@/pixconnect?{socket}")
+            for name, value in settings.items()
+        }
+        here |= {"PIXCONNECT_SECRET_KEY_FILE": str(home / "secret.key"), "PIXCONNECT_HOME": str(home / "service")}
+        write_secret_key = re.search(r"^python3 -c '(.*)' > /etc/pixconnect/secret\.key$", GUIDE, re.MULTILINE)
+        assert write_secret_key is not None
+        key = subprocess.run([sys.executable, "-c", write_secret_key[1]], capture_output=True, check=True).stdout
+        (home / "secret.key").write_bytes(key)
+        asyncio.run(bring_up_to_date(config.read_settings(here)))
+        yield here
         asyncio.run(postgres.stop())
 
 
@@ -59,27 +86,83 @@ async def _open_as(url: str, role: str) -> None:
     await connection.close()
 
 
-def test_the_logins_the_settings_and_the_migration_of_the_guide_fit_together(server: str) -> None:
-    asyncio.run(_run_sql(server))
-    # It listens on a socket of its own, not on the guide's port.
-    socket = urlsplit(server).query
-    given = variables(blocks("ini")[0]) | variables(blocks("ini")[1])
-    here = {
-        name: value.replace("@127.0.0.1:5432/pixconnect", f"@/pixconnect?{socket}") for name, value in given.items()
-    }
-    del here["PIXCONNECT_SECRET_KEY_FILE"]
-    settings: Settings = config.read_settings(here)
+def test_the_logins_and_the_settings_of_the_guide_fit_together(given: dict[str, str]) -> None:
     assert config.misspelt_variables(given) == []
-    asyncio.run(bring_up_to_date(settings))
+    settings: Settings = config.read_settings(given)
     asyncio.run(_open_as(settings.database_url, SERVICE_ROLE))
     asyncio.run(_open_as(settings.operator_database_url, OPERATOR_ROLE))
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         asyncio.run(_open_as(settings.database_url, OPERATOR_ROLE))
 
 
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze on this machine (Debian: apt-get install systemd)")
+    unit = tmp_path / "pixconnect@.service"
+    unit.write_text(UNIT.replace(INSTALLED, sys.prefix))
+    looked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # What it says of the machine's own units is no business of ours.
+    of_ours = [line for line in (looked.stdout + looked.stderr).splitlines() if "pixconnect" in line]
+    assert (looked.returncode, of_ours) == (0, [])
+
+
+def test_the_parts_run_as_the_unit_starts_them(given: dict[str, str]) -> None:
+    words = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)[0].replace(INSTALLED, sys.prefix).split()
+    of_service = {name: given[name] for name in variables(blocks("ini")[0])}
+    with reserved_port() as sandbox_port, reserved_port() as port, ExitStack() as parts:
+        ports = {
+            "PIXCONNECT_SANDBOX_PORT": str(sandbox_port),
+            "PIXCONNECT_RAIL_URL": f"http://127.0.0.1:{sandbox_port}",
+        }
+        for part in ("sandbox", "serve", "work"):
+            own = dict(PART=part) | (dict(PORT=str(port)) if part == "serve" else {})
+            started = [word.replace("${PART}", own["PART"]) for word in words]
+            parts.enter_context(running_part(started, of_service | ports | own))
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+            assert answer.status == 200
+        create = next(
+            line for line in GUIDE.splitlines() if line.startswith(f"{INSTALLED}/bin/pixconnect holder create")
+        )
+        created = subprocess.run(
+            shlex.split(create.replace(INSTALLED, sys.prefix)),
+            env=given | ports,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert created.returncode == 0, created.stderr
+
+
+@contextmanager
+def running_part(words: Sequence[str], environment: dict[str, str]) -> Iterator[None]:
+    """A part that has said that it is ready, with nothing in its environment but what its files say; stopped as by the unit."""
+    part = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert part.stdout is not None
+        said: list[str] = []
+        for line in part.stdout:
+            said.append(line)
+            if '"ready"' in line:
+                break
+        else:
+            pytest.fail(f"{words} ended: {''.join(said)}")
+        yield
+        part.send_signal(signal.SIGTERM)
+        rest, _ = part.communicate(timeout=60)
+        assert part.returncode == 0, "".join(said) + rest
+    finally:
+        part.kill()
+        part.communicate()
+
+
 def test_the_unit_starts_parts_that_exist() -> None:
-    unit = blocks("ini")[2]
-    assert "ExecStart=/opt/pixconnect/.venv/bin/pixconnect ${PART}\n" in unit
+    assert f"ExecStart={INSTALLED}/bin/pixconnect ${{PART}}\n" in UNIT
     for part in ("serve", "work", "sandbox"):
         assert f"pixconnect@{part}-" in GUIDE
         assert command(part)[-1] == part

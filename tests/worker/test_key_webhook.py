@@ -23,6 +23,7 @@ from pixconnect.usecases import key_webhook, notice, standard_pix
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit
+from pixconnect.usecases.redelivery import Redelivery, redeliver_all
 from support import postgres
 from support.operators import as_operator
 from support.records import own_key
@@ -240,6 +241,54 @@ async def test_a_webhook_is_replaced_and_stands_beside_the_contracts_endpoints(s
     assert (await endpoint_usecases.list_endpoints(context, caller, Span())).items == []
     with pytest.raises(errors.NotFound):
         await endpoint_usecases.read_endpoint(context, caller, after.endpoint_id)
+
+
+async def test_a_body_is_sent_again_whole_and_other_paths_know_nothing_of_it(shop: Shop) -> None:
+    context, caller = shop.service.context, shop.caller
+    await shop.set_webhook()
+    names = {await shop.be_paid(), await shop.be_paid()}
+    async with running_worker(shop.service):
+        await shop.are(delivered=2)
+        page = await key_webhook.list_deliveries(context, caller, KEY, "delivered", Span())
+        assert {each.end_to_end_id for each in page.items} == names
+        assert {(each.notice_id, len(each.attempts)) for each in page.items} == {(page.items[0].notice_id, 1)}
+        covered = next(each for each in page.items if each.id != each.notice_id)
+        await key_webhook.redeliver(context, caller, KEY, covered.id)
+        await shop.receiver.wait_for(2)
+        await shop.are(delivered=2)
+        first, again = shop.receiver.received
+        assert (again.body, again.headers["X-Webhook-Attempt"]) == (first.body, "2")
+        wanted = Redelivery(status="delivered", since=page.items[0].created_at - timedelta(days=1))
+        redelivered = await redeliver_all(as_operator(context), wanted)
+        assert redelivered.deliveries_count == 2
+        context.wake_workers()
+        await shop.receiver.wait_for(3)
+        await shop.are(delivered=2)
+    assert shop.receiver.received[2].body == first.body
+    with pytest.raises(errors.NotFound):
+        await key_webhook.redeliver(context, caller, KEY, covered.id + 1000)
+    for operation in (endpoint_usecases.read_delivery, endpoint_usecases.redeliver):
+        with pytest.raises(errors.NotFound):
+            await operation(context, caller, covered.id)
+
+
+async def test_an_interval_is_told_again_as_it_is_now(shop: Shop) -> None:
+    context, caller = shop.service.context, shop.caller
+    name = await shop.be_paid_by_book()
+    await holder_usecases.add_pix_key(as_operator(context), caller.holder_id, "EMAIL", "other@example.com")
+    await shop.set_webhook()
+    await shop.set_webhook(key="other@example.com")
+    await shop.refund(name, 400)
+    async with running_worker(shop.service):
+        await shop.are(delivered=1)
+        now = context.clock.now()
+        day = now - timedelta(days=1), now + timedelta(days=1)
+        assert await key_webhook.replay(context, caller, "other@example.com", *day) == 0
+        assert await key_webhook.replay(context, caller, KEY, *day) == 2
+        await shop.are(delivered=3)
+    # The payment was there before the webhook was; each is the whole Pix.
+    assert shop.told == [[name]] * 3
+    assert len({request.body for request in shop.receiver.received}) == 1
 
 
 async def _is_endpoint(service: WebhookService, status: str) -> bool:

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from pixconnect.domain import key_webhook
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.receivers import Exchange
-from pixconnect.domain.webhook_signature import message_id
+from pixconnect.domain.webhook_signature import message_id, notice_message_id
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
@@ -82,6 +82,20 @@ class Delivery(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class KeyDelivery(Struct, frozen=True, kw_only=True):
+    """What the webhook of a key is told of one Pix."""
+
+    id: int
+    notice_id: int
+    """Of the delivery in which the body is kept; before there is one, its own."""
+    end_to_end_id: str
+    status: DeliveryStatus
+    due_at: datetime | None
+    attempts: tuple[Attempt, ...]
+    """Of the body."""
+    created_at: datetime
+
+
 class DueDelivery(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
@@ -107,7 +121,7 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     def message_id(self) -> str:
         """Under which its receiver knows what it has seen: the same on every attempt."""
         is_notice = self.resource == key_webhook.RESOURCE
-        return f"pix_{self.id}" if is_notice else message_id(self.event_id)
+        return notice_message_id(self.id) if is_notice else message_id(self.event_id)
 
 
 class DueCursor(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,11 @@ def message_id(event_id: int) -> str:
     return f"evt_{event_id}"
 
 
+def notice_message_id(delivery_id: int) -> str:
+    """Of a body to the webhook of a key, which is of no single event."""
+    return f"pix_{delivery_id}"
+
+
 def jws_header(holder_id: int, message: str, issued_s: int) -> dict[str, str | int]:
     """What the protected header of ``X-Webhook-Signature-JWS`` holds beside the key: the holder, the time, the message."""
     return {"aud": str(holder_id), "iat": issued_s, "jti": message}

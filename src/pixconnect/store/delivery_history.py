@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
 import asyncpg
 from msgspec import structs
 
-from pixconnect.domain import errors
+from pixconnect.domain import errors, key_webhook
 from pixconnect.domain.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.listing import Page, Span
@@ -53,17 +53,29 @@ _FIND_ATTEMPTS: Final[LiteralString] = f"""
 """
 
 
+async def find_attempts(
+    connection: Connection | Pool, counts: Mapping[int, int], attempts_max: int, response_max: int
+) -> dict[int, list[Attempt]]:
+    """The newest attempts of deliveries, oldest first, by the ids of the deliveries; given how many each has."""
+    attempts: dict[int, list[Attempt]] = {delivery_id: [] for delivery_id in counts}
+    wanted = list(counts), list(counts.values())
+    for row in await connection.fetch(_FIND_ATTEMPTS, *wanted, attempts_max, response_max):
+        attempts[row["delivery_id"]].append(ATTEMPT.read(row))
+    return attempts
+
+
 async def _with_attempts(
     connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int, response_max: int
 ) -> list[Delivery]:
-    attempts: dict[int, list[Attempt]] = {row["id"]: [] for row in rows}
-    counts = [row["attempts_count"] for row in rows]
-    for row in await connection.fetch(_FIND_ATTEMPTS, list(attempts), counts, attempts_max, response_max):
-        attempts[row["delivery_id"]].append(ATTEMPT.read(row))
+    counts = {row["id"]: row["attempts_count"] for row in rows}
+    attempts = await find_attempts(connection, counts, attempts_max, response_max)
     return [structs.replace(DELIVERY.read(row), attempts=tuple(attempts[row["id"]])) for row in rows]
 
 
-_FIND: Final[LiteralString] = f"select {DELIVERY.select} from delivery where id = $1 and holder_id = $2"
+# Those to webhooks of keys have paths and words of their own.
+_FIND: Final[LiteralString] = f"""
+    select {DELIVERY.select} from delivery where id = $1 and holder_id = $2 and resource <> '{key_webhook.RESOURCE}'
+"""
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
@@ -154,6 +166,7 @@ _REDELIVER_SOME: Final[LiteralString] = """
     with chosen as (
         select id, holder_id, created_at from delivery
         where endpoint_id = $1 and status = $2 and created_at <= $4 and (created_at, id) > ($3, $5)
+            and covered_by is null -- what one body tells goes together
         order by created_at, id limit $7
     ),
     locked as (
@@ -164,9 +177,15 @@ _REDELIVER_SOME: Final[LiteralString] = """
         update delivery set status = 'pending', due_at = $6, failures_count = 0, modified_at = $6 from locked
         where delivery.id = locked.id and delivery.holder_id = locked.holder_id
             and exists (select from event where event.id = delivery.event_id and event.holder_id = delivery.holder_id)
+        returning covers
+    ),
+    followed as (
+        update delivery set status = 'pending', due_at = $6, failures_count = 0, modified_at = $6
+        where id = any(array(select unnest(covers) from restarted)) and covered_by is not null
         returning 1
     )
-    select (select count(*) from restarted) as count, created_at, id from chosen order by created_at desc, id desc limit 1
+    select (select count(*) from restarted) + (select count(*) from followed) as count, created_at, id
+    from chosen order by created_at desc, id desc limit 1
 """
 
 
@@ -259,9 +278,10 @@ async def count_replayable(
     connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
 ) -> int:
     """How many events a replay would deliver to an endpoint; counting ends at ``count_max``."""
-    return await connection.fetchval(
-        _COUNT_REPLAYABLE, endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
-    )
+    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
+    if endpoint.pix_key is None:
+        return await connection.fetchval(_COUNT_REPLAYABLE, *given)
+    return await connection.fetchval(_COUNT_TELLABLE, *given, endpoint.pix_key)
 
 
 _REPLAY: Final[LiteralString] = f"""
@@ -274,6 +294,39 @@ _REPLAY: Final[LiteralString] = f"""
         insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
             modified_at)
         select nextval('delivery_id'), holder_id, $1, id, resource, resource_id, slot, 'pending', $7, $7, $7
+        from (select * from chosen order by created_at, id) as chosen
+    )
+    select created_at, id from chosen order by created_at, id
+"""
+
+
+_PIX_OF: Final[LiteralString] = """
+    event left join refund on event.resource = 'refund' and refund.id = event.resource_id and refund.holder_id = event.holder_id
+    join transfer on transfer.id = coalesce(refund.transfer_id, event.resource_id)
+        and transfer.holder_id = event.holder_id and transfer.own_key = $7
+"""
+_IS_NOT_WAITING: Final[LiteralString] = """not exists (
+            select from delivery where delivery.endpoint_id = $1 and delivery.resource_id = transfer.id
+                and delivery.event_id = event.id and delivery.status = 'pending'
+        )"""
+_COUNT_TELLABLE: Final[LiteralString] = f"""
+    select count(*) from (
+        select from {_PIX_OF}
+        where event.holder_id = $2 and event.name = any($3) and event.created_at between $4 and $5 and {_IS_NOT_WAITING}
+        limit $6
+    ) as tellable
+"""
+_TELL_AGAIN: Final[LiteralString] = f"""
+    with chosen as (
+        select event.id, event.holder_id, event.created_at, transfer.id as transfer_id from {_PIX_OF}
+        where event.holder_id = $2 and event.name = any($3) and event.created_at <= $5
+            and (event.created_at, event.id) > ($4, $6) and {_IS_NOT_WAITING}
+        order by event.created_at, event.id limit $9
+    ),
+    replayed as (
+        insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
+            modified_at)
+        select nextval('delivery_id'), holder_id, $1, id, '{key_webhook.RESOURCE}', transfer_id, $1 % 256, 'pending', $8, $8, $8
         from (select * from chosen order by created_at, id) as chosen
     )
     select created_at, id from chosen order by created_at, id
@@ -297,7 +350,9 @@ async def replay(
     Returns:
         How many, and the last one's instant and id.
     """
-    rows = await connection.fetch(
-        _REPLAY, endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1], now, count_max
-    )
+    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1]
+    if endpoint.pix_key is None:
+        rows = await connection.fetch(_REPLAY, *given, now, count_max)
+    else:
+        rows = await connection.fetch(_TELL_AGAIN, *given, endpoint.pix_key, now, count_max)
     return len(rows), ((rows[-1]["created_at"], rows[-1]["id"]) if rows else after)

@@ -6,9 +6,24 @@ The others point to that one. Their statuses, due dates and counts follow it, in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.foundation.pool import Connection
+import asyncpg
+
+from pixconnect.domain.delivery import DeliveryStatus, KeyDelivery
+from pixconnect.domain.key_webhook import KeyWebhook
+from pixconnect.domain.listing import Page, Span
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import listing as listing_store
+from pixconnect.store.delivery_history import (
+    ATTEMPTS_LISTED_MAX,
+    ATTEMPTS_SHOWN_MAX,
+    RESPONSE_LISTED_MAX,
+    find_attempts,
+)
+from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
+from pixconnect.store.tally import webhook_hours_statement
 
 _LOCK_UNCOVERED: Final[LiteralString] = """
     select id, resource_id from delivery
@@ -58,11 +73,88 @@ async def follow(connection: Connection, delivery_ids: Sequence[int], covered_id
 _FIND_NOTICE: Final[LiteralString] = """
     select first.id, first.covers from delivery join delivery as first
         on first.id = coalesce(delivery.covered_by, delivery.id) and first.holder_id = delivery.holder_id
-    where delivery.id = $1 and delivery.holder_id = $2
+    where delivery.id = $1 and delivery.holder_id = $2 and delivery.endpoint_id = $3
 """
 
 
-async def find(connection: Connection, holder_id: int, delivery_id: int) -> tuple[int, list[int]] | None:
-    """The delivery in which a delivery's body is kept, or will be, and the ids of the others that this covers."""
-    row = await connection.fetchrow(_FIND_NOTICE, delivery_id, holder_id)
-    return None if row is None else (row["id"], row["covers"] or [])
+async def find_notice(connection: Connection, webhook: KeyWebhook, delivery_id: int) -> list[int] | None:
+    """The deliveries that one body tells with this one: first that in which it is kept, or will be."""
+    row = await connection.fetchrow(_FIND_NOTICE, delivery_id, webhook.holder_id, webhook.endpoint_id)
+    return None if row is None else [row["id"], *(row["covers"] or ())]
+
+
+# Where the event is no longer kept, as for all deliveries, nothing is sent.
+_RESTART: Final[LiteralString] = """
+    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
+    where id = any($2) and exists (
+        select from delivery as first
+        join event on event.id = first.event_id and event.holder_id = first.holder_id where first.id = $1
+    )
+"""
+
+
+async def restart(connection: Connection, delivery_ids: Sequence[int], now: datetime) -> None:
+    """Start a new schedule, now, for all that one body tells; all of them are locked."""
+    await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
+
+
+_OWNED: Final[LiteralString] = "from delivery where endpoint_id = $1"
+_SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"
+
+
+def _list_of(status: DeliveryStatus | None) -> Source:
+    in_status: LiteralString = "" if status is None else f"and status = '{status}'"
+    where: LiteralString = f"{_OWNED} {in_status} and created_at between $2 and $3"
+    return Source(
+        hours=webhook_hours_statement("delivery", status or "made"),
+        page=f"select {_SHOWN} {where} order by created_at desc, id desc offset $4 limit $5",
+        page_after=f"select {_SHOWN} {_OWNED} {in_status} and {AFTER} {AFTER_ORDER}",
+        count=f"select count(*) {where}",
+        is_sparse=status is not None,
+    )
+
+
+_STATUSES: Final[tuple[DeliveryStatus | None, ...]] = (None, "pending", "delivered", "failed")
+_LISTS: Final = {status: _list_of(status) for status in _STATUSES}
+
+
+async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
+    """One page of what the webhook of a key is told, of one status or of all, and how much there is."""
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
+        return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))
+
+
+_FIND: Final[LiteralString] = f"select {_SHOWN} {_OWNED} and id = $2"
+
+
+async def find(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDelivery | None:
+    found = await _show(pool, await pool.fetch(_FIND, endpoint_id, delivery_id), ATTEMPTS_SHOWN_MAX)
+    return found[0] if found else None
+
+
+_FIND_NAMES: Final[LiteralString] = "select id, end_to_end_id from transfer where id = any($1) and holder_id = $2"
+
+
+async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int) -> list[KeyDelivery]:
+    if not rows:
+        return []
+    counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
+    attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
+    transfer_ids = list({row["resource_id"] for row in rows})
+    names = {
+        row["id"]: row["end_to_end_id"]
+        for row in await connection.fetch(_FIND_NAMES, transfer_ids, rows[0]["holder_id"])
+    }
+    return [
+        KeyDelivery(
+            id=row["id"],
+            notice_id=row["covered_by"] or row["id"],
+            end_to_end_id=names[row["resource_id"]],
+            status=row["status"],
+            due_at=row["due_at"],
+            attempts=tuple(attempts[row["covered_by"] or row["id"]]),
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]

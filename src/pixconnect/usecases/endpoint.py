@@ -252,13 +252,17 @@ async def replay_events(
     Raises:
         LimitExceeded: More deliveries would wait for the endpoint than may, or another replay to it is running.
     """
-    endpoint = await read_endpoint(context, caller, endpoint_id)
+    return await replay_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
+
+
+async def replay_to(context: EndpointContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime) -> int:
+    """The same, to an endpoint of either kind."""
     if endpoint.status == "active":
-        await _let_arrive(context, endpoint_id)
+        await _let_arrive(context, endpoint.id)
     async with (
         writing(context.pool) as write,
         context.pool.acquire() as connection,
-        endpoint_store.replaying(connection, endpoint_id) as is_alone,
+        endpoint_store.replaying(connection, endpoint.id) as is_alone,
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime
 from typing import Final, Protocol
 
 import asyncpg
@@ -12,6 +13,7 @@ from pixconnect.domain import endpoint as endpoint_rules
 from pixconnect.domain import errors
 from pixconnect.domain import key_webhook as key_webhook_rules
 from pixconnect.domain.access import Caller
+from pixconnect.domain.delivery import DeliveryStatus, KeyDelivery
 from pixconnect.domain.endpoint import Endpoint
 from pixconnect.domain.key_webhook import KeyWebhook
 from pixconnect.domain.listing import Page, Span
@@ -21,8 +23,9 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import holder as holder_store
 from pixconnect.store import key_webhook as key_webhook_store
+from pixconnect.store import notice as notice_store
 from pixconnect.usecases.context import HasEntropy, HasPool
-from pixconnect.usecases.endpoint import EndpointContext, resume_backlog
+from pixconnect.usecases.endpoint import EndpointContext, replay_to, resume_backlog
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -129,6 +132,43 @@ async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -
             raise errors.NotFound("chave: there is no such webhook")
     # Pending deliveries find no endpoint, and are given up by whoever has their slot.
     context.wake_workers()
+
+
+async def list_deliveries(
+    context: HasPool, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
+) -> Page[KeyDelivery]:
+    """What the webhook of a key is told, with its attempts, newest first; of one status, or of all."""
+    webhook = await read_webhook(context, caller, key)
+    return await notice_store.read_page(context.pool, webhook.endpoint_id, status, span)
+
+
+async def redeliver(context: KeyWebhookContext, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
+    """Send a body again, now, on a new schedule: all that it tells, in the same bytes; the count of attempts goes on."""
+    webhook = await read_webhook(context, caller, key)
+    async with write_alone(context.pool) as connection:
+        now = await service_now_to_write(context.clock, connection)
+        held = None
+        while (found := await notice_store.find_notice(connection, webhook, delivery_id)) != held or found is None:
+            if found is None:
+                raise errors.NotFound("id: there is no such delivery")
+            # A body may be made meanwhile, so it is looked up again once all that it covers is held.
+            await notice_store.lock(connection, found)
+            held = found
+        await notice_store.restart(connection, found, now)
+    context.wake_workers()
+    shown = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
+    if shown is None:
+        raise errors.NotFound("id: there is no such delivery")
+    return shown
+
+
+async def replay(context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
+    """Tell the webhook of a key again what happened in an interval, and count it; what waits already is left out."""
+    webhook = await read_webhook(context, caller, key)
+    endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
+    if endpoint is None:
+        raise errors.NotFound("chave: there is no such webhook")
+    return await replay_to(context, endpoint, initial_at, final_at)
 
 
 def _not_owned(key: str) -> Violation:

@@ -16,10 +16,11 @@ from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.access import Caller
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases.incoming import receive_credit
 from support.api import Answer, Api, HolderVerifier
 from support.operators import as_operator
 from support.records import own_key
-from support.service import Service
+from support.service import Service, credit_report
 from support.webhooks import open_http
 
 KEY = own_key()
@@ -133,6 +134,43 @@ async def test_a_list_has_pages_an_interval_and_true_totals(door: Api, service: 
     one = (await door.get(f"/v2/webhook?inicio={instant}&fim={instant}")).body
     assert [each["chave"] for each in one["webhooks"]] == keys[1:2]
     assert (one["parametros"]["inicio"], one["parametros"]["fim"]) == (instant, instant)
+
+
+async def test_deliveries_have_paths_of_our_own(door: Api, service: Service) -> None:
+    await door.put(PATH, BODY)
+    report = credit_report(service)
+    await receive_credit(service.context, report)
+    found = (await door.get(f"{PATH}/entregas?situacao=PENDENTE")).body
+    (delivery,) = found["entregas"]
+    assert delivery == {
+        "id": delivery["id"],
+        "endToEndId": report.end_to_end_id,
+        "situacao": "PENDENTE",
+        "proximoEnvio": "2026-07-01T15:00:00.000Z",
+        "tentativas": [],
+        "criacao": "2026-07-01T15:00:00.000Z",
+    }
+    assert (found["parametros"]["situacao"], found["parametros"]["paginacao"]["quantidadeTotalDeItens"]) == (
+        "PENDENTE",
+        1,
+    )
+    assert (await door.post(f"{PATH}/entregas/{delivery['id']}/reenvio", b"")).body == delivery
+    span = {"inicio": "2026-07-01T00:00:00Z", "fim": "2026-07-02T00:00:00Z"}
+    assert (await door.post(f"{PATH}/reenvio", span)).body == {"reenviados": 0}
+    assert told(await door.post(f"{PATH}/reenvio", {"inicio": "x"})) == (
+        400,
+        "WebhookOperacaoInvalida",
+        [("webhook.fim", None)],
+    )
+    assert told(await door.post(f"{PATH}/reenvio", span | {"fim": "x"})) == (
+        400,
+        "WebhookOperacaoInvalida",
+        [("fim", "x")],
+    )
+    status, _, rows = told(await door.get(f"{PATH}/entregas?situacao=x"))
+    assert (status, rows) == (400, [("situacao", "x")])
+    for path in (f"{PATH}/entregas/7/reenvio", f"{PATH}/entregas/x/reenvio", "/v2/webhook/a@example.com/reenvio"):
+        assert told(await door.post(path, {})) == (404, "WebhookNaoEncontrado", [])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.operation import Method, Nothing
-from pixconnect.api.standard import payment, refund, webhook
+from pixconnect.api.standard import notice, payment, refund, webhook
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
@@ -36,6 +36,13 @@ SPOKEN: Final = (
         Nothing, Nothing, 204, Nothing, webhook.delete_webhook),
     Row("webhook.listar", "GET", "/webhook", "webhook.read", Types(invalid="WebhookConsultaInvalida"),
         webhook.WebhookListQuery, Nothing, 200, webhook.WebhooksConsultados, webhook.list_webhooks),
+    # Not of the standard.
+    Row("webhook.entregas", "GET", "/webhook/{chave}/entregas", "webhook.read", _WEBHOOK,
+        notice.EntregaListQuery, Nothing, 200, notice.EntregasConsultadas, notice.list_deliveries),
+    Row("webhook.entregas.reenviar", "POST", "/webhook/{chave}/entregas/{id}/reenvio", "webhook.write", _WEBHOOK,
+        Nothing, Nothing, 200, notice.Entrega, notice.redeliver),
+    Row("webhook.reenviar", "POST", "/webhook/{chave}/reenvio", "webhook.write", _WEBHOOK,
+        Nothing, notice.ReenvioSolicitado, 200, notice.Reenvio, notice.replay),
 )
 """What can be done here."""
 

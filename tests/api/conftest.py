@@ -32,7 +32,7 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (sandbox, "sandbox"),
         (sandbox, "clock"),
         (sandbox, "ledger"),
-        (location, "charge"),
+        (location, "payload"),
     ]:
         monkeypatch.setattr(module, f"{name}_usecases", stub)
     return stub

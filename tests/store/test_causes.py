@@ -304,8 +304,29 @@ async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
     await receive(service, txid=charge.txid)
     assert await attacker.fetchval("select status from charge") == "APPROVED"
-    for status in ("PENDING", "EXPIRED"):
+    for status in ("PENDING", "EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"):
         await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+    await refuse(attacker, "update charge set amount_cents = 1")
+    await refuse(attacker, "update charge set amount_cents = 0, contents = '{}'")
+
+
+async def test_what_was_removed_stays_so_and_a_location_is_of_one_charge(
+    attacker: "Connection", service: Service, caller: Caller
+) -> None:
+    charge, other = await make_charge(service, caller), await make_charge(service, caller)
+    await attacker.execute(f"update charge set status = 'EXPIRED' where id = {charge.id}")
+    await attacker.execute(f"update charge set status = 'PENDING' where id = {charge.id}")
+    await attacker.execute(f"update charge set status = 'REMOVED_BY_PSP' where id = {charge.id}")
+    for status in ("PENDING", "EXPIRED", "REMOVED_BY_RECEIVER", "APPROVED"):
+        await refuse(attacker, f"update charge set status = '{status}' where id = {charge.id}")
+    await refuse(attacker, f"update charge set revision = 1 where id = {other.id}")  # and nothing that it says
+    await refuse(attacker, f"update charge set amount_cents = 0 where id = {other.id}")
+    new = "insert into location values ({0}, {1}, repeat('{0}', 22), '{2}', {3}, now())"
+    await attacker.execute(new.format(1, caller.holder_id, "COB_BOUND", other.id))
+    await refuse(attacker, new.format(2, caller.holder_id, "COB_BOUND", other.id))
+    await refuse(attacker, new.format(2, caller.holder_id, "COB_BOUND", "null"))
+    await refuse(attacker, new.format(2, caller.holder_id, "COB_FREE", charge.id))
+    await refuse(attacker, "update location set token = repeat('3', 22)")
 
 
 async def test_an_accepted_payment_is_no_money_and_ends_once(

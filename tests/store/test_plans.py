@@ -15,11 +15,14 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.domain.listing import Cursor, Page, Span
+from pixconnect.domain.location import list_statuses
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.pool import connect
 from pixconnect.store import charge as charge_store
+from pixconnect.store import charge_revision as revision_store
 from pixconnect.store import feed as feed_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import search as search_store
@@ -60,6 +63,10 @@ _FILL: Final = (
         '{{"account_number":"1","account_type":"CHECKING","branch":"1","ispb":"99999004","name":"A","tax_id":"1"}}', n % 256,
         case when n % 100 <> 0 then at end, at, at, case n % 2 when 1 then n end,
         case n % 4 when 0 then 'E99999004202607011500' || lpad(n::text, 11, '0') end from {_ROWS}""",
+    f"""insert into location (id, holder_id, token, status, charge_id, created_at)
+    select n, holder_id, lpad(n::text, 22, '0'), case when n % 100 = 0 then 'COB_FREE' else 'COB_BOUND' end,
+        case when n % 100 <> 0 then n end, at from {_ROWS}""",
+    f"""insert into charge_revision (charge_id, holder_id, revision, contents) select n, holder_id, 7, '{{}}' from {_ROWS}""",
     f"""insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id, original_end_to_end_id,
         correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at, network_id)
     select n, holder_id, n, 'OUT', 'r' || n, '', 'D99999003202607011500' || lpad(n::text, 11, '0'), 'E', gen_random_uuid(), 1,
@@ -84,6 +91,7 @@ _FILL: Final = (
         select 'charge' as kind, holder_id, status, created_at as at from charge
         union all select 'transfer', holder_id, status, created_at from transfer
         union all select 'refund', holder_id, status, created_at from refund
+        union all select 'location', holder_id, status, created_at from location
     ) as listed where holder_id = $3 and at between $4::timestamptz + $1::int * interval '1 s'
         and $4::timestamptz + $2::int * interval '1 s'
     group by 1, 2, 3, 4
@@ -182,6 +190,17 @@ async def change_all(connection: "Connection") -> None:
     await changes.write(connection)
 
 
+async def revise_all(connection: "Connection") -> None:
+    """What a group of revisions does that gives each of 64 charges another location."""
+    changes = Changes()
+    for charge in (await charge_store.lock_by_txid(connection, [(f"T{n:031}", HOT) for n in GROUP]))[0].values():
+        revised = msgspec.structs.replace(charge, contents="{}", revision=(charge.revision or 0) + 1)
+        changes.revise_charge(charge, revised)
+    for location in (await location_store.lock(connection, PAIRS)).values():
+        changes.move_location(location, location)
+    await changes.write(connection)
+
+
 async def name_orders(connection: "Connection") -> None:
     """What it takes to note the network's ids of 32 transfers."""
     unnamed = [
@@ -234,11 +253,14 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "what events are about": lambda c: charge_store.find_by_ids(a_pool(c), HOT, GROUP),
     "what paid charges": lambda c: transfer_store.find_all_paying(a_pool(c), HOT, GROUP),
     "charges by external id": lambda c: charge_store.find_external(c, [(f"c{n}", HOT) for n in GROUP]),
-    "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [f"T{n:031}" for n in GROUP]),
+    "charges locked by txid": lambda c: charge_store.lock_by_txid(c, [(f"T{n:031}", HOT) for n in GROUP]),
     "charges locked by id": lambda c: charge_store.lock(c, PAIRS),
     "a charge by id": lambda c: charge_store.find_by_id(a_pool(c), HOT, 5_000),
     "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),
-    "a charge by txid": lambda c: charge_store.find_by_txid(a_pool(c), f"T{5000:031}"),
+    "a charge by txid": lambda c: charge_store.find_by_txid(a_pool(c), HOT, f"T{5000:031}"),
+    "charges of the contract by txid": lambda c: charge_store.find_of_contract(c, [f"T{n:031}" for n in GROUP]),
+    "the charge at a txid": lambda c: charge_store.find_served(a_pool(c), f"T{5000:031}"),
+    "the charge at a location": lambda c: charge_store.find_served(a_pool(c), f"{5000:022}"),
     "charges past their time": lambda c: charge_store.find_expired(a_pool(c), list(range(256)), LATER, 64),
     "charges listed": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), PAGE),
     "charges listed, a rare status": listing(
@@ -254,6 +276,22 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: charge_store.read_page(pool, HOT, "PENDING", span), DEEP_CURSOR
     ),
     "charges listed, of a span": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), SPAN),
+    "charges listed, of several statuses": listing(
+        lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED", "APPROVED"], span), PAGE
+    ),
+    "charges listed, of several statuses, of a span": listing(
+        lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED"], span), SPAN
+    ),
+    "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
+    "locations locked": lambda c: location_store.lock(c, PAIRS),
+    "a location": lambda c: location_store.find_by_id(a_pool(c), HOT, 5_000),
+    "locations listed": listing(
+        lambda pool, span: location_store.read_page(pool, HOT, list_statuses(None, is_bound=None), span), PAGE
+    ),
+    "locations listed, far down": listing(
+        lambda pool, span: location_store.read_page(pool, HOT, ["COB_BOUND"], span), DEEP_PAGE
+    ),
+    "a revision of a charge": lambda c: revision_store.find(a_pool(c), HOT, 5_000, 7),
     "transfers by external id": lambda c: transfer_store.find_external(c, [(f"t{n}", HOT) for n in GROUP]),
     "transfers received": lambda c: transfer_store.find_received(c, [end_to_end_id(n) for n in GROUP]),
     "transfers locked by id": lambda c: transfer_store.lock_by_id(c, PAIRS),
@@ -322,6 +360,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
     "orders named": name_orders,
+    "charges revised": revise_all,
     "everything changed": change_all,
     "payments refused": refuse_payments,
 }
@@ -333,7 +372,7 @@ WRITTEN_BLOCKS_MAX: Final = 64 * 130
 DUE_BLOCKS_MAX: Final = 256 * 6
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
 BLOCKS_MAX_OF: Final = (
-    dict.fromkeys(("orders named", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
+    dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
     # An endpoint's newest deliveries are looked at for replays, up to a bound.
     | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}

@@ -14,13 +14,14 @@ from pixconnect.api.services import Services
 from pixconnect.api.transfer import TransferParty, show_party
 from pixconnect.api.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
 from pixconnect.domain import charge as charges
-from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ChargeStatus
+from pixconnect.domain import charge_contents
+from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX, ShownStatus
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.transfer import Transfer, TransferStatus
 from pixconnect.usecases import charge as charge_usecases
 
 
-class ChargePayer(charges.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who is asked to pay."""
 
     name: Annotated[str, Meta(max_length=PAYER_NAME_LENGTH_MAX)]
@@ -60,7 +61,7 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The Pix key that receives the payment, normalised."""
     external_id: str
     """Your own name for it, or the one that the service made."""
-    status: ChargeStatus
+    status: ShownStatus
     """PENDING until it is paid (APPROVED) or its time is over (EXPIRED); RETURNED when all was refunded."""
     emvqrcps: str
     """The text of the QR code, to be copied and pasted."""
@@ -101,7 +102,7 @@ class QrCodeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class ChargeListQuery(ListQuery, frozen=True, kw_only=True):
     """Which charges."""
 
-    status: ChargeStatus = "PENDING"
+    status: ShownStatus = "PENDING"
     """Only charges of this status."""
 
 
@@ -178,7 +179,7 @@ def _show(charge: charges.Charge, picture: str = "") -> Charge:
         amount=charge.amount_cents,
         key=charge.key,
         external_id=charge.external_id,
-        status=charge.status,
+        status=charge.shown_status,
         emvqrcps=charge.br_code,
         base64image=picture,
         transaction_identification=charge.txid,

@@ -1,6 +1,6 @@
 """The addresses that the QR codes of charges name: any payer's institution reads the payload there before it pays.
 
-They are public: a txid is 32 random characters, and whoever has it has seen the code.
+They are public: a token is at least 22 random characters, and whoever has it has seen the code.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import msgspec
 from pixconnect.api.access import JWK_SET_TYPE
 from pixconnect.api.operation import Anything, Document, Nothing, Request
 from pixconnect.api.services import Services
-from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import payload as payload_usecases
 
 LOCATION_PATH: Final = "/v1/qr/"
-"""Followed by the txid. It is short because host, path and txid share 77 characters of a QR code."""
+"""Followed by the location's token, or the charge's txid. Short, because all share 77 characters of a QR code."""
 LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 """On the same host as the payloads, as ``jku`` must be."""
 JOSE_TYPE: Final = "application/jose"
@@ -27,7 +27,7 @@ async def get_location(services: Services, request: Request[str, Anything, Nothi
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
     """
     # Signed anew at each reading, because the payload says how the charge stands now.
-    signed = await charge_usecases.read_location(services.context, request.parameter)
+    signed = await payload_usecases.read_payload(services.context, request.parameter)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 

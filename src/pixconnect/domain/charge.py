@@ -3,10 +3,17 @@
 ::
 
     PENDING ──pay──► APPROVED ──return (whole amount)──► RETURNED
-       └────expire──► EXPIRED
+     │ │  ▲
+     │ │  └──revise (a later expiry)──┐
+     │ └─────expire──────────────► EXPIRED
+     └──remove──► REMOVED_BY_RECEIVER, REMOVED_BY_PSP ◄──remove──┘
 
 A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. Where a
-payment is accepted first and settles later, it holds the charge in between: nobody else pays it, and it does not expire.
+payment is accepted first and settles later, it holds the charge in between: nobody else pays it, nothing of it is changed, and
+it does not expire.
+
+Both doors make the same charges. ``contents`` are what the standard's door knows of one and the contract's does not; they are
+there once that door has made or changed the charge.
 """
 
 from __future__ import annotations
@@ -19,18 +26,21 @@ from msgspec import Struct
 
 from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
+from pixconnect.domain.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT, Event, EventName
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
 
-ChargeStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
+ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
+"""What the contract knows."""
+ChargeStatus = ShownStatus | Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
 
-
-class Payer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    name: str
-    tax_id: str
+ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))
+"""Those that may still be changed: an expiry can be revised."""
+PAID: Final = frozenset[ChargeStatus](("APPROVED", "RETURNED"))
+SHOWN_AS_EXPIRED: Final = ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP")
 
 
 class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,6 +94,105 @@ class Charge(Struct, frozen=True, kw_only=True):
     """It cannot be paid from this instant on."""
     held_by: int | None = None
     """The transfer that was accepted for it and has not ended yet."""
+    contents: str | None = None
+    """``ChargeContents``, encoded; ``None`` if only the contract's door has written it."""
+    revision: int | None = None
+    """How often its contents were changed; ``None`` is never."""
+    is_unbound: bool | None = None
+    """Whether its location was taken away, so that no code leads to it; ``None`` is no."""
+
+    @property
+    def shown_status(self) -> ShownStatus:
+        """What the contract's door shows: to it, what was removed has expired."""
+        if self.status == "REMOVED_BY_RECEIVER" or self.status == "REMOVED_BY_PSP":  # noqa: PLR1714  narrows its type
+            return "EXPIRED"
+        return self.status
+
+
+def open_standard_charge(
+    charge_id: int, holder_id: int, txid: str, contents: ChargeContents, br_code: str, now: datetime
+) -> Charge:
+    return Charge(
+        id=charge_id,
+        holder_id=holder_id,
+        # What the client calls it: the other door finds it by the same name, under which it can make no other.
+        external_id=txid,
+        # No request of the contract has made it, so none is a replay.
+        fingerprint=b"",
+        txid=txid,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        br_code=br_code,
+        status="PENDING",
+        slot=charge_id % SLOTS_COUNT,
+        created_at=now,
+        modified_at=now,
+        expires_at=now + timedelta(seconds=contents.lifetime_s),
+        contents=encode_contents(contents),
+    )
+
+
+def read_contents(charge: Charge) -> ChargeContents:
+    """What it says at the latest, whichever door has made it."""
+    if charge.contents is not None:
+        return decode_contents(charge.contents)
+    return ChargeContents(
+        lifetime_s=max(1, round((charge.expires_at - charge.created_at).total_seconds())),
+        amount_cents=charge.amount_cents,
+        key=charge.key,
+        payer=charge.payer,
+    )
+
+
+def may_be_changed(charge: Charge) -> bool:
+    """Whether its receiver may still change or remove it."""
+    # A payment that was accepted is settled as it was accepted: neither amount nor status changes under it.
+    return charge.status in ACTIVE and charge.held_by is None
+
+
+def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Charge:
+    """Give it other contents. One that had expired can be paid again if they give it more time."""
+    errors.ensure(may_be_changed(charge), charge.status)
+    expires_at = charge.created_at + timedelta(seconds=contents.lifetime_s)
+    is_revived = charge.status == "EXPIRED" and now < expires_at
+    return msgspec.structs.replace(
+        charge,
+        contents=encode_contents(contents),
+        revision=(charge.revision or 0) + 1,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        status="PENDING" if is_revived else charge.status,
+        expires_at=expires_at,
+        modified_at=now,
+    )
+
+
+def remove_charge(charge: Charge, status: Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"], now: datetime) -> Charge:
+    errors.ensure(may_be_changed(charge), charge.status)
+    return msgspec.structs.replace(
+        charge,
+        contents=encode_contents(read_contents(charge)),
+        revision=(charge.revision or 0) + 1,
+        status=status,
+        modified_at=now,
+    )
+
+
+def lead_to_charge(charge: Charge, br_code: str) -> Charge:
+    """Let the code of another location lead to it."""
+    return msgspec.structs.replace(charge, br_code=br_code, is_unbound=None)
+
+
+def unbind_charge(charge: Charge) -> Charge:
+    """Let no code lead to it; the last one stays noted, for the contract shows one always."""
+    return msgspec.structs.replace(charge, is_unbound=True)
+
+
+def is_amount_free(charge: Charge) -> bool:
+    """Whether the payer may pay another amount than it asks for."""
+    return charge.contents is not None and decode_contents(charge.contents).may_change_amount is True
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:
@@ -111,7 +220,9 @@ def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -
     # The instant of the report counts, not ours: a payment in time stays in time, however late it is recorded.
     if charge.status != "PENDING" or charge.held_by is not None or reported_at >= charge.expires_at:
         return reject_code.QR_CODE_REFUSED
-    if amount_cents != charge.amount_cents:
+    if charge.is_unbound:
+        return reject_code.QR_CODE_REFUSED
+    if amount_cents != charge.amount_cents and not is_amount_free(charge):
         return reject_code.OTHER_AMOUNT
     return None
 
@@ -128,9 +239,13 @@ def free_charge(charge: Charge) -> Charge:
     return msgspec.structs.replace(charge, held_by=None)
 
 
-def pay_charge(charge: Charge, now: datetime) -> Charge:
+def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
+    """Mark it as paid, with the amount that was paid: another than it asked for only where the payer may choose."""
     errors.ensure(charge.status == "PENDING", charge.status)
-    return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
+    if amount_cents == charge.amount_cents:
+        return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
+    errors.ensure(is_amount_free(charge), "another amount than the charge asks for")
+    return msgspec.structs.replace(charge, status="APPROVED", amount_cents=amount_cents, held_by=None, modified_at=now)
 
 
 def may_expire(charge: Charge, now: datetime) -> bool:
@@ -153,7 +268,7 @@ def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
         id=charge.id,
         transaction_identification=charge.txid,
         external_id=charge.external_id,
-        status=charge.status,
+        status=charge.shown_status,
         create_timestamp=format_instant(charge.created_at),
     )
     return Event(

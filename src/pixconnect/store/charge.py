@@ -6,8 +6,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.charge import Charge, ChargeStatus, Payer
+from pixconnect.domain.charge import SHOWN_AS_EXPIRED, Charge, ChargeStatus, ShownStatus
+from pixconnect.domain.charge_contents import Payer
 from pixconnect.domain.listing import Page, Span
+from pixconnect.domain.location import parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, of_columns
@@ -24,7 +26,7 @@ CHARGE: Final = Table(
     """
     id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
     payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
-    modified_at timestamptz, expires_at timestamptz, held_by bigint
+    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean
     """,
     read={"payer": (_payer, "payer_name", "payer_tax_id")},
     write={
@@ -33,7 +35,8 @@ CHARGE: Final = Table(
     },
 )
 
-_NEW: Final = CHARGE.without("held_by")
+# What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
+_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound")
 INSERT: Final = of_columns(
     _NEW,
     once=[
@@ -44,7 +47,15 @@ INSERT: Final = of_columns(
     sql="insert into charge ({names}) {rows}",
 )
 
-# Nothing else of a charge ever changes, but by whom it is held, which few payments do.
+_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound")
+INSERT_STANDARD: Final = of_columns(
+    _NEW_STANDARD,
+    once=[("status", "created_at", "modified_at", "fingerprint", "revision")],
+    name="standard_charge_row",
+    sql="insert into charge ({names}) {rows}",
+)
+
+# What payments and expiry change. By whom a charge is held few payments change, and all else the standard's door alone.
 _MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
 UPDATE: Final = of_columns(
     _MOVED,
@@ -68,6 +79,21 @@ UPDATE_HELD: Final = Part[Charge](
     """,
     returns="each row",
     arguments=_HELD.arrays,
+)
+
+_REVISED: Final = CHARGE.only(
+    *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
+    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound"),
+)
+UPDATE_REVISED: Final = Part[Charge](
+    name="revised_charge_change",
+    sql=f"""
+        update charge set {_REVISED.assignments} from unnest({_REVISED.array_parameters}) as new ({_REVISED.names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    returns="each row",
+    arguments=_REVISED.arrays,
 )
 
 _FIND_EXTERNAL: Final[LiteralString] = f"""
@@ -111,20 +137,51 @@ async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> C
     return CHARGE.read_found(row)
 
 
-_FIND_BY_TXID: Final[LiteralString] = f"select {CHARGE.select} from charge where txid = $1"
+_FIND_BY_TXID: Final[LiteralString] = f"select {CHARGE.select} from charge where txid = $1 and holder_id = $2"
 
 
-async def find_by_txid(pool: Pool, txid: str) -> Charge | None:
-    """The charge of this txid, whoever's it is: the caller compares ``holder_id``, or serves its location."""
-    row = await pool.fetchrow(_FIND_BY_TXID, txid)
+async def find_by_txid(pool: Pool, holder_id: int, txid: str) -> Charge | None:
+    """A holder's charge of this txid; another holder may have one of the same."""
+    row = await pool.fetchrow(_FIND_BY_TXID, txid, holder_id)
     return CHARGE.read_found(row)
+
+
+# A charge of the contract has no row in ``location`` before the standard's door has shown it: until then its txid is the token.
+_FIND_SERVED: Final[LiteralString] = f"""
+    select {CHARGE.select} from location
+    join charge on charge.id = location.charge_id and charge.holder_id = location.holder_id
+    where location.token = $1 and location.status = 'COB_BOUND'
+    union all
+    select {CHARGE.select} from charge
+    where charge.txid = $1 and charge.contents is null and not exists (select from location where token = $1)
+"""
+
+
+async def find_served(pool: Pool, path: str) -> Charge | None:
+    """The charge that is served at a location, whoever's it is; ``path`` is its address without the prefix."""
+    place = parse_path(path)
+    # No charge with a due date is made yet, so nothing is bound to a location for those.
+    if place is None or place[0] != "cob":
+        return None
+    return CHARGE.read_found(await pool.fetchrow(_FIND_SERVED, place[1]))
 
 
 _LIST = listing_store.source("charge", CHARGE.select)
 
 
-async def read_page(pool: Pool, holder_id: int, status: ChargeStatus, span: Span) -> Page[Charge]:
+_LIST_OF_STATUSES: Final = listing_store.source_of_statuses("charge", CHARGE.select)
+
+
+async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
+    """One page of those that the contract's door shows in a status."""
+    if status == "EXPIRED":
+        return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
     page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
+    return page.with_items([CHARGE.read(row) for row in page.items])
+
+
+async def read_page_of(pool: Pool, holder_id: int, statuses: Sequence[ChargeStatus], span: Span) -> Page[Charge]:
+    page = await listing_store.read_page(pool, _LIST_OF_STATUSES, holder_id, statuses, span)
     return page.with_items([CHARGE.read(row) for row in page.items])
 
 
@@ -158,17 +215,33 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
 
 _LOCK_BY_TXID: Final[LiteralString] = f"""
     with locked as materialized (
-        select {CHARGE.select} from charge where txid = any($1) order by id, holder_id for no key update
+        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
     ) {_AND_TAKE_BLOCK}
 """
 
 
-async def lock_by_txid(connection: Connection, txids: Sequence[str]) -> tuple[dict[str, Charge], int]:
-    """As ``lock``, by txid."""
-    # Chance makes a txid, and no sequence: no two holders have the same.
-    rows = await connection.fetch(_LOCK_BY_TXID, txids)
+async def lock_by_txid(
+    connection: Connection, wanted: Sequence[tuple[str, int]]
+) -> tuple[dict[tuple[str, int], Charge], int]:
+    """As ``lock``, by txid and holder."""
+    txids, holder_ids = [txid for txid, _ in wanted], [holder_id for _, holder_id in wanted]
+    rows = await connection.fetch(_LOCK_BY_TXID, txids, holder_ids)
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
-    return {charge.txid: charge for charge in found}, rows[0]["first_id"]
+    return {(charge.txid, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
+
+
+_FIND_OTHERS: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($1::text[]) as wanted (txid)
+    join charge on charge.txid = wanted.txid and charge.external_id <> charge.txid
+"""
+
+
+async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict[str, Charge]:
+    """Charges of the contract's door by txid, whoever's they are."""
+    # Chance makes their txids, so no two holders have the same; what clients choose anybody may choose too.
+    rows = await connection.fetch(_FIND_OTHERS, txids)
+    return {row["txid"]: CHARGE.read(row) for row in rows}
 
 
 _FIND_EXPIRED: Final[LiteralString] = """

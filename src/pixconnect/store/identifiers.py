@@ -14,8 +14,8 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.store.clock import DatabaseClock, clock_of
 
-# As ``increment`` of the sequences in ``0001_holders_and_ledger.sql``.
-_BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512}
+# As ``increment`` of the sequences in the migrations.
+_BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512, "location_id": 512}
 
 
 class IdBlocks:
@@ -41,6 +41,9 @@ class IdBlocks:
 
     async def refund_id(self) -> int:
         return await self._take("refund_id")
+
+    async def location_id(self) -> int:
+        return await self._take("location_id")
 
     async def _take(self, name: LiteralString) -> int:
         left = self._left[name]

@@ -129,6 +129,7 @@ _COUNTED: Final = (
     Counted("charge_id", ("charge",)),
     Counted("transfer_id", ("transfer",)),
     Counted("refund_id", ("refund",)),
+    Counted("location_id", ("location",)),
     Counted("write_group_id", ("ledger_entry", "event")),
     Counted("delivery_id", ("delivery",)),
     Counted("webhook_endpoint_id", ("webhook_endpoint",)),

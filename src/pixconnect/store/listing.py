@@ -74,6 +74,58 @@ def source(kind: Kind, columns: LiteralString) -> Source:
     )
 
 
+_NEWEST_FIRST: Final[LiteralString] = "order by created_at desc, id desc"
+
+
+def merge_statuses(
+    kind: Kind,
+    columns: LiteralString,
+    where: LiteralString,
+    *,
+    statuses: LiteralString = "$6",
+    skipped: LiteralString = "0",
+    count: LiteralString = "$5",
+) -> LiteralString:
+    """Reads status by status, each from its own place in the index, so many after those that are skipped, and merges them."""
+    # ``lateral`` with a limit leaves PostgreSQL no other way than the index: nothing is read that a page does not need.
+    return f"""
+        select found.* from unnest({statuses}::text[]) as wanted (status)
+        cross join lateral (
+            select {columns} from {kind} where holder_id = $1 and holder_id + 0 = $1 and status = wanted.status and {where}
+            {_NEWEST_FIRST} limit {skipped}::bigint + {count}::bigint
+        ) as found
+        {_NEWEST_FIRST} offset {skipped}::bigint limit {count}::bigint
+    """
+
+
+def count_statuses(kind: Kind, where: LiteralString, *, statuses: LiteralString = "$4") -> LiteralString:
+    """Counts status by status too: of several at once, PostgreSQL 16 reads the whole index of the holder."""
+    return f"""
+        select coalesce(sum(found.count), 0)::bigint from unnest({statuses}::text[]) as wanted (status)
+        cross join lateral (
+            select count(*) from {kind} where holder_id = $1 and holder_id + 0 = $1 and status = wanted.status and {where}
+        ) as found
+    """
+
+
+_BETWEEN: Final[LiteralString] = "created_at between $2 and $3"
+
+
+def source_of_statuses(kind: Kind, columns: LiteralString) -> Source:
+    """The same list, always asked for by a list of statuses."""
+    noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
+    return Source(
+        hours="",
+        page="",
+        page_after="",
+        count="",
+        hours_of_status=hours_statement("tally", f"{noted} and status = any($4::text[])"),
+        page_of_status=merge_statuses(kind, columns, _BETWEEN, skipped="$4"),
+        page_after_of_status=merge_statuses(kind, columns, AFTER),
+        count_of_status=count_statuses(kind, _BETWEEN),
+    )
+
+
 Statuses = str | Sequence[str]
 """One, or those of a source whose texts take several."""
 

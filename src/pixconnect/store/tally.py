@@ -27,7 +27,7 @@ from pixconnect.store.part import Part
 
 _FOLD_LOCK: Final = 0x7069_7868  # "pixh"
 
-Kind = Literal["charge", "transfer", "refund", "spent"]
+Kind = Literal["charge", "transfer", "refund", "location", "spent"]
 
 
 class Change(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,6 @@
 """Transfers of any status, and by what no index knows, newest first.
 
-The index of the list begins with holder and status. So those of several statuses are read status by status, each from its own
-place in the index, and merged: nothing is read that a page does not need.
+The index of the list begins with holder and status, so they are read status by status: see ``store/listing.py``.
 """
 
 from __future__ import annotations
@@ -16,49 +15,10 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.domain.transfer_search import TransferSearch, check_searched
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
-from pixconnect.store.tally import hours_statement
+from pixconnect.store.listing import count_statuses, merge_statuses
 from pixconnect.store.transfer import TRANSFER
 
-_OWNED: Final[LiteralString] = "from transfer where holder_id = $1 and holder_id + 0 = $1"
-_NEWEST_FIRST: Final[LiteralString] = "order by created_at desc, id desc"
-
-
-def _merge(
-    statuses: LiteralString, where: LiteralString, skipped: LiteralString, count: LiteralString
-) -> LiteralString:
-    """Reads so many after those that are skipped; ``lateral`` with a limit leaves PostgreSQL no other way than the index."""
-    return f"""
-        select found.* from unnest({statuses}::text[]) as wanted (status)
-        cross join lateral (
-            select {TRANSFER.select} {_OWNED} and status = wanted.status and {where}
-            {_NEWEST_FIRST} limit {skipped}::bigint + {count}::bigint
-        ) as found
-        {_NEWEST_FIRST} offset {skipped}::bigint limit {count}::bigint
-    """
-
-
-def _count(statuses: LiteralString, where: LiteralString) -> LiteralString:
-    """Counts status by status too: of several at once, PostgreSQL 16 reads the whole index of the holder."""
-    return f"""
-        select coalesce(sum(found.count), 0)::bigint from unnest({statuses}::text[]) as wanted (status)
-        cross join lateral (select count(*) {_OWNED} and status = wanted.status and {where}) as found
-    """
-
-
-_BETWEEN: Final[LiteralString] = "created_at between $2 and $3"
-_LIST: Final = listing_store.Source(
-    hours="",
-    page="",
-    page_after="",
-    count="",
-    hours_of_status=hours_statement(
-        "tally", "where holder_id = $1 and kind = 'transfer' and hour between $2 and $3 and status = any($4::text[])"
-    ),
-    page_of_status=_merge("$6", _BETWEEN, "$4", "$5"),
-    page_after_of_status=_merge("$6", listing_store.AFTER, "0", "$5"),
-    count_of_status=_count("$4", _BETWEEN),
-)
-"""Always asked for by a list of statuses."""
+_LIST: Final = listing_store.source_of_statuses("transfer", TRANSFER.select)
 
 
 async def read_page(pool: Pool, holder_id: int, search: TransferSearch, span: Span) -> Page[Transfer]:
@@ -72,10 +32,15 @@ _FILTERS: Final[LiteralString] = """
     ($3::text is null or direction || '' = $3) and ($4::text is null or own_key = $4 or counterparty ->> 'key' = $4)
     and ($5::text is null or txid = $5)
 """
-_COUNT_FILTERED: Final[LiteralString] = _count("$2", f"created_at between $6 and $7 and {_FILTERS}")
-_READ_FILTERED: Final[LiteralString] = _merge("$2", f"created_at between $6 and $7 and {_FILTERS}", "$8", "$9")
-_READ_FILTERED_AFTER: Final[LiteralString] = _merge(
-    "$2", f"created_at >= $6 and (created_at, id) < ($7, $8) and {_FILTERS}", "0", "$9"
+_FILTERED: Final[LiteralString] = f"created_at between $6 and $7 and {_FILTERS}"
+_COUNT_FILTERED: Final = count_statuses("transfer", _FILTERED, statuses="$2")
+_READ_FILTERED: Final = merge_statuses("transfer", TRANSFER.select, _FILTERED, statuses="$2", skipped="$8", count="$9")
+_READ_FILTERED_AFTER: Final = merge_statuses(
+    "transfer",
+    TRANSFER.select,
+    f"created_at >= $6 and (created_at, id) < ($7, $8) and {_FILTERS}",
+    statuses="$2",
+    count="$9",
 )
 
 

@@ -1,4 +1,4 @@
-"""Charges: create, read, list, serve their payload, expire.
+"""Charges: create, read, list, expire.
 
 Creating one first checks what needs no database, but a replay comes before every refusal; the rest happens in a batch, in one
 transaction.
@@ -10,21 +10,18 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-import msgspec
-from msgspec import Struct
-
 from pixconnect.domain import ability, br_code, errors, identifiers, money, pix_key, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import (
+    PAID,
     Charge,
     ChargeRequest,
-    ChargeStatus,
     NewCharge,
+    ShownStatus,
     expire_charge,
     may_expire,
     open_charge,
 )
-from pixconnect.domain.clock import format_instant
 from pixconnect.domain.fingerprint import fingerprint
 from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.transfer import Transfer
@@ -37,7 +34,6 @@ from pixconnect.usecases.context import (
     HasIds,
     HasPolicy,
     HasPool,
-    HasSigner,
     HasWrites,
 )
 from pixconnect.usecases.idempotency import Idempotency
@@ -49,7 +45,7 @@ from pixconnect.writing.unit_of_work import begin_work
 class ExpiryContext(HasPool, HasWrites, Protocol): ...
 
 
-class ChargeContext(ExpiryContext, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, HasSigner, Protocol): ...
+class ChargeContext(ExpiryContext, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
 
 
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
@@ -117,7 +113,7 @@ async def read_charge_by_external_id(context: ChargeContext, caller: Caller, ext
 
 
 async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
-    return _found(caller, await charge_store.find_by_txid(context.pool, txid), "txid")
+    return _found(caller, await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
 
 
 async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:
@@ -129,8 +125,8 @@ async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id
     charge = await read_charge_by_id(context, caller, charge_id)
     if charge.held_by is not None:
         raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")
-    if charge.status not in {"APPROVED", "RETURNED"}:
-        raise errors.NotFound(f"id: the charge was not paid; its status is {charge.status}")
+    if charge.status not in PAID:
+        raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
     # Written together with the charge's status, so it is there by now.
     transfer = await transfer_store.find_paying(context.pool, caller.holder_id, charge_id)
     if transfer is None:
@@ -138,63 +134,9 @@ async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id
     return transfer
 
 
-async def list_charges(context: ChargeContext, caller: Caller, status: ChargeStatus, span: Span) -> Page[Charge]:
+async def list_charges(context: ChargeContext, caller: Caller, status: ShownStatus, span: Span) -> Page[Charge]:
     """One page of the holder's charges of one status, newest first."""
     return await charge_store.read_page(context.pool, caller.holder_id, status, span)
-
-
-class _Calendar(Struct, frozen=True, kw_only=True):
-    criacao: str
-    apresentacao: str
-    expiracao: int
-
-
-class _Debtor(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    nome: str
-    cpf: str | None = None
-    cnpj: str | None = None
-
-
-class _Value(Struct, frozen=True, kw_only=True):
-    original: str
-    modalidadeAlteracao: int = 0  # noqa: N815  the official payload's own name
-
-
-class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the payer's institution reads. Source: Pix API 2.9.0, CobPayload."""
-
-    calendario: _Calendar
-    devedor: _Debtor | None = None
-    valor: _Value
-    chave: str
-    txid: str
-    revisao: int
-    status: str
-
-
-_PAYLOAD_STATUS: Final = dict(PENDING="ATIVA", APPROVED="CONCLUIDA", RETURNED="CONCLUIDA", EXPIRED="REMOVIDA_PELO_PSP")
-
-
-async def read_location(context: ChargeContext, txid: str) -> str:
-    """What the payer's institution reads at the location in a QR code: a compact JWS over the official payload."""
-    charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
-    if charge is None:
-        raise errors.NotFound("no charge is served here")
-    payload = _Payload(
-        calendario=_Calendar(
-            criacao=format_instant(charge.created_at),
-            # This process's clock may be a moment behind the one that dated the charge.
-            apresentacao=format_instant(max(context.clock.now(), charge.created_at)),
-            expiracao=round((charge.expires_at - charge.created_at).total_seconds()),
-        ),
-        devedor=_debtor(charge),
-        valor=_Value(original=money.format_reais(charge.amount_cents)),
-        chave=charge.key,
-        txid=charge.txid,
-        revisao=0,
-        status=_PAYLOAD_STATUS[charge.status],
-    )
-    return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 
 async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
@@ -239,11 +181,3 @@ def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:
     if charge is None or charge.holder_id != caller.holder_id:
         raise errors.NotFound(f"{parameter}: there is no such charge")
     return charge
-
-
-def _debtor(charge: Charge) -> _Debtor | None:
-    if charge.payer is None:
-        return None
-    if tax_id.is_cpf(charge.payer.tax_id):
-        return _Debtor(nome=charge.payer.name, cpf=charge.payer.tax_id)
-    return _Debtor(nome=charge.payer.name, cnpj=charge.payer.tax_id)

@@ -28,6 +28,9 @@ from pixconnect.domain.transfer import Transfer
 from pixconnect.usecases.automatic_refund import AutomaticRefund, give_back
 from pixconnect.writing.unit_of_work import UnitOfWork
 
+Charges = dict[tuple[str, int], Charge]
+"""By txid and the holder who is credited, locked; another holder's only where its code was scanned."""
+
 
 class Credit(Struct, frozen=True, kw_only=True):
     """A reported payment to a holder of ours, with every id made before the first try."""
@@ -41,14 +44,18 @@ class Credit(Struct, frozen=True, kw_only=True):
     key_was_removed: bool = False
     """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
 
+    @property
+    def code(self) -> tuple[str, int]:
+        """By which its charge is known; no charge has an empty txid."""
+        return self.report.txid or "", self.holder_id
 
-def receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Transfer:
+
+def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> Transfer:
     """Record the first report of a payment, and judge it; the caller writes the transfer.
 
-    Args:
-        charges: By txid, locked. What becomes of them here is known to the rest of the batch.
+    What becomes of the charges here is known to the rest of the batch.
     """
-    report, charge = credit.report, charges.get(credit.report.txid or "")
+    report, charge = credit.report, charges.get(credit.code)
     transfer = transfer_rules.open_incoming_transfer(
         report,
         charge,
@@ -67,15 +74,13 @@ def receive(work: UnitOfWork, credit: Credit, charges: dict[str, Charge]) -> Tra
         return _announced(work, transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now))
     if isinstance(report, CreditAccepted):
         if charge is not None:
-            held = charges[charge.txid] = charge_rules.hold_charge(charge, transfer.id)
+            held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
             work.changes.move_charge(charge, held)
         return transfer
     return _settle(work, credit, transfer, charges, code)
 
 
-def go_on(
-    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: dict[str, Charge]
-) -> tuple[Transfer, Misfit | None]:
+def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
     """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
     is_open = transfer.status == "PROCESSING"
     match credit.report:
@@ -83,8 +88,8 @@ def go_on(
             return transfer, None
         case CreditCancelled(code=code) if is_open:
             if transfer.charge_id is not None:
-                held = charges[transfer.txid or ""]
-                freed = charges[held.txid] = charge_rules.free_charge(held)
+                held = charges[credit.code]
+                freed = charges[credit.code] = charge_rules.free_charge(held)
                 work.changes.move_charge(held, freed)
             return _announced(work, transfer_rules.cancel_incoming(transfer, code, work.now)), None
         case CreditCancelled():
@@ -103,28 +108,26 @@ def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, char
     return transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
 
 
-def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: dict[str, Charge]) -> str | None:
+def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> str | None:
     """Find out whether what was accepted is given back now that it settles."""
     # Where we could have refused it, accepting it was our word. So it is where it holds its charge.
     if credit.refund is None or transfer.charge_id is not None:
         return None
-    charge = charges.get(transfer.txid or "")
+    charge = charges.get(credit.code)
     code = _find_reject_code(work, credit, transfer, charge)
     # It could not be accepted for this charge then, so it does not pay it now: the charge may be free again.
     return reject_code.QR_CODE_REFUSED if code is None and charge is not None else code
 
 
-def _settle(
-    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: dict[str, Charge], code: str | None
-) -> Transfer:
+def _settle(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None) -> Transfer:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now))
     if code is not None and credit.refund is not None:
         return give_back(work, transfer, credit.refund, code)
     if transfer.charge_id is not None:
-        charge = charges[transfer.txid or ""]
-        paid = charges[charge.txid] = charge_rules.pay_charge(charge, work.now)
+        charge = charges[credit.code]
+        paid = charges[credit.code] = charge_rules.pay_charge(charge, transfer.amount_cents, work.now)
         work.changes.move_charge(charge, paid)
         work.announce_charge(paid, "qrcode.approved")
     return transfer

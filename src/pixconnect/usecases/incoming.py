@@ -7,12 +7,12 @@ durable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pixconnect.domain import errors, reject_code
+from pixconnect.domain import errors, identifiers, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.holder import Party
@@ -21,6 +21,7 @@ from pixconnect.domain.rail import Acknowledgement, CreditCancelled, CreditRepor
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import charge as charge_store
 from pixconnect.store import holder as holder_store
 from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
@@ -28,7 +29,7 @@ from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.automatic_refund import PlanningContext, plan_refund
 from pixconnect.usecases.context import HasDirectory, HasPool, HasWrites
-from pixconnect.usecases.credit import Credit, go_on, receive
+from pixconnect.usecases.credit import Charges, Credit, go_on, receive
 from pixconnect.usecases.network_id import LaterContext, may_be_named_later
 from pixconnect.usecases.settlement import is_of_another
 from pixconnect.writing.batch import Batch
@@ -106,8 +107,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
-    txids = [credit.report.txid for credit in batch if credit.report.txid is not None]
-    charges = await work.lock_charges_by_txid(txids)
+    charges = await _lock_charges(work, batch)
     new: dict[str, Transfer] = {}
     answers: list[Answered] = []
     for credit in batch:
@@ -134,6 +134,17 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
         work.changes.add_transfer(transfer)
     await work.write()
     return answers
+
+
+async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
+    wanted = {(txid, credit.holder_id) for credit in batch if (txid := credit.report.txid) is not None}
+    charges = await work.lock_charges_by_txid(sorted(wanted))
+    # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
+    unknown = [(txid, holder_id) for txid, holder_id in wanted - charges.keys() if identifiers.is_txid(txid)]
+    if unknown:
+        others = await charge_store.find_of_contract(work.connection, sorted({txid for txid, _ in unknown}))
+        charges |= {(txid, holder_id): others[txid] for txid, holder_id in unknown if txid in others}
+    return charges
 
 
 RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pixconnect.domain import ability, br_code, errors, identifiers, pix_key, tax_id
+from pixconnect.domain import ability, br_code, errors, pix_key, tax_id
 from pixconnect.domain import account as account_rules
 from pixconnect.domain.access import Caller
 from pixconnect.domain.br_code import BrCode
+from pixconnect.domain.charge import PAID, is_amount_free
 from pixconnect.domain.holder import Party
 from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.pix_key import PixKey
@@ -128,21 +129,20 @@ async def _find_by_static_code(
 
 
 async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
-    txid = location.removeprefix(context.policy.location_prefix)
-    charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
+    charge = await charge_store.find_served(context.pool, location.removeprefix(context.policy.location_prefix))
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
     # As the network's directory would say, which a payer at another institution asks.
     if await context.directory.find_owner(charge.key) != charge.holder_id:
         raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
-    if charge.status in {"APPROVED", "RETURNED"}:
+    if charge.status in PAID:
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
-    if charge.status == "EXPIRED" or context.clock.now() >= charge.expires_at:
+    if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
-    _check_code_amount(charge.amount_cents, amount_cents)
+    _check_code_amount(None if is_amount_free(charge) else charge.amount_cents, amount_cents)
     own = await context.directory.read_account(charge.holder_id)
     key = pix_key.parse_pix_key(charge.key)
-    return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=txid, charge=charge)
+    return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)
 
 
 def _key_of_code(text: str) -> PixKey:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from pixconnect.domain import br_code, errors, identifiers, money, pix_key, sandbox_control, tax_id
+from pixconnect.domain import br_code, errors, money, pix_key, sandbox_control, tax_id
 from pixconnect.domain.access import Caller
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import DirectoryEntry
@@ -51,11 +51,12 @@ async def pay_by_code(
         money.check_amount(amount_cents)
     code = br_code.parse_br_code(text)
     if code.location is not None:
-        txid = code.location.removeprefix(context.policy.location_prefix)
-        charge = await charge_store.find_by_txid(context.pool, txid) if identifiers.is_txid(txid) else None
+        path = code.location.removeprefix(context.policy.location_prefix)
+        charge = await charge_store.find_served(context.pool, path)
         if charge is None or charge.holder_id != caller.holder_id:
             raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
-        key, due_cents, carried = charge.key, charge.amount_cents, txid
+        # Of a free amount of 0 nobody can say what the payer would choose.
+        key, due_cents, carried = charge.key, charge.amount_cents or None, charge.txid
     else:
         key, due_cents, carried = code.key or "", code.fixed_amount_cents, code.txid
     if amount_cents is None and due_cents is None:

@@ -10,22 +10,27 @@ from functools import cache
 from typing import Any, LiteralString
 
 from pixconnect.domain import errors
-from pixconnect.domain.charge import Charge
+from pixconnect.domain.charge import Charge, read_contents
+from pixconnect.domain.charge_contents import encode_contents
 from pixconnect.domain.event import Event
 from pixconnect.domain.key_webhook import Told
 from pixconnect.domain.ledger import LedgerEntry
+from pixconnect.domain.location import Location
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer, is_spent
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import charge as charge_store
+from pixconnect.store import charge_revision as revision_store
 from pixconnect.store import delivery as delivery_store
 from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.store.charge_revision import ChargeRevision
 from pixconnect.store.part import Part, numbered
 
 
@@ -40,6 +45,10 @@ class Changes:
         self._charges: dict[tuple[int, int], Charge] = {}
         self._moved_charges: dict[tuple[int, int], Charge] = {}
         self._held_charges: set[tuple[int, int]] = set()
+        self._revised_charges: set[tuple[int, int]] = set()
+        self._revisions: list[ChargeRevision] = []
+        self._locations: dict[int, Location] = {}
+        self._moved_locations: dict[tuple[int, int], Location] = {}
         self._transfers: dict[tuple[int, int], Transfer] = {}
         self._given_back_transfers: dict[tuple[int, int], Transfer] = {}
         self._moved_transfers: dict[tuple[int, int], Transfer] = {}
@@ -60,7 +69,41 @@ class Changes:
         self._moved_charges[after.id, after.holder_id] = after
         if before.held_by != after.held_by:
             self._held_charges.add((after.id, after.holder_id))
+        # A free amount becomes the one that was paid.
+        if before.amount_cents != after.amount_cents:
+            self._revised_charges.add((after.id, after.holder_id))
         self._tally(after.holder_id, "charge", after, before.status)
+
+    def revise_charge(self, before: Charge, after: Charge) -> None:
+        """A charge of which anything may have changed; what it said before is kept."""
+        # One that this batch has made is not there to be changed.
+        if (after.id, after.holder_id) in self._charges:
+            errors.ensure(after.status == before.status, after.status)
+            self._charges[after.id, after.holder_id] = after
+        else:
+            self.move_charge(before, after)
+            self._revised_charges.add((after.id, after.holder_id))
+        if after.revision != before.revision:
+            self._revisions.append(
+                ChargeRevision(
+                    charge_id=before.id,
+                    holder_id=before.holder_id,
+                    revision=before.revision or 0,
+                    contents=encode_contents(read_contents(before)),
+                )
+            )
+
+    def add_location(self, location: Location) -> None:
+        self._locations[location.id] = location
+        self._tally(location.holder_id, "location", location, None)
+
+    def move_location(self, before: Location, after: Location) -> None:
+        self._tally(after.holder_id, "location", after, before.status)
+        # One that this batch has made is not there to be changed.
+        if after.id in self._locations:
+            self._locations[after.id] = after
+        else:
+            self._moved_locations[after.id, after.holder_id] = after
 
     def add_transfer(self, transfer: Transfer) -> None:
         new = self._given_back_transfers if transfer.returning_cents else self._transfers
@@ -99,7 +142,7 @@ class Changes:
         self._told.append(told)
 
     def _tally(
-        self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund, before: str | None
+        self, holder_id: int, kind: tally_store.Kind, thing: Charge | Transfer | Refund | Location, before: str | None
     ) -> None:
         if thing.status != before:
             self._tallies += tally_store.moved(holder_id, kind, thing.created_at, before, thing.status)
@@ -119,15 +162,19 @@ class Changes:
         Raises:
             asyncpg.UniqueViolationError: Another process used the same external id or end-to-end id meanwhile.
         """
-        held = {key: self._moved_charges.pop(key) for key in self._held_charges}
+        revised = {key: self._moved_charges.pop(key) for key in self._revised_charges if key in self._moved_charges}
+        held = {key: self._moved_charges.pop(key) for key in self._held_charges if key in self._moved_charges}
+        new_charges = sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id))
         # New rows are sorted by the whole key on which two processes can meet, changed ones by id: that avoids deadlocks.
         parts: list[tuple[Part[Any], list[Any]]] = [
-            (
-                charge_store.INSERT,
-                sorted(self._charges.values(), key=lambda charge: (charge.external_id, charge.holder_id)),
-            ),
+            (charge_store.INSERT, [charge for charge in new_charges if charge.contents is None]),
+            (charge_store.INSERT_STANDARD, [charge for charge in new_charges if charge.contents is not None]),
             (charge_store.UPDATE, _by_id(self._moved_charges)),
             (charge_store.UPDATE_HELD, _by_id(held)),
+            (charge_store.UPDATE_REVISED, _by_id(revised)),
+            (revision_store.INSERT, self._revisions),
+            (location_store.INSERT, sorted(self._locations.values(), key=lambda location: location.token)),
+            (location_store.UPDATE, _by_id(self._moved_locations)),
             (transfer_store.INSERT, _by_end_to_end_id(self._transfers)),
             (transfer_store.INSERT_GIVEN_BACK, _by_end_to_end_id(self._given_back_transfers)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),

@@ -59,10 +59,11 @@ class UnitOfWork:
         self._take_block(first_id)
         return charges
 
-    async def lock_charges_by_txid(self, txids: Sequence[str]) -> dict[str, Charge]:
-        if not txids:
+    async def lock_charges_by_txid(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Charge]:
+        """Lock charges by txid and holder; as ``lock_charges``."""
+        if not wanted:
             return {}
-        charges, first_id = await charge_store.lock_by_txid(self.connection, txids)
+        charges, first_id = await charge_store.lock_by_txid(self.connection, wanted)
         self._take_block(first_id)
         return charges
 

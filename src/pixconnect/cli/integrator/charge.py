@@ -13,7 +13,7 @@ from pixconnect.cli.integrator import qr_code, records
 from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.cli.output import Json
-from pixconnect.domain.charge import ChargeStatus
+from pixconnect.domain.charge import ShownStatus
 from pixconnect_client import Charge, ChargePayer, Client
 
 app = App(name="charge", help="Be paid: a charge is a QR code.")
@@ -69,7 +69,7 @@ def show(
 
 
 @app.command(name="list")
-def list_charges(*, status: ChargeStatus | None = None, limit: LimitOfEach = 20, json: Json = False) -> None:
+def list_charges(*, status: ShownStatus | None = None, limit: LimitOfEach = 20, json: Json = False) -> None:
     """Print charges, status by status, the newest of each first.
 
     Args:
@@ -79,7 +79,7 @@ def list_charges(*, status: ChargeStatus | None = None, limit: LimitOfEach = 20,
     with open_session() as session:
         found = [
             charge
-            for one in ([status] if status else get_args(ChargeStatus))
+            for one in ([status] if status else get_args(ShownStatus))
             for charge in islice(session.client.charges.list(status=one, page_size=min(limit, 100)), limit)
         ]
     records.show_items("charges", found, _COLUMNS, as_json=json)

@@ -1,0 +1,91 @@
+"""What is served at the locations of our QR codes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.charge_contents import ChargeContents, ContentsChange, Line, Payer
+from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import location as location_usecases
+from pixconnect.usecases import payload as usecases
+from pixconnect.usecases import standard_charge
+from pixconnect.usecases.incoming import receive_credit
+from support.records import own_key
+from support.service import Service, credit_report, make_charge
+
+TXID = "order000000000000000000001"
+CONTENTS = ChargeContents(
+    lifetime_s=3600,
+    amount_cents=0,
+    may_change_amount=True,
+    key=own_key(),
+    payer=Payer(name="Ana", tax_id="52998224725"),
+    question="?",
+    lines=(Line(name="a", value="b"),),
+)
+
+
+async def read(service: Service, path: str) -> dict[str, Any]:
+    signed = await usecases.read_payload(service.context, path)
+    return json.loads(signed[signed.index(".{") + 1 : signed.rindex(".")])
+
+
+async def test_a_charge_of_the_standard_is_served_with_all_that_it_says(service: Service, caller: Caller) -> None:
+    made = await standard_charge.put_charge(service.context, caller, TXID, CONTENTS)
+    assert made.location is not None
+    service.clock.advance(seconds=1)
+    assert await read(service, made.location.token) == {
+        "calendario": {
+            "criacao": "2026-07-01T15:00:00.000Z",
+            "apresentacao": "2026-07-01T15:00:01.000Z",
+            "expiracao": 3600,
+        },
+        "devedor": {"nome": "Ana", "cpf": "52998224725"},
+        "valor": {"original": "0.00", "modalidadeAlteracao": 1},
+        "chave": own_key(),
+        "solicitacaoPagador": "?",
+        "infoAdicionais": [{"nome": "a", "valor": "b"}],
+        "txid": TXID,
+        "revisao": 0,
+        "status": "ATIVA",
+    }
+
+
+async def test_its_status_is_that_of_the_charge_and_expiry_is_none(service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    service.clock.advance(days=2)
+    await charge_usecases.expire_charges(service.context, range(256), service.clock.now(), 10)
+    assert (await read(service, charge.txid))["status"] == "ATIVA"
+    await standard_charge.patch_charge(service.context, caller, charge.txid, ContentsChange(lifetime_s=3 * 86_400))
+    await receive_credit(service.context, credit_report(service, txid=charge.txid))
+    paid = await read(service, charge.txid)
+    assert (paid["status"], paid["revisao"], paid["valor"]) == (
+        "CONCLUIDA",
+        1,
+        {"original": "10.00", "modalidadeAlteracao": 0},
+    )
+    other = await make_charge(service, caller)
+    await standard_charge.patch_charge(service.context, caller, other.txid, ContentsChange(), removes=True)
+    assert (await read(service, other.txid))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+
+
+async def test_what_nobody_could_be_paid_by_reads_as_removed_by_us(service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    await service.execute_as_owner("update holder set may_deposit = false")
+    assert (await read(service, charge.txid))["status"] == "REMOVIDA_PELO_PSP"
+    await service.execute_as_owner("update holder set may_deposit = true")
+    assert (await read(service, charge.txid))["status"] == "ATIVA"
+
+
+async def test_where_nothing_is_bound_nothing_is_served(service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    shown = await standard_charge.read_charge(service.context, caller, charge.txid)
+    assert shown.location is not None
+    await location_usecases.unbind_location(service.context, caller, shown.location.id)
+    free = await location_usecases.create_location(service.context, caller, "cobv")
+    for path in (charge.txid, free.token, free.path, f"cobv/{charge.txid}", "a/b", "x" * 36, "", "\0" * 22):
+        with pytest.raises(errors.NotFound):
+            await usecases.read_payload(service.context, path)

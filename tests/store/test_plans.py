@@ -16,6 +16,7 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
+from pixconnect.domain.received import ReceivedSearch
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.foundation.pool import connect
 from pixconnect.store import charge as charge_store
@@ -24,6 +25,7 @@ from pixconnect.store import feed as feed_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
+from pixconnect.store import received as received_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import search as search_store
 from pixconnect.store import tally as tally_store
@@ -96,6 +98,13 @@ _FILL: Final = (
         and $4::timestamptz + $2::int * interval '1 s'
     group by 1, 2, 3, 4
     on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count""",
+    """insert into received_hour (holder_id, hour, count)
+    select holder_id, date_trunc('hour', settled_at, 'UTC'), count(*) from transfer
+    where holder_id = $3 and direction = 'IN' and settled_at between $4::timestamptz + $1::int * interval '1 s'
+        and $4::timestamptz + $2::int * interval '1 s'
+    group by 1, 2 on conflict (holder_id, hour) do update set count = received_hour.count + excluded.count""",
+    f"""insert into received_known (holder_id, until) select distinct holder_id, $4 + interval '1 day' from {_ROWS}
+    on conflict (holder_id) do nothing""",
 )
 _BLOCKS: Final = """
     select coalesce(sum(pg_stat_get_xact_blocks_fetched(oid)), 0)::bigint from pg_class
@@ -154,6 +163,7 @@ EVEN = [n for n in GROUP if n % 2 == 0]
 ODD = [n for n in GROUP if n % 2 == 1]
 PAGE = Span(page=1, page_size=64)
 DEEP_PAGE = Span(page=200, page_size=64)
+DEEP_RECEIVED = Span(page=100, page_size=64)
 DEEP_CURSOR = Span(
     page_size=64,
     after=Cursor(created_at=STARTED_AT + timedelta(seconds=17_200), id=17_200, position=12_800, total_count=ROWS_COUNT),
@@ -335,6 +345,22 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transfers searched by key, of a span": searching(TransferSearch(key="nobody's"), SPAN),
     "transfers searched by direction, of a span": searching(TransferSearch(direction="IN", status="PROCESSING"), SPAN),
     "transfers searched by txid, too many": too_many(TransferSearch(txid="t")),
+    "received Pix listed": listing(lambda pool, span: received_store.read_page(pool, HOT, span), PAGE),
+    "received Pix listed, far down": listing(
+        lambda pool, span: received_store.read_page(pool, HOT, span), DEEP_RECEIVED
+    ),
+    "received Pix listed, of a span": listing(lambda pool, span: received_store.read_page(pool, HOT, span), SPAN),
+    "received Pix looked for, of a span": listing(
+        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(has_refunds=True), span), SPAN
+    ),
+    "received Pix of a charge's txid": listing(
+        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid=f"T{5001:031}"), span), PAGE
+    ),
+    "received Pix of a txid that nothing has": listing(
+        lambda pool, span: received_store.read_searched_page(pool, HOT, ReceivedSearch(txid="PEDIDO1"), span), PAGE
+    ),
+    "hours counted that are known": lambda c: received_store.count_hours(a_pool(c), HOT, STARTED_AT),
+    "refunds of Pix": lambda c: refund_store.find_of_transfers(a_pool(c), PAIRS),
     "refunds by external id": lambda c: refund_store.find_external(c, [(f"r{n}", HOT) for n in GROUP]),
     "refunds locked by name": lambda c: refund_store.lock(c, [(return_id(n), HOT) for n in GROUP], "OUT"),
     "refunds by the network's id": lambda c: refund_store.find_named(a_pool(c), NETWORK_IDS["D"], "OUT"),

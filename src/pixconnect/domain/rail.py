@@ -139,6 +139,8 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     initiation_type: InitiationType
     reported_at: datetime
     """This moment decides whether a charge is paid in time."""
+    payer_message: str | None = None
+    """What the payer wrote, ``RemittanceInformation`` of the network."""
 
 
 # A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or

@@ -33,6 +33,9 @@ from pixconnect.domain.holder import KeyType, Party
 from pixconnect.domain.ledger import Balance
 from pixconnect.domain.rail import CreditReport, InitiationType
 
+MESSAGE_LENGTH_MAX: Final = 140
+"""Of what a payer writes, by the scheme."""
+
 TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
 Direction = Literal["IN", "OUT"]
 
@@ -154,6 +157,8 @@ class Transfer(Struct, frozen=True, kw_only=True):
     modified_at: datetime
     network_id: str | None = None
     """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+    payer_message: str | None = None
+    """What the payer of an incoming one wrote."""
 
     @property
     def shown_id(self) -> str:
@@ -246,6 +251,8 @@ def open_incoming_transfer(
         settled_at=None,
         created_at=now,
         modified_at=now,
+        # However long it is, the payment has come: what does not fit is left out.
+        payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
     )
 
 

@@ -28,7 +28,7 @@ TRANSFER: Final = Table(
     fingerprint bytea, end_to_end_id text, correlation_id uuid, txid text, charge_id bigint, amount_cents bigint,
     status text, own_key text, counterparty jsonb, outcome_code text, outcome_reason text, returned_cents bigint,
     returning_cents bigint, slot smallint, handed_at timestamptz, settled_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, network_id text
+    modified_at timestamptz, network_id text, payer_message text
     """,
     read={"counterparty": (_decode_party, "counterparty")},
     write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
@@ -47,6 +47,7 @@ _ALIKE: Final = (
     "settled_at",
     "created_at",
     "modified_at",
+    "payer_message",
 )
 INSERT: Final = of_columns(
     _NEW,

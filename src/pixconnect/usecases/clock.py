@@ -26,6 +26,7 @@ from pixconnect.domain.sandbox_control import READ_DUE, SET_OFFSET, SandboxContr
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store import clock as clock_store
 from pixconnect.store import delivery as delivery_store
+from pixconnect.store import received as received_store
 from pixconnect.usecases.charge import ExpiryContext, expire_charges
 from pixconnect.usecases.context import HasClock, HasPool
 from pixconnect.usecases.delivery import WalkContext, wait_until_sent
@@ -259,6 +260,7 @@ async def _jump_back(context: ClockContext, control: SandboxControl, offset: tim
     async with context.pool.acquire() as connection, connection.transaction():
         await clock_store.move_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
         await delivery_store.move_back(connection, now, by)
+        await received_store.forget_hours(connection)
         revision = await clock_store.move(connection, offset)
     context.clock.set_offset(offset, revision)
     await control.call(SET_OFFSET, offset)

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct, field
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.clock import format_milliseconds
+from pixconnect.domain.listing import Page, Span
 from pixconnect.domain.money import format_reais
+from pixconnect.domain.received import SEARCHED_MAX, ReceivedSearch
 from pixconnect.domain.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.transfer import Transfer
+from pixconnect.domain.violation import Violated, Violation
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import received as received_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import HasPool
+from pixconnect.usecases.context import HasClock, HasPool
 
 DevolucaoStatus = Literal["EM_PROCESSAMENTO", "DEVOLVIDO", "NAO_REALIZADO"]
 Natureza = Literal["ORIGINAL", "RETIRADA", "MED_OPERACIONAL", "MED_FRAUDE"]
 
 _MOTIVO_LENGTH_MAX: Final = 140
+_SETTLED_WITHIN: Final = timedelta(minutes=10)
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _STATUSES: Final = dict[RefundStatus, DevolucaoStatus](
@@ -44,6 +50,9 @@ _NATURES: Final = dict[RefundReason, Natureza](
         ("FR01", "MED_FRAUDE"),
     )
 )
+
+
+class StandardPixContext(HasPool, HasClock, Protocol): ...
 
 
 class Horario(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -117,6 +126,30 @@ async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
     return (await show_all(context.pool, [transfer]))[transfer.id]
 
 
+async def list_pix(context: StandardPixContext, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
+    """One page of what the caller received, newest first.
+
+    Raises:
+        Violated: Too many would have to be looked at one by one.
+    """
+    pool, holder_id = context.pool, caller.holder_id
+    await received_store.count_hours(pool, holder_id, _last_whole_hour(context.clock.now()))
+    if search.txid is None and not search.is_filtered:
+        page = await received_store.read_page(pool, holder_id, span)
+    else:
+        if search.txid is None and (count := await received_store.count_all(pool, holder_id, span)) > SEARCHED_MAX:
+            reason = f"com estes filtros o intervalo pode ter {SEARCHED_MAX} Pix, e tem {count}: escolha um menor"
+            raise Violated("pix", [Violation(property="inicio", reason=reason)])
+        page = await received_store.read_searched_page(pool, holder_id, search, span)
+    shown = await show_all(pool, page.items)
+    return page.with_items([shown[transfer.id] for transfer in page.items])
+
+
+def _last_whole_hour(now: datetime) -> datetime:
+    # What settles is dated inside its transaction, and none takes as long as this.
+    return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
+
+
 async def find_received(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer:
     """The settled incoming transfer behind a Pix; raises ``NotFound``."""
     transfer = await transfer_store.find_by_end_to_end_id(pool, holder_id, end_to_end_id)
@@ -144,6 +177,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
         componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Valor(valor=valor)),
         chave=transfer.own_key,
         horario=format_milliseconds(transfer.settled_at),
+        payer_message=transfer.payer_message,
         devolucoes=[show_refund(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
     )
 

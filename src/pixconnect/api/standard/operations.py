@@ -22,6 +22,8 @@ _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacao
 SPOKEN: Final = (
     Row("pix.consultar", "GET", "/pix/{e2eid}", "pix.read", Types(missing="PixNaoEncontrado", invalid="PixConsultaInvalida"),
         Nothing, Nothing, 200, standard_pix.Pix, payment.get_pix),
+    Row("pix.listar", "GET", "/pix", "pix.read", Types(invalid="PixConsultaInvalida"),
+        payment.PixQuery, Nothing, 200, payment.PixConsultados, payment.list_pix),
     Row("devolucao.solicitar", "PUT", "/pix/{e2eid}/devolucao/{id}", "pix.write",
         Types(missing="PixNaoEncontrado", invalid="PixDevolucaoInvalida"),
         Nothing, refund.DevolucaoSolicitada, 201, standard_pix.Devolucao, refund.put_refund),

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.operation import Reply
 from pixconnect.api.services import Services
 from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.listing import (
+    NAMES,
+    ListQuery,
+    Parametros,
+    make_span,
+    read_interval,
+    read_page,
+    refuse_both_tax_ids,
+)
+from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain import errors
+from pixconnect.domain.received import ReceivedSearch
+from pixconnect.usecases import standard_pix
 from pixconnect.usecases import standard_pix as standard_pix_usecases
 
+_LIST_NAMES: Final = (*NAMES, "txid", "txIdPresente", "devolucaoPresente", "cpf", "cnpj")
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 
 
@@ -23,6 +40,69 @@ async def get_pix(services: Services, request: Asked) -> Reply:
     return Reply(
         status=200, record=await standard_pix_usecases.read_pix(services.context, request.caller, end_to_end_id)
     )
+
+
+class PixQuery(ListQuery, frozen=True, kw_only=True):
+    """Quais Pix."""
+
+    txid: Annotated[str | None, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] = None
+    """Só os da cobrança, ou do código, com este txid."""
+    has_txid: bool | None = field(default=None, name="txIdPresente")
+    """Só os que têm txid, ou só os que não têm."""
+    has_refunds: bool | None = field(default=None, name="devolucaoPresente")
+    """Só os que têm alguma devolução, ou só os que não têm."""
+    cpf: Annotated[str | None, Meta(pattern="^[0-9]{11}$")] = None
+    """Só os pagos por esta pessoa; não com `cnpj`."""
+    cnpj: Annotated[str | None, Meta(pattern="^[0-9A-Z]{14}$")] = None
+    """Só os pagos por esta empresa; não com `cpf`."""
+
+
+class ParametrosConsultaPix(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que foi pedido, e a página."""
+
+    txid: str | None = None
+    has_txid: bool | None = field(default=None, name="txIdPresente")
+    has_refunds: bool | None = field(default=None, name="devolucaoPresente")
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class PixConsultados(Struct, frozen=True, kw_only=True):
+    """Uma página de Pix recebidos."""
+
+    parametros: ParametrosConsultaPix
+    """O que foi pedido, e a página."""
+    pix: Sequence[standard_pix.Pix]
+    """Do mais novo ao mais antigo, pelo `horario`."""
+
+
+async def list_pix(services: Services, request: Asked) -> Reply:
+    """Lista os Pix recebidos.
+
+    Os liquidados entre `inicio` e `fim`, do mais novo ao mais antigo.
+    """
+    violations = Violations("pix")
+    parameters = Parameters(violations, request.query.read(_LIST_NAMES))
+    interval = read_interval(parameters)
+    txid = parameters.text("txid", _TXID)
+    has_txid, has_refunds = parameters.boolean("txIdPresente"), parameters.boolean("devolucaoPresente")
+    cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
+    refuse_both_tax_ids(parameters, cpf, cnpj)
+    page = read_page(parameters)
+    violations.raise_if_any()
+    search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
+    found = await standard_pix_usecases.list_pix(services.context, request.caller, search, make_span(interval, page))
+    parametros = ParametrosConsultaPix(
+        inicio=interval.shown_inicio,
+        fim=interval.shown_fim,
+        txid=txid,
+        has_txid=has_txid,
+        has_refunds=has_refunds,
+        cpf=cpf,
+        cnpj=cnpj,
+        paginacao=page.paginate(found.total_count),
+    )
+    return Reply(status=200, record=PixConsultados(parametros=parametros, pix=found.items))
 
 
 def read_end_to_end_id(text: str) -> str:

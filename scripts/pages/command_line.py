@@ -17,7 +17,7 @@ def write_page() -> str:
     lines = [
         "# Command line",
         "",
-        "Written by `make docs` from the program's own help (`pixconnect VERB --help`).",
+        "Every verb with its options. Written by `make docs` from the program's own help (`pixconnect VERB --help`).",
         "",
         "The program is `.venv/bin/pixconnect`; `make run` prints a line that lets a shell find it as `pixconnect`, with its",
         "home.",

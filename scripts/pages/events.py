@@ -155,8 +155,8 @@ def write_page(examples: dict[str, str]) -> str:
     lines = [
         "# Events",
         "",
-        "Written by `make docs`: each of these was caused, and is shown as it is sent, but for line breaks. How to receive",
-        "them is a [guide](../guides/webhooks.md); how they are delivered, and in which order, is",
+        "Every event with its payload. Written by `make docs`: each of these was caused, and is shown as it is sent, but for",
+        "line breaks. How to receive them is a [guide](../guides/webhooks.md); how they are delivered, and in which order, is",
         "[explained](../explanations/delivery.md).",
         "",
         "An event has an `id` (below 2^53; drop what you have seen), its `name`, a `payload` and `create_timestamp`. The",

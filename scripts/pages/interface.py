@@ -13,9 +13,10 @@ from pixconnect.api.operations import list_sections
 _HEAD = """\
 # Interface
 
-Written by `make docs` from the table of operations. The same with schemas and examples is served at
-`/docs`, and for programs at `/openapi.json` (OpenAPI 3.1, with webhooks) and `/openapi-3.0.json`, of which
-[clients are generated](../guides/generate-a-client.md). Errors have [a page of their own](errors.md).
+Every operation with its scope, parameters and fields. Written by `make docs` from the table of operations. The same with
+schemas and examples is served at `/docs`, and for programs at `/openapi.json` (OpenAPI 3.1, with webhooks) and
+`/openapi-3.0.json`, of which [clients are generated](../guides/generate-a-client.md). Errors have
+[a page of their own](errors.md).
 """
 
 

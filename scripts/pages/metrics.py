@@ -10,7 +10,7 @@ def write_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Written by `make docs` from what the processes measure.",
+        "Every metric and what it counts. Written by `make docs` from what the processes measure.",
         "",
         "With `PIXCONNECT_METRICS_PORT` set, `serve` and `work` answer `GET /metrics` on that port of 127.0.0.1, in the text",
         "format of Prometheus, without a token. Under `pixconnect run` the worker has that port and the API processes the ones",

@@ -19,7 +19,8 @@ def write_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Written by `make docs` from `src/pixconnect/config.py`, which is where settings are read and nowhere else.",
+        "Every setting, its default and what it means. Written by `make docs` from `src/pixconnect/config.py`, which is where",
+        "settings are read and nowhere else.",
         "",
         "Every setting is an environment variable. Its name ends in its unit. `PORT` and `DATABASE_URL` may also be set",
         "without `PIXCONNECT_` before them; where both are set, the longer name counts. A value that a setting cannot have",

@@ -346,7 +346,8 @@ async def open_operator(
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
     """Make what is missing of the sandbox's demonstration; ``known`` is what it answered at an earlier start."""
-    set_up_logging(settings.log_format, settings.log_level)
+    # Only complaints: who started us tells what was made, in words for people.
+    set_up_logging(settings.log_format, "error" if settings.log_level == "error" else "warning")
     async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
         return await prepare_demonstration(base.context, operator, known)
 

@@ -48,6 +48,31 @@ async def test_programs_that_read_are_told_what_there_is(api: Api) -> None:
     assert text.startswith("# Pix Connect\n\n> ")
     listed = re.findall(r"^- \[[^\]]+\]\(http://127\.0\.0\.1:8080/([^)]+)\): \S", text, flags=re.MULTILINE)
     assert listed == ["openapi.json", "openapi-3.0.json", *(f"{address}.md" for address in PAGES)]
+    # Each says what its page is about, and not how it is made or where the same is in another language.
+    for summary in (page.summary for page in PAGES.values()):
+        assert summary[0].isupper() or summary[0] == "`", summary
+        assert not summary.startswith(("Written by", "Em português")), summary
+
+
+async def test_the_documentations_address_may_end_in_a_slash_and_no_other(api: Api) -> None:
+    answer = await api.get("/docs/", token=None)
+    assert answer.status == 200
+    assert b'content="0; url=../docs"' in answer.content
+    for path in ("/v1/connect/charge/", "/v1/connect/ledger/balance/", "/docs/guides/", "/openapi.json/"):
+        assert (await api.get(path, token=None)).status == 404, path
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES.values() if "/guides/" in page.address], ids=lambda page: page.address
+)
+def test_a_guide_says_where_address_and_token_come_from(page: guides.Page) -> None:
+    code = "\n".join(re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL))
+    used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
+    used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()
+    missing = {name for name in used if not re.search(rf"^ *{name}=|^{name}\(\)", code, flags=re.MULTILINE)}
+    assert not missing or "../reference/access.md#in-a-shell" in page.text, missing
+    if re.search(r"\bclient_id\b", code):
+        assert "sandbox.json" in page.text
 
 
 @pytest.mark.parametrize("name", ["nothing", "..%2F..%2Fpyproject", "..%2FREADME", "guides"])

@@ -40,6 +40,7 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
         said = "".join(first.said)
         for words in ("PostgreSQL runs", "tables are up to date", "worker is ready", "Ready in", "/v1/connect/charge"):
             assert words in said
+        assert not [line for line in first.said if line.startswith("{")], "a person reads it, also in a file"
         sandbox = first.sandbox
         assert list(sandbox) == [
             "base_url", "auth_url", "client_id", "client_secret", "holder_id", "pix_keys", "console_url",

@@ -18,18 +18,23 @@ TEXT_TYPE: Final = "text/markdown; charset=utf-8"
 SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
 
-# Relative addresses, because a proxy may serve us below a path of its own.
-_FRONT: Final = b"""<!doctype html>
+def _lead_to_docs(depth: str) -> Document:
+    """A page that leads to the documentation; ``depth`` leads from it to the service's address.
+
+    Addresses are relative, because a proxy may serve us below a path of its own.
+    """
+    content = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url=docs">
+<meta http-equiv="refresh" content="0; url={depth}docs">
 <title>Pix Connect</title>
 <main>
 <h1>Pix Connect</h1>
-<p><a href="docs">Documentation</a>, <a href="openapi.json">OpenAPI</a></p>
+<p><a href="{depth}docs">Documentation</a>, <a href="{depth}openapi.json">OpenAPI</a></p>
 </main>
 </html>
 """
+    return Document(content=content.encode(), media_type=DOCS_TYPE)
 
 
 async def get_front_page(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -37,7 +42,7 @@ async def get_front_page(services: Services, request: Request[None, Anything, No
 
     What a browser shows of the service's bare address.
     """
-    return Document(content=_FRONT, media_type="text/html; charset=utf-8")
+    return _lead_to_docs("")
 
 
 async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -63,6 +68,11 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
     """
     policy = browser.TRYING_POLICY if services.context.policy.is_sandbox else browser.DOCS_POLICY
     return Document(content=services.descriptions.docs(), media_type=DOCS_TYPE, policy=policy)
+
+
+async def get_docs_folder(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Be led to the documentation from its address with a slash at the end, as people type it."""
+    return _lead_to_docs("../")
 
 
 async def get_docs_style(services: Services, request: Request[None, Anything, Nothing]) -> Document:

@@ -29,6 +29,8 @@ FOLDERS: Final[Mapping[str, str]] = dict(
 
 _ABOUT: Final = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 """Pages beside the folder ``docs``."""
+_OF_OTHERS: Final = ("Em português: ", "Supersedes ")
+"""How sentences begin that lead to another page, and say nothing of this one."""
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -42,11 +44,13 @@ class Page(Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """The first sentence after the title."""
+        """The first sentence after the title that is about the page."""
         parts = re.sub(r"^```.*?^```$", "", self.text, flags=re.MULTILINE | re.DOTALL).split("\n\n")[1:]
-        paragraphs = [part.strip() for part in parts if part.strip()[:1].isalpha()]
-        first = " ".join(_LINK.sub("]", paragraphs[0]).split()) if paragraphs else ""
-        return re.sub(r"\[([^\]]*)\]", r"\1", re.split(r"(?<=[.:]) ", first)[0]).rstrip(":")
+        text = " ".join(
+            " ".join(part.split()) for part in parts if part.strip()[:1].isalpha() or part.strip()[:1] == "`"
+        )
+        sentences = re.split(r"(?<=\.) (?=[A-Z`*])", re.sub(r"\[([^\]]*)\]", r"\1", _LINK.sub("]", text)))
+        return next(sentence for sentence in sentences if not sentence.startswith(_OF_OTHERS)).rstrip(":")
 
 
 @cache

@@ -224,6 +224,8 @@ SANDBOX: Final = Section(
 
 # Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
 PAGES: Final = (
+    Row("get_docs_folder", "GET", "/docs/", None,
+        NONE, Anything, Nothing, Document, documents.get_docs_folder, media_types=(documents.DOCS_TYPE,)),
     Row("get_docs_style", "GET", "/docs/page.css", None,
         NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
     Row("get_docs_script", "GET", "/docs/page.js", None,

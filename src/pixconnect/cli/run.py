@@ -135,7 +135,9 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
         terminal.say(f"  holder_id      {file.holder_id}")
         terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
         terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}")
-    terminal.say("\nTo have the operators' verbs in another terminal, paste there (`pixconnect --help` lists them):\n")
+    terminal.say(
+        "\nTo have the verbs in another terminal, paste there (`pixconnect` alone says which you need first):\n"
+    )
     terminal.say(_alias(settings.home_path))
     if settings.mode == "live":
         terminal.say(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.integrator import profile_files
 from pixconnect.cli.integrator.profile_files import Profile
 from pixconnect.cli.main import main
+from support import pages
 from support.installation import Installation
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("integrator")]
@@ -91,6 +93,13 @@ def test_a_verb_of_the_sandbox_sends_nothing_to_a_live_service(
     )
     assert main([*words.split(), "--profile", "live"]) == ExitStatus.REFUSED
     assert "the profile live leads to a live service: nothing was sent" in capsys.readouterr().err
+
+
+def test_the_lines_for_a_shell_log_in_and_call(sandbox: Installation) -> None:
+    page = pages.read_blocks(pages.ROOT / "docs" / "reference" / "access.md")
+    [block] = [block.text for block in page if block.text.startswith("setting()")]
+    done = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["success"] is True, done.stderr
 
 
 def test_a_service_that_is_away_is_told_with_what_to_do(

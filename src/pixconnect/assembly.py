@@ -51,7 +51,7 @@ from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
 from pixconnect.foundation.shares import Presence
-from pixconnect.http import descriptors, listening
+from pixconnect.http import descriptors, listening, tls
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.sandbox import server as sandbox_server
@@ -199,7 +199,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
 async def serve(
     settings: Settings, sockets: Sequence[socket.socket], stop: asyncio.Event, report_ready: Callable[[], None]
 ) -> None:
-    """Answer callers on these sockets until told to stop; requests under way are finished."""
+    """Answer callers on these sockets until told to stop; those of ``tls_port`` speak TLS. Requests under way are finished."""
     # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
@@ -242,7 +242,8 @@ async def serve(
                 api_metrics.make_read(base.context.writes, application.answers, application.durations_s),
             ),
         ):
-            await server.serve_until(sockets, [stop], on_ready=report_ready, on_stop=feed_waits.end)
+            plain, secure = tls.split(sockets, settings.tls_port, settings.tls_files)
+            await server.serve_until(plain, [stop], tls=secure, on_ready=report_ready, on_stop=feed_waits.end)
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:

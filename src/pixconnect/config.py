@@ -48,6 +48,22 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     """The port that the API listens on."""
 
+    tls_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """The port where the API also speaks TLS itself and asks for a client certificate; 0 is none."""
+
+    tls_host: str = ""
+    """The address that it listens on there; empty means ``host``."""
+
+    tls_certificate_file: str = ""
+    """PEM file of the server's certificate, with those between it and its authority. In the sandbox this one, the key and the
+    authority may all be left out: ``pixconnect run`` and ``serve`` make them, in ``tls`` in ``home``."""
+
+    tls_key_file: str = ""
+    """PEM file of the key of ``tls_certificate_file``."""
+
+    tls_authority_file: str = ""
+    """PEM bundle of those who sign clients' certificates; a certificate of anybody else ends the handshake."""
+
     base_url: str = ""
     """The API's address as callers see it; empty means ``http://<host>:<port>``."""
 
@@ -204,6 +220,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     """``hidden`` leaves the fields of the health check's ``system`` empty: anybody may read the health check."""
 
     @property
+    def tls_files(self) -> tuple[str, str, str]:
+        """Certificate, key, authority."""
+        return self.tls_certificate_file, self.tls_key_file, self.tls_authority_file
+
+    @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser().absolute()
 
@@ -258,6 +279,11 @@ def refuse_unsafe_live(settings: Settings) -> None:
         raise SettingsError(
             "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
             "PIXCONNECT_HOST be 127.0.0.1"
+        )
+    if settings.tls_port and not all(settings.tls_files):
+        raise SettingsError(
+            "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
+            "PIXCONNECT_TLS_AUTHORITY_FILE must be set too"
         )
     # What was made for trying out, its secret key above all, must not guard real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():

@@ -69,6 +69,26 @@ def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) 
     assert [client["client_id"] for client in listed["clients"]] == [made["client_id"]]
 
 
+def test_a_client_is_given_a_certificate_of_the_sandboxs_authority_or_one_that_is_named(
+    pixconnect: CommandLine, tmp_path: Path
+) -> None:
+    client_id = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())["client_id"]
+    first = pixconnect.json("client", "certificate", client_id, "--folder", str(tmp_path))
+    second = pixconnect.json("client", "certificate", client_id, "--folder", str(tmp_path / "more"))
+    assert first["certificate"] != second["certificate"]
+    assert first["authority_file"] == second["authority_file"]
+    for name in ("certificate_file", "key_file", "both_file", "pkcs12_file"):
+        assert Path(first[name]).stat().st_mode & 0o777 == 0o600
+    named = pixconnect.json("client", "certificate", client_id, "--file", first["certificate_file"])
+    assert named["certificate"] == first["certificate"]
+    assert "key_file" not in named
+    assert "certificate" not in pixconnect.json("client", "certificate", client_id, "--remove")
+    wrong = (client_id, "--file", first["key_file"])
+    assert "no certificate" in pixconnect.refusal("client", "certificate", *wrong)
+    for nobody in ("../x", "nobody"):
+        assert "there is no client" in pixconnect.refusal("client", "certificate", nobody)
+
+
 def test_what_is_wrong_is_said_in_one_line(pixconnect: CommandLine) -> None:
     assert "there is no holder 404" in pixconnect.refusal("client", "create", "--holder-id", "404")
     assert "there is no client nobody" in pixconnect.refusal("client", "rotate", "--client-id", "nobody")

@@ -5,6 +5,17 @@ import pytest
 from pixconnect.domain import access, errors
 
 
+def test_a_bound_token_is_good_with_its_certificate_alone_and_a_free_one_with_any() -> None:
+    free = make_caller("charge.read")
+    for shown in (None, "shown"):
+        access.check_certificate(free, shown)
+    bound = access.Caller(client_id="client", holder_id=1, scopes=frozenset(), certificate="own")
+    access.check_certificate(bound, "own")
+    for shown in (None, "", "other"):
+        with pytest.raises(errors.Unauthorized):
+            access.check_certificate(bound, shown)
+
+
 def make_caller(*scopes: str) -> access.Caller:
     return access.Caller(client_id="client", holder_id=1, scopes=frozenset(scopes))
 

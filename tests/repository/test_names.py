@@ -72,6 +72,7 @@ TAKEN_FROM_ELSEWHERE = {
     "data_received": "asyncio's protocol",
     "exc_info": "logging's argument",
     "find_unprivileged_user": "the operating system's user",
+    "get_extra_info": "asyncio's transport",
     "handler": "what frameworks call the function that answers a request",
     "info": "the error in the wire's envelope",
     "is_outside_transaction": "the database's transaction",

@@ -24,6 +24,8 @@ from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import STARTED_AT, FakeClock
 
+CERTIFICATE, OTHER_CERTIFICATE = "c" * 43, "o" * 43
+
 
 @dataclass
 class Process:
@@ -56,8 +58,8 @@ async def issued(process: Process) -> IssuedClient:
     return await access.create_client(as_operator(process.context), owner.id, "shop", SCOPES)
 
 
-async def make_header(process: Process, issued: IssuedClient) -> bytes:
-    request = token_request(issued.client.client_id, issued.client_secret)
+async def make_header(process: Process, issued: IssuedClient, **changes: Any) -> bytes:
+    request = token_request(issued.client.client_id, issued.client_secret, **changes)
     return b"Bearer " + (await token_issuer.login(process.context, process.keyring, request)).access_token.encode()
 
 
@@ -166,6 +168,39 @@ async def test_a_clients_tokens_are_ended_within_a_second_on_every_process_and_o
             await process.verifier.verify(stolen)
         assert await process.verifier.verify(of_other)
         assert await process.verifier.verify(fresh)
+
+
+async def test_a_client_with_a_certificate_gets_and_uses_tokens_with_that_alone(
+    processes: list[Process], issued: IssuedClient, clock: FakeClock
+) -> None:
+    process, client_id = processes[0], issued.client.client_id
+    free = await make_header(process, issued)
+    for each in processes:
+        await each.verifier.verify(free)
+    clock.advance(seconds=60.4)
+    await access.set_certificate(as_operator(process.context), client_id, CERTIFICATE)
+    clock.advance(seconds=1.0)
+    for each in processes:
+        with pytest.raises(errors.Unauthorized, match="revoked"):
+            await each.verifier.verify(free)
+    for wrong in (None, OTHER_CERTIFICATE):
+        with pytest.raises(errors.Unauthorized, match="client certificate"):
+            await make_header(process, issued, certificate=wrong)
+    bound = await make_header(process, issued, certificate=CERTIFICATE)
+    for each in processes:
+        caller = await each.verifier.verify(bound)
+        assert (caller.certificate, each.verifier.recall(bound)) == (CERTIFICATE, caller)
+        # As one that was signed while the certificate was registered, or bound to another.
+        issued_at = int(clock.real_now().timestamp()) + 5
+        for changes in ({}, {"cnf": {"x5t#S256": OTHER_CERTIFICATE}}, {"cnf": {"jkt": CERTIFICATE}}, {"cnf": None}):
+            with pytest.raises(errors.Unauthorized):
+                await each.verifier.verify(forge(each, issued, iat=issued_at, exp=issued_at + 300, **changes))
+    await access.set_certificate(as_operator(process.context), client_id, None)
+    clock.advance(seconds=1.0)
+    for each in processes:
+        with pytest.raises(errors.Unauthorized):
+            await each.verifier.verify(bound)
+    assert (await process.verifier.verify(await make_header(process, issued))).certificate is None
 
 
 async def test_a_token_of_a_revoked_key_is_refused_within_a_second_on_every_process_and_the_next_key_signs_at_once(

@@ -76,6 +76,7 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
         client_secret=request.body.client_secret,
         grant_type=request.body.grant_type,
         address=read_address(request.headers, request.peer, services.trusted_proxies),
+        certificate=request.certificate,
     )
     token = await services.token_issuer.login(wanted)
     return AccessToken(access_token=token.access_token, expires_in=token.expires_in_s, token_type="Bearer")  # noqa: S106

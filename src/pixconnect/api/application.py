@@ -207,7 +207,7 @@ class Application:
         endpoint, raw_parameters = self._router.find(scope["method"], scope["raw_path"])
         progress.operation = endpoint.operation
         if not endpoint.is_public:
-            progress.caller = await authenticate(self._services.verifier, headers)
+            progress.caller = await authenticate(self._services.verifier, headers, scope.get("client_certificate"))
             current_request.set((progress.request_id, progress.caller.holder_id))
             current_party.set(progress.caller.holder_id)
             if endpoint.scope is not None:
@@ -250,6 +250,7 @@ class Application:
             body=body,
             peer=client[0] if client else "",
             headers=headers,
+            certificate=scope.get("client_certificate"),
         )
         party = current_party.get()
         # Long requests take turns among themselves first, so that short ones pass them.

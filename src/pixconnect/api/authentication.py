@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from pixconnect.domain.access import Caller, Network, client_address
+from pixconnect.domain.access import Caller, Network, check_certificate, client_address
 
 
 class Verifier(Protocol):
@@ -23,13 +23,21 @@ class Verifier(Protocol):
         ...
 
 
-async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes]) -> Caller:
-    """The caller of a request; raises what ``Verifier.verify`` raises."""
+async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
+    """The caller of a request; raises what ``Verifier.verify`` raises.
+
+    Args:
+        certificate: The thumbprint of the client certificate that the connection showed.
+    """
     # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
     authorization = headers.get(b"authorization")
     # Most tokens were verified a moment ago, and are answered from memory.
     caller = verifier.recall(authorization) if authorization is not None else None
-    return caller if caller is not None else await verifier.verify(authorization)
+    if caller is None:
+        caller = await verifier.verify(authorization)
+    # Not part of what is remembered: the same token may come by two connections.
+    check_certificate(caller, certificate)
+    return caller
 
 
 def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: Sequence[Network]) -> str:

@@ -115,6 +115,7 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
             client_secret=client_secret,
             grant_type=grant.grant_type,
             address=read_address(request.headers, request.peer, services.trusted_proxies),
+            certificate=request.certificate,
             scopes=tuple((grant.scope or "").split()) or None,
         )
     )

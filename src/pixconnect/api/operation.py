@@ -105,6 +105,8 @@ class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=T
     """The address at the other end of the connection."""
     headers: Mapping[bytes, bytes]
     """Lower-case names; of a header that came twice, the values joined with commas."""
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the connection showed."""
 
 
 class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):

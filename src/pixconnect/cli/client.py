@@ -1,13 +1,21 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from pixconnect.adapters.system import SystemClock
 from pixconnect.cli import operating, output
+from pixconnect.cli.failures import CommandError
 from pixconnect.cli.operating import HolderId, TheHolder
 from pixconnect.cli.output import Json
-from pixconnect.domain.access import Client, Scope
+from pixconnect.cli.settings import read_settings
+from pixconnect.domain.access import Client, Scope, is_client_id
+from pixconnect.foundation import certificates, jose
+from pixconnect.foundation.certificates import Certificate
+from pixconnect.local import tls_files
+from pixconnect.local.tls_files import ClientFiles
 from pixconnect.usecases import access as access_usecases
 
 ClientId = Annotated[str, Parameter(help="The client.")]
@@ -102,6 +110,69 @@ def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
     operating.wait_until_in_force()
 
 
+@app.command
+def certificate(
+    client_id: ClientId,
+    *,
+    file: Path | None = None,
+    folder: Path | None = None,
+    remove: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Bind a client to a certificate: only with that, on PIXCONNECT_TLS_PORT, does it get and use tokens from now on.
+
+    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. Tokens issued
+    until now are refused. When it returns, that is so on every process.
+
+    Args:
+        file: A certificate to take instead of making one, in PEM; in live mode it must be named.
+        folder: Where to put what it makes; by default `tls/clients` in the home.
+        remove: Take the client's certificate away: it gets and uses tokens without one again.
+    """
+    made = taken = None
+    if file is not None:
+        taken = _read_certificate(file)
+    elif not remove:
+        made = _make_certificate(client_id, folder)
+        taken = made.certificate
+    thumbprint = None if taken is None or remove else jose.certificate_thumbprint(taken.der)
+    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint))
+    shown = _shown(client)
+    if taken is not None:
+        shown["certificate_expires_at"] = taken.expires_at
+    if made is not None:
+        shown |= {
+            "certificate_file": str(made.certificate_file),
+            "key_file": str(made.key_file),
+            "both_file": str(made.both_file),
+            "pkcs12_file": str(made.pkcs12_file),
+            "authority_file": str(tls_files.authority_file(read_settings().home_path)),
+        }
+    output.show(shown, as_json=json)
+    operating.wait_until_in_force()
+
+
+def _read_certificate(file: Path) -> Certificate:
+    try:
+        return certificates.read_pem(file.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
+        raise CommandError(f"--file: {file} cannot be read ({reason})") from None
+
+
+def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
+    settings = read_settings()
+    if settings.mode == "live" or settings.tls_authority_file:
+        raise CommandError(
+            "--file: missing; certificates are made by the sandbox's own authority alone: name one of yours"
+        )
+    # It becomes part of names of files.
+    if not is_client_id(client_id):
+        raise CommandError(f"client_id: there is no client {client_id}")
+    home = settings.home_path
+    return tls_files.write_client(home, folder or home / "tls" / "clients", client_id, SystemClock().real_now())
+
+
 @app.command(name="list")
 def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's clients, oldest first."""
@@ -123,4 +194,5 @@ def _shown(client: Client, client_secret: str | None = None) -> output.Shown:
         "rotated_at": client.rotated_at,
         "disabled_at": client.disabled_at,
         "tokens_from": client.tokens_from,
+        "certificate": client.certificate,
     }

@@ -13,9 +13,9 @@ import structlog
 import uvloop
 
 from pixconnect import __version__, assembly
-from pixconnect.cli import failures, private_files
+from pixconnect.cli import failures, private_files, tls
 from pixconnect.cli.settings import read_settings
-from pixconnect.config import refuse_unsafe_live
+from pixconnect.config import Settings, refuse_unsafe_live
 from pixconnect.http import listening
 from pixconnect.local.supervised import Lifeline
 
@@ -29,7 +29,11 @@ def serve() -> None:
     settings = read_settings()
     refuse_unsafe_live(settings)
     private_files.complain_of_open(settings)
-    serve_on(listening.open_listening(settings.host, settings.port, 1, port_setting="PORT"), Lifeline())
+    sockets = listening.open_listening(settings.host, settings.port, 1, port_setting="PORT")
+    if settings.tls_port:
+        host = settings.tls_host or settings.host
+        sockets += listening.open_listening(host, settings.tls_port, 1, port_setting="PIXCONNECT_TLS_PORT")
+    _serve_on(tls.with_files(settings), sockets, Lifeline())
 
 
 def work() -> None:
@@ -49,6 +53,10 @@ def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
     """Serve the API, as a part of ``run`` does: on sockets that listen already."""
     settings = read_settings()
     refuse_unsafe_live(settings)
+    _serve_on(settings, sockets, lifeline)
+
+
+def _serve_on(settings: Settings, sockets: Sequence[socket], lifeline: Lifeline) -> None:
     _run(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 

@@ -42,6 +42,11 @@ def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> N
     home = Home(settings.home_path, __version__)
     try:
         terminal.say(f"pixconnect {__version__}, home {home.path}")
+        if settings.tls_port:
+            # It needs cryptography, which takes longer to import than all the rest of this process.
+            from pixconnect.cli import tls  # noqa: PLC0415
+
+            settings = tls.with_files(settings)
         with suppress(_Stopped):
             asyncio.run(_run(settings, home, started_at))
     finally:
@@ -123,6 +128,8 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
     """Print where everything is and, in the sandbox, a first charge to paste."""
     terminal.say(f"Ready in {seconds:.1f} s.\n")
     terminal.say(f"  API            {settings.public_base_url}")
+    if settings.tls_port:
+        terminal.say(f"  API by TLS     port {settings.tls_port}; its authority is in {settings.tls_authority_file}")
     # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
     brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"
     terminal.say(f"  documentation  {settings.public_base_url}/docs{brought}")

@@ -4,6 +4,7 @@ A client belongs to one holder and has some of the scopes. Only the client knows
 lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -76,6 +77,8 @@ IN_FORCE_AFTER_S = 1.0
 FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 
+_CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
 Network = IPv4Network | IPv6Network
 
 
@@ -83,6 +86,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     client_id: str
     holder_id: int
     scopes: frozenset[str]
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the token is bound to (RFC 8705); without one anybody may send it."""
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -96,6 +101,8 @@ class Client(Struct, frozen=True, kw_only=True):
     disabled_at: datetime | None = None
     tokens_from: datetime | None = None
     """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
+    certificate: str | None = None
+    """The thumbprint of the certificate without which nobody gets or uses a token of it."""
 
 
 class IssuedClient(Struct, frozen=True, kw_only=True):
@@ -113,6 +120,10 @@ class AccessToken(Struct, frozen=True, kw_only=True):
     """In the order of ``SCOPES``."""
 
 
+def is_client_id(text: str) -> bool:
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
 def end_tokens_at(now: datetime) -> datetime:
     """Find the ``tokens_from`` that refuses every token issued until now."""
     # The next whole second: nobody could tell which of two tokens of this second is older.
@@ -123,6 +134,14 @@ def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
     """Date a new token (``iat``), so that a client whose tokens were ended can log in again at once."""
     # Up to a second ahead, or the new token would be refused with those that were ended.
     return now if tokens_from is None else max(now, tokens_from)
+
+
+def check_certificate(caller: Caller, certificate: str | None) -> None:
+    """Refuse a token that is bound to another certificate than the one that its connection showed."""
+    if caller.certificate is not None and caller.certificate != certificate:
+        raise errors.Unauthorized(
+            "Authorization: the token is bound to a client certificate, and this connection did not show it"
+        )
 
 
 def authorize(caller: Caller, scope: str) -> None:

@@ -1,9 +1,10 @@
-"""Makes X.509 certificates for signing keys: an authority of our own and the leaves that it signs, all of them EC P-256.
+"""Makes X.509 certificates: an authority of our own and the leaves that it signs, all of them EC P-256.
 
 A payer's institution checks the payload of a dynamic QR code with a certificate that names the host it came from. The
-sandbox has an authority of its own for that.
+sandbox has an authority of its own for that, and another one for TLS: its server's certificate and those of test programs.
 """
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import cast
@@ -11,8 +12,8 @@ from typing import cast
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from joserfc.jwk import ECKey
 from msgspec import Struct
 
@@ -41,18 +42,64 @@ def make_authority(key: ECKey, name: str, now: datetime) -> Certificate:
 
 def issue_leaf(key: ECKey, host: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
     """Certify the public part of ``key`` for ``host``, a name or an IP address."""
+    names = x509.SubjectAlternativeName([_general_name(host)])
+    return _issue(key, host, authority_key, authority, now, [names])
+
+
+def issue_server(
+    key: ECKey, hosts: Sequence[str], authority_key: ECKey, authority: bytes, now: datetime
+) -> Certificate:
+    """Certify a server of TLS, which is found under these names and addresses."""
+    extensions = (
+        x509.SubjectAlternativeName([_general_name(host) for host in hosts]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+    )
+    return _issue(key, hosts[0], authority_key, authority, now, extensions)
+
+
+def issue_client(key: ECKey, name: str, authority_key: ECKey, authority: bytes, now: datetime) -> Certificate:
+    """Certify a client of TLS; the name is for people who look at the certificate."""
+    extensions = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])]
+    return _issue(key, name, authority_key, authority, now, extensions)
+
+
+def write_pem(der: bytes) -> bytes:
+    return x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM)
+
+
+def read_pem(pem: bytes) -> Certificate:
+    """Read the first certificate of a PEM file; ``ValueError`` if there is none."""
+    found = x509.load_pem_x509_certificate(pem)
+    return Certificate(der=found.public_bytes(Encoding.DER), expires_at=found.not_valid_after_utc)
+
+
+def write_pkcs12(name: str, key: ECKey, der: bytes) -> bytes:
+    """Put key and certificate into one file (PKCS #12) without a password, as banks hand them out."""
+    private = cast(EllipticCurvePrivateKey, key.private_key)
+    certificate = x509.load_der_x509_certificate(der)
+    return pkcs12.serialize_key_and_certificates(name.encode(), private, certificate, None, NoEncryption())
+
+
+def _issue(
+    key: ECKey,
+    name: str,
+    authority_key: ECKey,
+    authority: bytes,
+    now: datetime,
+    extensions: Iterable[x509.ExtensionType],
+) -> Certificate:
     issuer = x509.load_der_x509_certificate(authority)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:_COMMON_NAME_MAX])])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_COMMON_NAME_MAX])])
     expires_at = (now + LEAF_LIFETIME).replace(microsecond=0)
     issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key)
     builder = (
         _builder(subject, issuer.subject, key, now, expires_at)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_general_name(host)]), critical=False)
-        .add_extension(issuer_id, critical=False)
     )
-    return _signed(builder, authority_key, expires_at)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return _signed(builder.add_extension(issuer_id, critical=False), authority_key, expires_at)
 
 
 def _general_name(host: str) -> x509.GeneralName:

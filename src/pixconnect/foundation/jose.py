@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
@@ -46,6 +46,13 @@ class Header(Struct, frozen=True, kw_only=True):
     """Extensions that a reader must understand; we understand none."""
 
 
+class Confirmation(Struct, frozen=True, kw_only=True):
+    """What a token is bound to (RFC 7800); another kind than ours makes the token invalid."""
+
+    thumbprint: str = field(name="x5t#S256")
+    """Of the client certificate (RFC 8705)."""
+
+
 class Claims(Struct, frozen=True, kw_only=True):
     iss: str
     aud: str
@@ -59,6 +66,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     """Seconds of Unix time, as ``exp``."""
     exp: int
     jti: str
+    cnf: Confirmation | UnsetType = UNSET
 
 
 _read_header = msgspec.json.Decoder(Header).decode
@@ -105,6 +113,11 @@ def thumbprint(key: ECKey) -> str:
 def write_private_key(key: ECKey) -> bytes:
     """PKCS #8, unencrypted: the caller must seal it at once."""
     return _private_part(key).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def write_private_pem(key: ECKey) -> bytes:
+    """The same for a file of its owner's: what programs that speak TLS read."""
+    return _private_part(key).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_private_key(pkcs8: bytes) -> ECKey:

@@ -1,6 +1,7 @@
 """The types of ASGI, as far as our applications and our server use it.
 
-Our server adds ``headers_by_name`` to a scope: the headers as a dictionary, or ``None`` if one of them came twice.
+Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
+``client_certificate``, the thumbprint of the certificate that the client showed, or ``None``.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -51,6 +51,8 @@ class Connection(asyncio.BufferedProtocol):
         self.connections = connections
         # The peer's IPv4 address, or the /64 of its IPv6 address. No forwarded header is trusted here.
         self.address = ""
+        # The thumbprint of the certificate that the client showed, where it speaks TLS to us.
+        self.client_certificate: str | None = None
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
         self._app = app
@@ -181,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": version,
             "client": self._client,
+            "client_certificate": self.client_certificate,
             "method": method.decode("ascii"),
             "raw_path": raw_path,
             "query_string": query,

@@ -15,6 +15,7 @@ from pixconnect.http.connection import Connection
 from pixconnect.http.limits import CONNECTIONS_MAX, GRACE_S
 from pixconnect.http.listening import BACKLOG
 from pixconnect.http.open_connections import Connections
+from pixconnect.http.tls import Tls, TlsConnection
 
 _TICK_S = 0.1
 _TICKS_OF_SECOND = 10
@@ -54,13 +55,14 @@ class Server:
         sockets: Sequence[socket.socket],
         stops: Sequence[asyncio.Event],
         *,
+        tls: Tls | None = None,
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
         """Serve until one of ``stops`` is set; ``on_stop`` is called before requests under way are finished."""
         watching = [asyncio.create_task(self._stop_after(stop)) for stop in stops]
         try:
-            await self.serve(sockets, on_ready=on_ready, on_stop=on_stop)
+            await self.serve(sockets, tls=tls, on_ready=on_ready, on_stop=on_stop)
         finally:
             for watch in watching:
                 watch.cancel()
@@ -69,6 +71,7 @@ class Server:
         self,
         sockets: Sequence[socket.socket],
         *,
+        tls: Tls | None = None,
         on_ready: Callable[[], None] = _nothing,
         on_stop: Callable[[], None] = _nothing,
     ) -> None:
@@ -76,11 +79,19 @@ class Server:
         loop = asyncio.get_running_loop()
         # The first answer may come before the first tick.
         self._write_common_head()
-        make = partial(Connection, self.connections, self._app)
+        makers: list[tuple[socket.socket, Callable[[], asyncio.BaseProtocol]]] = [
+            (each, partial(Connection, self.connections, self._app)) for each in sockets
+        ]
+        if tls is not None:
+            make = partial(TlsConnection, self.connections, self._app, tls.context)
+            makers += [(each, make) for each in tls.sockets]
         # libuv accepts one connection a turn for each file it listens on. Where a turn is long because many send, a newcomer
         # would wait as many turns as there are others in the queue before it: so the same socket is listened on several times.
-        files = [each.dup() for each in sockets for _ in range(ACCEPTED_AT_ONCE)]
-        listening = [await loop.create_server(make, sock=each, backlog=BACKLOG) for each in files]
+        listening = [
+            await loop.create_server(make, sock=each.dup(), backlog=BACKLOG)
+            for each, make in makers
+            for _ in range(ACCEPTED_AT_ONCE)
+        ]
         on_ready()
         ticks_count = 0
         while not self._is_stopped:
@@ -91,7 +102,7 @@ class Server:
         for each in listening:
             each.close()
         # At once, so that nobody connects to a server that will not answer.
-        for each in sockets:
+        for each, _ in makers:
             each.close()
         for connection in list(self.connections.all):
             connection.shutdown()

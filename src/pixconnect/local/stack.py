@@ -11,6 +11,7 @@ r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandb
 import asyncio
 import os
 from collections.abc import Callable
+from itertools import chain
 from socket import socket
 
 import msgspec
@@ -66,6 +67,7 @@ class Stack:
         self._tell = tell
         api_count = settings.api_processes_count or postgres_tuning.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
+        self._tls_sockets = _listen_for_tls(settings, api_count)
         self._sandbox_reservation = _reserve_sandbox(settings)
         self.postgres = _embedded(settings, home, api_count, tell)
         self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
@@ -78,9 +80,9 @@ class Stack:
                 f"API process {number}",
                 command("serve"),
                 own | _metrics_environment(self.settings, number),
-                [listening_socket],
+                listening_sockets,
             )
-            for number, listening_socket in enumerate(self._sockets, start=1)
+            for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
         self._worker = ChildProcess("worker", command("work"), own)
 
@@ -121,7 +123,7 @@ class Stack:
 
     async def stop(self) -> None:
         # No new connections; then the API processes, whose requests under way still need all the others; the database last.
-        for one in (*self._sockets, self._sandbox_reservation):
+        for one in (*self._sockets, *chain(*self._tls_sockets), self._sandbox_reservation):
             if one is not None:
                 one.close()
         await _stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S)
@@ -132,6 +134,14 @@ class Stack:
 
 async def _stop_together(children: list[ChildProcess], timeout_s: float) -> None:
     await asyncio.gather(*(child.stop(timeout_s) for child in children))
+
+
+def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
+    """One list of sockets, one for each API process; no list where there is no port for TLS."""
+    if not settings.tls_port:
+        return []
+    host = settings.tls_host or settings.host
+    return [listening.open_listening(host, settings.tls_port, count, port_setting="PIXCONNECT_TLS_PORT")]
 
 
 def _reserve_sandbox(settings: Settings) -> socket | None:

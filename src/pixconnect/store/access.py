@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.access import Client
+from pixconnect.domain.access import Caller, Client
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.table import Table
 
@@ -33,11 +33,18 @@ class ClientStates(Struct, frozen=True, kw_only=True):
     """Of ``access_revision``, in the same snapshot."""
     tokens_from_s: Mapping[str, int]
     """Since when issued tokens are good, in seconds of Unix time; a client that is disabled, or whose holder is, is missing."""
+    certificates: Mapping[str, str | None]
+    """What each of the same clients' tokens must be bound to."""
 
-    def is_good(self, client_id: str, issued_at_s: int) -> bool:
-        """Whether a client may ask with a token of this age."""
-        tokens_from_s = self.tokens_from_s.get(client_id)
-        return tokens_from_s is not None and issued_at_s >= tokens_from_s
+    def is_good(self, caller: Caller, issued_at_s: int) -> bool:
+        """Whether a caller may ask with a token of this age, bound as it is."""
+        tokens_from_s = self.tokens_from_s.get(caller.client_id)
+        return (
+            tokens_from_s is not None
+            and issued_at_s >= tokens_from_s
+            # A token may have been signed while its client was given a certificate.
+            and caller.certificate == self.certificates[caller.client_id]
+        )
 
 
 _CLIENT: Final = Table(
@@ -45,14 +52,14 @@ _CLIENT: Final = Table(
     Client,
     """
     client_id text, holder_id bigint, name text, scopes text[], created_at timestamptz, rotated_at timestamptz,
-    disabled_at timestamptz, tokens_from timestamptz
+    disabled_at timestamptz, tokens_from timestamptz, certificate text
     """,
     key=("client_id",),
     read={"scopes": (tuple, "scopes")},
 )
 
 _INSERT: LiteralString = f"""
-insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $9, $10)
+insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $10, $11)
 """
 
 
@@ -173,6 +180,19 @@ async def enable(connection: Connection, client_id: str) -> Client | None:
     return _CLIENT.read_found(row)
 
 
+_SET_CERTIFICATE: LiteralString = f"""
+update client set certificate = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def set_certificate(
+    connection: Connection, client_id: str, certificate: str | None, *, tokens_from: datetime
+) -> Client | None:
+    """Bind a client to a certificate, or to none, and end its tokens; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_SET_CERTIFICATE, client_id, certificate, tokens_from)
+    return _CLIENT.read_found(row)
+
+
 # Where nobody's tokens are to end, $3 is null, which greatest() leaves aside.
 _SET_SCOPES: LiteralString = f"""
 update client set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
@@ -215,10 +235,10 @@ async def read_revision(pool: Pool) -> int:
 
 # One statement is one snapshot: the states are those of this revision. Zero stands for tokens that nobody has ended.
 _CLIENT_STATES: LiteralString = """
-select revision, active.client_ids, active.tokens_from_s
+select revision, active.client_ids, active.tokens_from_s, active.certificates
 from access_revision, (
     select array_agg(client_id) as client_ids,
-        array_agg(coalesce(extract(epoch from tokens_from)::bigint, 0)) as tokens_from_s
+        array_agg(coalesce(extract(epoch from tokens_from)::bigint, 0)) as tokens_from_s, array_agg(certificate) as certificates
     from client join holder on holder.id = client.holder_id
     where client_id = any($1) and client.disabled_at is null and holder.disabled_at is null
 ) as active
@@ -230,8 +250,12 @@ async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientSta
     row = await pool.fetchrow(_CLIENT_STATES, list(client_ids))
     if row is None:
         raise AssertionError("access_revision has lost its row")
-    active = zip(row["client_ids"] or (), row["tokens_from_s"] or (), strict=True)
-    return ClientStates(revision=row["revision"], tokens_from_s=dict(active))
+    active: Sequence[str] = row["client_ids"] or ()
+    return ClientStates(
+        revision=row["revision"],
+        tokens_from_s=dict(zip(active, row["tokens_from_s"] or (), strict=True)),
+        certificates=dict(zip(active, row["certificates"] or (), strict=True)),
+    )
 
 
 _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"

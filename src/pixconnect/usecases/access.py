@@ -77,6 +77,17 @@ async def set_scopes(
     return client
 
 
+async def set_certificate(context: OperatorContext, client_id: str, certificate: str | None) -> Client:
+    """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
+    tokens_from = access_rules.end_tokens_at(context.clock.real_now())
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        changed = await access_store.set_certificate(connection, client_id, certificate, tokens_from=tokens_from)
+        client = _found(changed, client_id)
+        await audit.record(context, connection, "client certificate", _audited(client_id), before=before, after=client)
+    return client
+
+
 async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
     client_secret = make_secret(context.entropy)

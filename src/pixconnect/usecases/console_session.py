@@ -103,7 +103,7 @@ class SignIn:
         )
         token_issuer.check_shape(request)
         async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
-            verdict = await token_issuer.judge(context, connection, asked.address, asked.client_id, asked.client_secret)
+            verdict = await token_issuer.judge(context, connection, request)
             if isinstance(verdict, Client):
                 session = _session_of(context, client_id=verdict.client_id)
                 # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import AUDIENCE, IN_FORCE_AFTER_S, Caller
@@ -107,7 +107,12 @@ class TokenVerifier:
         if self._real_now().timestamp() >= claims.exp:
             self._cached.pop(authorization, None)
             raise errors.Unauthorized("Authorization: token expired")
-        caller = Caller(client_id=claims.sub, holder_id=int(claims.holder_id), scopes=frozenset(claims.scope.split()))
+        caller = Caller(
+            client_id=claims.sub,
+            holder_id=int(claims.holder_id),
+            scopes=frozenset(claims.scope.split()),
+            certificate=None if claims.cnf is UNSET else claims.cnf.thumbprint,
+        )
         await self._look_if_stale()
         revision = await self._check_active(caller, claims.iat)
         # The key may have been revoked while we asked.
@@ -153,7 +158,7 @@ class TokenVerifier:
                 clients = await access_store.read_client_states(self._pool, [caller.client_id])
         except DATABASE_FAILED:
             raise errors.ServiceUnavailable("the database gives no answer") from None
-        if not clients.is_good(caller.client_id, issued_at_s):
+        if not clients.is_good(caller, issued_at_s):
             raise errors.Unauthorized(
                 "Authorization: the token was revoked"
                 if caller.client_id in clients.tokens_from_s
@@ -202,7 +207,7 @@ class TokenVerifier:
             await self._keyring.reload(self._pool)
         # Also the tokens cached while we asked, whose answer may be from before the change: they are verified again.
         for authorization, token in list(self._cached.items()):
-            is_good = clients.is_good(token.caller.client_id, token.issued_at_s)
+            is_good = clients.is_good(token.caller, token.issued_at_s)
             if not is_good or self._keyring.token_verification_key(token.kid) is None:
                 del self._cached[authorization]
         self._revision = clients.revision

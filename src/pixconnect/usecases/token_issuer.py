@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-import re
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import TypeVar
 
 import structlog
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pixconnect.domain import access as access_rules
 from pixconnect.domain import errors
@@ -38,7 +37,6 @@ WAITING_MAX = 256
 LIMITED_CLIENT_KNOWN_S = 1.0
 """How long the right secret of a limited client is cached: its owner may have replaced it."""
 _LIMITED_REMEMBERED_MAX = 4096
-_CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 FORGOTTEN_AT_ONCE_MAX = 100
 """Old failures deleted with each new one: more than one, so that the table shrinks."""
 
@@ -52,6 +50,8 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     grant_type: str | None
     address: str
     """The address that a failure counts for, found by ``client_address``."""
+    certificate: str | None = None
+    """The thumbprint of the certificate that the connection showed."""
     scopes: Sequence[str] | None = None
     """Those that the token is to have, as far as the client has them; all of the client's if ``None``."""
 
@@ -178,12 +178,13 @@ async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) 
     Raises:
         BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
         RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
-        Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all.
+        Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but for
+            the certificate.
         ServiceUnavailable: There is no key to sign with.
     """
-    client_id, client_secret = check_shape(request)
+    check_shape(request)
     async with context.pool.acquire() as connection, connection.transaction():
-        verdict = await judge(context, connection, request.address, client_id, client_secret)
+        verdict = await judge(context, connection, request)
     # Raised only now: inside the transaction it would roll back the failure that was counted.
     if not isinstance(verdict, Client):
         raise verdict
@@ -200,18 +201,17 @@ def check_shape(request: TokenRequest) -> tuple[str, str]:
     return request.client_id, request.client_secret
 
 
-async def judge(
-    context: TokenContext, connection: Connection, from_address: str, client_id: str, client_secret: str
-) -> Client | errors.Refusal:
+async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
     """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
     failures_max = context.policy.token_failures_max
-    address = failure_subject("address", from_address)
+    client_id, client_secret = check_shape(request)
+    address = failure_subject("address", request.address)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
     if left_s is not None:
         return AddressLimited(left_s, failures_max)
     # The database cannot store every text, and a client_id of another form is none of ours.
-    found = await access_store.find(connection, client_id) if _CLIENT_ID.fullmatch(client_id) else None
+    found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
     # An unknown client costs as much time as a known one, and no secret has this hash.
     secret_hash = found.secret_hash if found else bytes(32)
     hashes = hash_secret(context.secret_box, client_id, client_secret)
@@ -220,7 +220,11 @@ async def judge(
         # Only here do we see the secret, so this is where its hash moves to a new secret key.
         if found.secret_key_id != context.secret_box.key_id:
             await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
-        return found.client
+        if found.client.certificate in (None, request.certificate):
+            return found.client
+        refusal = "client certificate: this client has one, and the connection did not show it"
+    else:
+        refusal = "client_id or client_secret: unknown client or wrong secret"
     # The right secret comes in however often others have guessed: nobody can lock a client out.
     client = failure_subject("client", client_id)
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
@@ -228,10 +232,10 @@ async def judge(
     if left_s is not None:
         return ClientLimited(left_s, failures_max, secret_hash)
     # A client_id that does not exist is not logged: it may be a secret in the wrong field.
-    _log.warning("login refused", client_id=client_id if found else None, address=from_address)
+    _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
-    return errors.Unauthorized("client_id or client_secret: unknown client or wrong secret")
+    return errors.Unauthorized(refusal)
 
 
 def _issue_token(context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None) -> AccessToken:
@@ -250,6 +254,7 @@ def _issue_token(context: TokenContext, keyring: Keyring, client: Client, wanted
         iat=issued_at,
         exp=issued_at + lifetime_s,
         jti=str(context.entropy.uuid4()),
+        cnf=UNSET if client.certificate is None else jose.Confirmation(thumbprint=client.certificate),
     )
     token = jose.sign_token(keyring.token_key(), claims)
     return AccessToken(access_token=token, expires_in_s=lifetime_s, scopes=scopes)

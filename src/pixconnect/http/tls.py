@@ -1,0 +1,201 @@
+"""TLS between a socket and a ``Connection``, which reads plain octets from it and takes it for its transport.
+
+::
+
+    socket ─► slice ─► incoming ─► TLS ─► slice ─► Connection
+       ▲                            │                  │
+       └──────── outgoing ◄─────────┴──────────────────┘ write
+
+The connection exists from the first moment, before hands are shaken: so it counts, waits and is hung up on like any other, and
+``FIRST_OCTET_TIMEOUT_S`` is the time for the handshake and the first request together. asyncio's own TLS makes it only when all
+that is over, and what has not got so far is bounded by nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+from msgspec import Struct
+
+from pixconnect.foundation.jose import certificate_thumbprint
+from pixconnect.http.asgi import ASGIApp
+from pixconnect.http.connection import Connection
+from pixconnect.http.limits import SLICE_MAX
+from pixconnect.http.open_connections import Connections
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """Where and how a server speaks TLS beside its plain sockets."""
+
+    context: ssl.SSLContext
+    sockets: Sequence[socket.socket]
+
+
+def split(
+    sockets: Sequence[socket.socket], tls_port: int, files: tuple[str, str, str]
+) -> tuple[Sequence[socket.socket], Tls | None]:
+    """Part plain sockets from those that listen on the port for TLS; with 0 there are none.
+
+    Args:
+        files: As ``make_context`` takes them.
+    """
+    if not tls_port:
+        return sockets, None
+    secure = [each for each in sockets if each.getsockname()[1] == tls_port]
+    return [each for each in sockets if each not in secure], Tls(context=make_context(*files), sockets=secure)
+
+
+def make_context(certificate_file: str, key_file: str, authority_file: str) -> ssl.SSLContext:
+    """Make what a server needs that asks each client for a certificate; a client without one is served too.
+
+    Args:
+        authority_file: Who signs clients' certificates. One that somebody else signed ends the handshake.
+
+    Raises:
+        OSError: A file cannot be read, or holds something else; ``SSLError`` is one.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Each connection shows its certificate itself: nothing is resumed. And nobody may make us shake hands again and again.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(certificate_file, key_file)
+    context.load_verify_locations(authority_file)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
+    """Towards the socket the protocol, towards the connection its transport."""
+
+    _socket: asyncio.Transport
+
+    def __init__(self, connections: Connections, app: ASGIApp, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._connections = connections
+        # None once the socket is gone: the two refer to each other.
+        self._connection: Connection | None = Connection(connections, app)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._has_shaken_hands = False
+        self._is_reading = True
+        # Whether we have said that nothing more comes from us.
+        self._has_ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        if self._connection is not None:
+            self._connection.connection_made(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._connections.slice
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._has_ended and self._connection is not None:
+            # It drops whatever comes now, and counts it.
+            self._connection.buffer_updated(nbytes)
+            return
+        self._incoming.write(memoryview(self._connections.slice)[:nbytes])
+        self._read_on()
+
+    def pause_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self._socket.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._socket.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        return self._socket.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        self._is_reading = False
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._is_reading = True
+        self._socket.resume_reading()
+        # What was read from the socket already waits inside; not now, because the connection is in the middle of something.
+        asyncio.get_running_loop().call_soon(self._read_on)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._has_ended or self.is_closing():
+            return
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._tls.write(rest) :]
+        self._flush()
+
+    def write_eof(self) -> None:
+        self._end()
+        self._socket.write_eof()
+
+    def close(self) -> None:
+        if not self.is_closing():
+            self._end()
+            self._socket.close()
+
+    def abort(self) -> None:
+        self._socket.abort()
+
+    def _read_on(self) -> None:
+        try:
+            if not self._has_shaken_hands:
+                self._shake_hands()
+            self._pass_on()
+        except ssl.SSLWantReadError:
+            self._flush()
+        except ssl.SSLError:
+            # A certificate that is not good enough, or no TLS at all. What we have to say of it is in the buffer.
+            self._flush()
+            self._socket.close()
+
+    def _shake_hands(self) -> None:
+        self._tls.do_handshake()
+        self._has_shaken_hands = True
+        certificate = self._tls.getpeercert(binary_form=True)
+        if certificate is not None and self._connection is not None:
+            self._connection.client_certificate = certificate_thumbprint(certificate)
+        self._flush()
+
+    def _pass_on(self) -> None:
+        while self._is_reading and self._connection is not None and not (self._has_ended or self.is_closing()):
+            # With a buffer it answers a number, whatever its stub says.
+            count = cast(int, self._tls.read(SLICE_MAX, self._connection.get_buffer(SLICE_MAX)))
+            if not count:
+                # The client has said that nothing more comes: as when a plain socket ends.
+                self.close()
+                return
+            self._connection.buffer_updated(count)
+
+    def _flush(self) -> None:
+        if octets := self._outgoing.read():
+            self._socket.write(octets)
+
+    def _end(self) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if self._has_shaken_hands:
+            # It wants to hear the same of the client, which we do not wait for.
+            with suppress(ssl.SSLError):
+                self._tls.unwrap()
+            self._flush()

@@ -25,6 +25,8 @@ def test_what_every_verb_takes_stands_last_and_nothing_is_bold_where_no_colours_
     told = capsys.readouterr().out
     assert "\033" not in told
     assert told.index("--payer-tax-id") < told.index("For every verb") < told.index("--profile")
+    assert main(["help", "charge", "create"]) == 0
+    assert capsys.readouterr().out == told
 
 
 def test_the_version_is_told() -> None:

@@ -111,6 +111,8 @@ def launch(
     credentials.profile.set(profile)
     for line in config.misspelt_variables():
         terminal.complain(line)
+    if words[:1] == ("help",):
+        words = (*words[1:], "--help")
     # Without a verb we say what there is, and so would with one that there is not.
     if words and not words[0].startswith("-") and words[0] not in app:
         raise failures.CommandError(usage.explain_unknown(words[0], usage.list_verbs(app)))
@@ -130,7 +132,7 @@ def introduce() -> None:
 
 def _write_help_plainly(words: Sequence[str]) -> None:
     """Keep also bold letters out of help, which its own writer leaves there, where somebody asks for no colours."""
-    if terminal.wants_no_style() and not {"--help", "-h"}.isdisjoint(words):
+    if terminal.wants_no_style() and not {"--help", "-h", "help"}.isdisjoint(words):
         from rich.console import Console  # noqa: PLC0415  it takes longer to import than most verbs
 
         app.console = Console(color_system=None)

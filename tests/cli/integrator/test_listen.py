@@ -12,6 +12,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.integrator import forwarding
 from pixconnect.cli.main import main
 from support.installation import PIXCONNECT, Installation
 from support.listening_program import a_program
@@ -90,9 +91,25 @@ def test_without_a_program_events_are_printed_for_one(run: Run, sandbox: Install
 
 
 @pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("3000", "http://localhost:3000/"),
+        (":3000", "http://localhost:3000/"),
+        ("3000/hook?a=1", "http://localhost:3000/hook?a=1"),
+        ("localhost/hook", "http://localhost/hook"),
+        ("web:3000", "http://web:3000"),
+        ("127.0.0.1:3000/", "http://127.0.0.1:3000/"),
+        ("https://web/hook", "https://web/hook"),
+    ],
+)
+def test_a_port_or_less_than_a_url_is_enough(address: str, url: str) -> None:
+    assert forwarding.complete(address) == url
+
+
+@pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--events qrcode.paid", "--events: 'qrcode.paid' names an event that there is not"),
+        ("--events qrcode.aproved", "'qrcode.aproved' names an event that there is not; did you mean qrcode.approved?"),
         ("--forward-to ftp://x", "--forward-to: must be an address such as http://localhost:3000/"),
     ],
 )

@@ -7,12 +7,13 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect.domain.charge import ShownStatus
 from pixconnect_client import Client
 from support.installation import Installation
 
@@ -79,7 +80,7 @@ def test_a_number_that_is_an_id_and_an_external_id_is_told_as_what_it_was_taken(
 def test_charges_are_listed_status_by_status_in_the_servers_order(run: Run) -> None:
     run("charge", "create", "100")
     statuses = [one["status"] for one in run("charge", "list", "--limit", "2")["charges"]]
-    assert statuses == sorted(statuses, key=["PENDING", "APPROVED", "EXPIRED"].index)
+    assert statuses == sorted(statuses, key=get_args(ShownStatus).index)
     for status in {*statuses}:
         ordered = run("charge", "list", "--limit", "2", "--status", status)["charges"]
         assert ordered == [one for one in run("charge", "list", "--limit", "2")["charges"] if one["status"] == status]

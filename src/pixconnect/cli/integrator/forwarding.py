@@ -81,8 +81,8 @@ def complete(address: str) -> str:
         CommandError: None can be.
     """
     is_whole = "://" in address
-    port = re.fullmatch(r"([0-9]+)/?(.*)", address)
-    url = f"http://localhost:{port[1]}/{port[2]}" if port else address if is_whole else f"http://{address}"
+    port = re.fullmatch(r":?([0-9]+)(?:/(.*))?", address)
+    url = f"http://localhost:{port[1]}/{port[2] or ''}" if port else address if is_whole else f"http://{address}"
     try:
         parts = httpx2.URL(url)
     except httpx2.InvalidURL:

@@ -7,6 +7,7 @@ dies, this, the program or the service, at whatever instant: nothing is left out
 from __future__ import annotations
 
 import asyncio
+import difflib
 import hashlib
 import json as std_json
 from contextlib import AsyncExitStack
@@ -220,7 +221,9 @@ def _read_events(text: str | None) -> str | None:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in get_args(EventName)]
     if unknown or not names:
-        raise CommandError(f"--events: {text!r} names an event that there is not; all are in docs/reference/events.md")
+        near = difflib.get_close_matches(unknown[0], get_args(EventName), n=1) if unknown else []
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(get_args(EventName))}"
+        raise CommandError(f"--events: {text!r} names an event that there is not; {meant}")
     return ",".join(names)
 
 

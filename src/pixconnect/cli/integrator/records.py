@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,8 @@ Named = TypeVar("Named", Charge, Transfer, Refund)
 
 MONEY: Final = frozenset({"amount", "available_funds", "current_funds"})
 """Amounts, which people are shown as reais."""
+_NETWORK_NAME: Final = re.compile(r"[ED][0-9]{20}[0-9A-Za-z]{11}")
+"""What end-to-end ids and return identifications look like."""
 _ASKED_AGAIN_AFTER_S: Final = 0.3
 
 Amount = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1))]
@@ -88,7 +91,9 @@ def find(
             )
         found = found or other
     else:
-        found = _look(by_external_id, any_id) or _look(by_name, any_id)
+        # First what it looks like: what is asked for in vain stands in the service's log as a refusal.
+        first, second = (by_name, by_external_id) if _NETWORK_NAME.fullmatch(any_id) else (by_external_id, by_name)
+        found = _look(first, any_id) or _look(second, any_id)
     if found is None:
         raise CommandError(f"there is no {kind} {any_id} of this holder")
     return found

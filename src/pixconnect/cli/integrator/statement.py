@@ -69,7 +69,7 @@ def _tell_of_later(session: Session, now: datetime) -> None:
     later = session.client.statement(now, now + _AHEAD_MAX).lines if session.credentials.mode != "live" else []
     if later:
         terminal.notice(
-            f"{len(later)} more are dated ahead, as the sandbox's clock was: "
+            f"not shown, as they are dated ahead, where the sandbox's clock was: {len(later)}; "
             f"`pixconnect statement --until {later[-1].create_timestamp:%Y-%m-%d}` has them"
         )
 

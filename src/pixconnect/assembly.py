@@ -11,7 +11,7 @@ import hashlib
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -83,7 +83,6 @@ _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
     "PIXCONNECT_SANDBOX_RECEIVERS names"
 )
-_CLOSE_TIMEOUT_S = 1.0
 _WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
 
 
@@ -133,7 +132,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
     secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server)
-        opened.push_async_callback(_close_pool, connections)
+        opened.push_async_callback(pool.close_pool, connections)
         ids = IdBlocks(connections)
         # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
         async with connections.acquire() as connection:
@@ -405,7 +404,7 @@ async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
     try:
         yield connections
     finally:
-        await _close_pool(connections)
+        await pool.close_pool(connections)
 
 
 def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
@@ -435,13 +434,6 @@ async def _open_connections(settings: Settings, name: str, server: installation.
         waiting_max=settings.queue_length_max,
         look=server.look,
     )
-
-
-async def _close_pool(connections: Pool) -> None:
-    # A connection that hangs must not keep the process from ending: PostgreSQL rolls back what it did.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-            await connections.close()
 
 
 def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import asyncpg
@@ -36,6 +37,7 @@ IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
 
 # How long the round trip may take that ends a cancelled statement.
 _FINISH_TIMEOUT_S = 2.0
+_CLOSE_TIMEOUT_S = 1.0
 
 # After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
 _QUERIES_MAX = 50_000_000
@@ -106,6 +108,14 @@ class _PooledConnection(_AnyConnection):
     fetch = _watched(_AnyConnection.fetch)
     fetchrow = _watched(_AnyConnection.fetchrow)
     fetchval = _watched(_AnyConnection.fetchval)
+
+
+async def close_pool(connections: Pool) -> None:
+    """Close all connections, those that hang too, so that none keeps the process from ending."""
+    # PostgreSQL rolls back what they did.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await connections.close()
 
 
 async def _bring_to_rest(connection: _AnyConnection) -> None:

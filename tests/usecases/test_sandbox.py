@@ -11,6 +11,7 @@ from pixconnect.domain.rail import ReturnReport, Settled
 from pixconnect.domain.sandbox_control import (
     GIVE_BACK,
     LIST_KEYS,
+    PAY,
     REPLACE_FAULTS,
     Arrival,
     ControlCall,
@@ -18,6 +19,7 @@ from pixconnect.domain.sandbox_control import (
     NewQrCode,
     OutsidePayer,
     OutsideReturn,
+    OutsideTransfer,
     SandboxControl,
     SandboxSilent,
     SandboxUnavailable,
@@ -28,7 +30,7 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_return
 from pixconnect.usecases.settlement import end_orders
 from support.records import outside_party, own_key
-from support.service import STARTED_AT, Service
+from support.service import STARTED_AT, Service, make_charge, open_holder
 
 
 class Returning:
@@ -112,3 +114,36 @@ async def test_a_tax_id_of_nobody_is_refused(service: Service, caller: Caller) -
         await sandbox_usecases.pay_by_key(context, caller, own_key(), 100, payer)
     with pytest.raises(errors.InvalidTaxId, match="tax_id"):
         await sandbox_usecases.add_key(context, NewKey(key_type="EVP", tax_id="11111111111"))
+
+
+class Paying:
+    """A sandbox in which everybody pays; it remembers what."""
+
+    def __init__(self) -> None:
+        self.paid: list[OutsideTransfer] = []
+
+    async def call(self, what: ControlCall[OutsideTransfer, Arrival], asked: OutsideTransfer) -> Arrival:
+        assert what is PAY
+        self.paid.append(asked)
+        return Arrival(id="E1", amount_cents=asked.amount_cents, status="CONFIRMED")
+
+
+async def test_a_payer_reads_the_payload_at_a_location_and_pays_the_charge_in_it(
+    service: Service, caller: Caller
+) -> None:
+    control, nobody = Paying(), OutsidePayer()
+    context = with_control(service, control).context
+    charge = await make_charge(service, caller, amount_cents=1234)
+    location = f"{context.policy.location_prefix}{charge.txid}"
+    await sandbox_usecases.pay_by_location(context, caller, location, None, nobody, "obrigado")
+    await sandbox_usecases.pay_by_code(context, caller, charge.br_code, 5, nobody, "de nada")
+    await sandbox_usecases.pay_by_key(context, caller, own_key(), 6, nobody, "oi")
+    assert [(paid.txid, paid.amount_cents, paid.payer_message) for paid in control.paid] == [
+        (charge.txid, 1234, "obrigado"),
+        (charge.txid, 5, "de nada"),
+        (None, 6, "oi"),
+    ]
+    other = await open_holder(service, account_number="2")
+    for asked, theirs in ((caller, "example.org/v1/qr/x"), (caller, ""), (other, location)):
+        with pytest.raises(errors.PixKeyNotOwned):
+            await sandbox_usecases.pay_by_location(context, asked, theirs, None, nobody)

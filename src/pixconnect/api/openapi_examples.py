@@ -111,7 +111,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "PaidBy": dict(status="CONFIRMED"),
     "Pagination": {"page_size": 10, "has_next": False, "has_prev": False},
     # By key: a code would have to be that of a charge that is there.
-    "PaymentRequest": {"emv": LEFT_OUT},
+    "PaymentRequest": {"emv": LEFT_OUT, "location": LEFT_OUT, "payer_message": "Pedido 42"},
     "PublishedKey": _PUBLIC_KEY,
     "QrCode": {"emv": format_static_br_code(_OTHER_KEY, "Sandbox Settle", "Sao Paulo", amount_cents=1234)},
     "QrCodeRequest": dict(kind="static", key=LEFT_OUT),

@@ -22,6 +22,7 @@ from pixconnect.domain.clock import format_instant
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.refund import RefundReason
 from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule
+from pixconnect.domain.transfer import MESSAGE_LENGTH_MAX
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import sandbox as sandbox_usecases
@@ -39,21 +40,31 @@ class OutsidePayer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PaymentRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Money that somebody outside sends you. Either `emv` or `key`."""
+    """Money that somebody outside sends you. One of `emv`, `location` and `key`."""
 
     emv: str | None = None
     """One of your QR codes."""
+    location: str | None = None
+    """One of your locations, without a scheme: its payload is read, and the charge in it paid."""
     key: str | None = None
     """One of your Pix keys; needs an amount."""
     amount: Amount | None = None
     """The amount to pay; the code's amount if left out."""
     payer: OutsidePayer | None = None
     """The payer."""
+    payer_message: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None
+    """What the payer writes: `infoPagador` of the central bank's Pix API."""
 
-    # Either a code, or a key with an amount; not as alternatives, of each of which generators would make a type.
+    # A code, a location, or a key with an amount; not as alternatives, of each of which generators would make a type.
     schema_rules: ClassVar = {
-        "not": {"required": ["emv", "key"]},
-        "if": {"not": {"required": ["emv"]}},
+        "not": {
+            "anyOf": [
+                {"required": ["emv", "key"]},
+                {"required": ["emv", "location"]},
+                {"required": ["key", "location"]},
+            ]
+        },
+        "if": {"not": {"anyOf": [{"required": ["emv"]}, {"required": ["location"]}]}},
         "then": {"required": ["key", "amount"]},
     }
 
@@ -220,23 +231,24 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
 async def pay(services: Services, request: Request[None, Nothing, PaymentRequest]) -> Payment:
     """Be paid by somebody outside.
 
-    By one of your QR codes or keys. 200 for whatever reaches the rail, refused payments included.
+    By one of your QR codes, locations or keys. 200 for whatever reaches the rail, refused payments included.
     """
     body = request.body
     # A payer without a name or tax id is made up by the sandbox.
     who = body.payer or OutsidePayer()
     payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
-    if (body.emv is None) == (body.key is None):
-        raise errors.BadRequest("emv, key: exactly one of them is required")
+    asked = (services.context, request.caller)
+    if sum(each is not None for each in (body.emv, body.location, body.key)) != 1:
+        raise errors.BadRequest("emv, location, key: exactly one of them is required")
     if body.emv is not None:
-        arrival = await sandbox_usecases.pay_by_code(services.context, request.caller, body.emv, amount_cents, payer)
+        arrival = await sandbox_usecases.pay_by_code(*asked, body.emv, amount_cents, payer, body.payer_message)
+    elif body.location is not None:
+        arrival = await sandbox_usecases.pay_by_location(*asked, body.location, amount_cents, payer, body.payer_message)
     elif amount_cents is None:
         raise errors.BadRequest("amount: is required with a key")
     else:
-        arrival = await sandbox_usecases.pay_by_key(
-            services.context, request.caller, body.key or "", amount_cents, payer
-        )
+        arrival = await sandbox_usecases.pay_by_key(*asked, body.key or "", amount_cents, payer, body.payer_message)
     # Also of a payment that the service refused: the rail was asked, and `code` says why.
     return Payment(
         end_to_end_id=arrival.id,

@@ -63,6 +63,8 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
     txid: str | None = None
     initiation_type: InitiationType = "KEY"
     payer: OutsidePayer = field(default_factory=OutsidePayer)
+    payer_message: str | None = None
+    """What the payer writes."""
 
 
 class OutsideReturn(Struct, frozen=True, kw_only=True):

@@ -171,6 +171,7 @@ async def pay(outside: Outside, transfer: OutsideTransfer) -> Arrival:
         txid=transfer.txid,
         initiation_type=transfer.initiation_type,
         reported_at=outside.clock.now(),
+        payer_message=transfer.payer_message,
     )
     return await _arrive(outside, number, "credit", report, key, how)
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.domain import br_code, errors, money, pix_key, sandbox_control, tax_id
 from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import DirectoryEntry
 from pixconnect.domain.sandbox_control import (
@@ -39,7 +40,12 @@ class OutsideContext(HasPool, HasPolicy, HasDirectory, HasSandboxControl, Protoc
 
 
 async def pay_by_code(
-    context: OutsideContext, caller: Caller, text: str, amount_cents: int | None, payer: OutsidePayer
+    context: OutsideContext,
+    caller: Caller,
+    text: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
 ) -> Arrival:
     """Let somebody outside scan one of the holder's QR codes and pay; without an amount, what the code asks for.
 
@@ -51,31 +57,85 @@ async def pay_by_code(
         money.check_amount(amount_cents)
     code = br_code.parse_br_code(text)
     if code.location is not None:
-        path = code.location.removeprefix(context.policy.location_prefix)
-        charge = await charge_store.find_served(context.pool, path)
-        if charge is None or charge.holder_id != caller.holder_id:
+        charge = await _find_served(context, caller, code.location)
+        if charge is None:
             raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
-        # Of a free amount of 0 nobody can say what the payer would choose.
-        key, due_cents, carried = charge.key, charge.amount_cents or None, charge.txid
-    else:
-        key, due_cents, carried = code.key or "", code.fixed_amount_cents, code.txid
-    if amount_cents is None and due_cents is None:
+        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+    amount_cents = amount_cents or code.fixed_amount_cents
+    if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
-    party = await _own_party(context, caller, key, "emv")
     return await _pay(
         context,
         OutsideTransfer(
-            credit_party=party,
-            amount_cents=amount_cents or due_cents or 0,
-            txid=carried,
+            credit_party=await _own_party(context, caller, code.key or "", "emv"),
+            amount_cents=amount_cents,
+            txid=code.txid,
             initiation_type="QRCODE",
             payer=payer,
+            payer_message=payer_message,
+        ),
+    )
+
+
+async def pay_by_location(
+    context: OutsideContext,
+    caller: Caller,
+    location: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+) -> Arrival:
+    """Let somebody outside read the payload at one of the holder's locations and pay what it asks for, or an amount.
+
+    Raises:
+        PixKeyNotOwned: It is no location of this holder, or serves nothing.
+        BadRequest: Neither the payload nor the caller says an amount.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    charge = await _find_served(context, caller, location)
+    if charge is None:
+        raise errors.PixKeyNotOwned("location: is not one of this holder that serves a charge")
+    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+
+
+async def _find_served(context: OutsideContext, caller: Caller, location: str) -> Charge | None:
+    charge = await charge_store.find_served(context.pool, location.removeprefix(context.policy.location_prefix))
+    return charge if charge is not None and charge.holder_id == caller.holder_id else None
+
+
+async def _pay_charge(
+    context: OutsideContext,
+    caller: Caller,
+    charge: Charge,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None,
+) -> Arrival:
+    # Of a free amount of 0 nobody can say what the payer would choose.
+    amount_cents = amount_cents or charge.amount_cents or None
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    return await _pay(
+        context,
+        OutsideTransfer(
+            credit_party=await _own_party(context, caller, charge.key, "emv"),
+            amount_cents=amount_cents,
+            txid=charge.txid,
+            initiation_type="QRCODE",
+            payer=payer,
+            payer_message=payer_message,
         ),
     )
 
 
 async def pay_by_key(
-    context: OutsideContext, caller: Caller, key: str, amount_cents: int, payer: OutsidePayer
+    context: OutsideContext,
+    caller: Caller,
+    key: str,
+    amount_cents: int,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
 ) -> Arrival:
     """Let somebody outside pay to one of the holder's keys.
 
@@ -84,7 +144,8 @@ async def pay_by_key(
     """
     money.check_amount(amount_cents)
     party = await _own_party(context, caller, key, "key")
-    return await _pay(context, OutsideTransfer(credit_party=party, amount_cents=amount_cents, payer=payer))
+    transfer = OutsideTransfer(credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message)
+    return await _pay(context, transfer)
 
 
 async def give_back(

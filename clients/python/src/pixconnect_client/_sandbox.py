@@ -28,20 +28,45 @@ class Sandbox(Resource[SenderT]):
     """Be paid, break things, move the clock."""
 
     @operation
-    def pay(self, emv: str, *, amount: int | None = None, payer: OutsidePayer | None = None) -> Call[Payment]:
+    def pay(
+        self,
+        emv: str,
+        *,
+        amount: int | None = None,
+        payer: OutsidePayer | None = None,
+        payer_message: str | None = None,
+    ) -> Call[Payment]:
         """Somebody outside pays one of your QR codes.
 
         Args:
             emv: The code's text, ``emvqrcps`` of a charge.
             amount: Cents; the code's amount if left out.
             payer: Made up if left out.
+            payer_message: What the payer writes.
         """
-        return change_one("POST", "/sandbox/v1/payments", Payment, body=body_of(emv=emv, amount=amount, payer=payer))
+        body = body_of(emv=emv, amount=amount, payer=payer, payer_message=payer_message)
+        return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 
     @operation
-    def receive(self, key: str, amount: int, *, payer: OutsidePayer | None = None) -> Call[Payment]:
+    def pay_location(
+        self,
+        location: str,
+        *,
+        amount: int | None = None,
+        payer: OutsidePayer | None = None,
+        payer_message: str | None = None,
+    ) -> Call[Payment]:
+        """Somebody outside pays the charge that one of your locations serves."""
+        body = body_of(location=location, amount=amount, payer=payer, payer_message=payer_message)
+        return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
+
+    @operation
+    def receive(
+        self, key: str, amount: int, *, payer: OutsidePayer | None = None, payer_message: str | None = None
+    ) -> Call[Payment]:
         """Somebody outside sends money to one of your keys."""
-        return change_one("POST", "/sandbox/v1/payments", Payment, body=body_of(key=key, amount=amount, payer=payer))
+        body = body_of(key=key, amount=amount, payer=payer, payer_message=payer_message)
+        return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 
     @operation
     def give_back(

@@ -7,22 +7,29 @@ the tables looked otherwise are judged as well.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import asyncpg
 import msgspec
 import pytest
 
 from pixconnect.domain import errors
+from pixconnect.domain.charge import STATUSES
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
 from pixconnect.domain.received import ReceivedSearch
+from pixconnect.domain.refund import RefundStatus
+from pixconnect.domain.transfer import TransferStatus
 from pixconnect.domain.transfer_search import TransferSearch
+from pixconnect.domain.wanted import Wanted
 from pixconnect.foundation.pool import connect
+from pixconnect.store import browse as browse_store
 from pixconnect.store import charge as charge_store
 from pixconnect.store import charge_revision as revision_store
+from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import feed as feed_store
 from pixconnect.store import ledger as ledger_store
+from pixconnect.store import listing as listing_store
 from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
 from pixconnect.store import received as received_store
@@ -32,6 +39,7 @@ from pixconnect.store import tally as tally_store
 from pixconnect.store import timeline as timeline_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.store import transfer_search as transfer_search_store
+from pixconnect.store.charge import CHARGE
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.service import FakeClock
@@ -249,7 +257,36 @@ async def read_timeline(connection: "Connection") -> None:
     assert (len(refunds), len(events), len(deliveries)) == (1, 1, 1)
 
 
+def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names: str) -> Statement:
+    before = browse_store.Place(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
+    return lambda c: browse_store.look_back(c, lookback, holder_id, Wanted(amount_min_cents=1), names, before, 64, 20)
+
+
 STATEMENTS: Final[dict[str, Statement]] = {
+    "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
+    "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
+    "transfers looked back through": looking_back(browse_store.TRANSFERS, HOT, *get_args(TransferStatus)),
+    "transfers looked back through, of all holders": looking_back(browse_store.TRANSFERS, None, "CONFIRMED"),
+    "refunds looked back through": looking_back(browse_store.REFUNDS, HOT, *get_args(RefundStatus)),
+    "refunds looked back through, of all holders": looking_back(browse_store.REFUNDS, None, "RETURNED"),
+    "events looked back through": looking_back(browse_store.EVENTS, HOT, "qrcode.pending"),
+    "events looked back through, of all holders": looking_back(browse_store.EVENTS, None, "qrcode.pending"),
+    "deliveries looked back through": lambda c: browse_store.look_back_at_deliveries(
+        c,
+        [1, 2],
+        Wanted(event_types=("qrcode.pending",)),
+        ["delivered"],
+        browse_store.Place(at=LATER, id=17_200),
+        64,
+        20,
+    ),
+    "charges listed, of several statuses, far down": listing(
+        lambda pool, span: listing_store.read_page(
+            pool, listing_store.source_of_statuses("charge", CHARGE.select), HOT, list(STATUSES), span
+        ),
+        DEEP_PAGE,
+    ),
+    "what waits for endpoints": lambda c: endpoint_store.read_backlogs(a_pool(c), [1, 2], 100),
     "a line of time": read_timeline,
     "a transfer of any holder": lambda c: timeline_store.find_transfer(a_pool(c), 5_000, None),
     "a refund of any holder": lambda c: timeline_store.find_refund(a_pool(c), 5_000, None),

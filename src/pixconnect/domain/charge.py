@@ -19,7 +19,7 @@ there once that door has made or changed the charge.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +36,8 @@ PAYER_NAME_LENGTH_MAX: Final = 200
 ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
 """What the contract knows."""
 ChargeStatus = ShownStatus | Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
+
+STATUSES: Final = tuple[ChargeStatus, ...](status for kind in get_args(ChargeStatus) for status in get_args(kind))
 
 ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))
 """Those that may still be changed: an expiry can be revised."""

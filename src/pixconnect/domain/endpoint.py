@@ -63,6 +63,31 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """Of the webhook of a key (``domain/key_webhook.py``), which is not shown among the others."""
 
 
+class EndpointState(Struct, frozen=True, kw_only=True):
+    """How an endpoint is doing, for people."""
+
+    what: Literal["fine", "failing", "inactive", "disabled"]
+    since: datetime | None
+    """``None`` of one that is fine."""
+    next_at: datetime | None
+    """When it is tried next; ``None`` if nothing waits for it, or it is not tried."""
+    pending_count: int
+    reason: str | None
+    """Why it was disabled."""
+
+
+def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | None) -> EndpointState:
+    is_active = endpoint.status == "active"
+    is_failing = is_active and endpoint.first_failure_at is not None
+    return EndpointState(
+        what=("failing" if is_failing else "fine") if endpoint.status == "active" else endpoint.status,
+        since=endpoint.first_failure_at if is_active else endpoint.modified_at,
+        next_at=next_at if is_active else None,
+        pending_count=pending_count,
+        reason=endpoint.status_reason,
+    )
+
+
 def endpoint_seal(endpoint_id: int) -> str:
     """What an endpoint's secrets are sealed about."""
     return f"webhook_endpoint:{endpoint_id}"

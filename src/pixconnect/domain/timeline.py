@@ -149,7 +149,7 @@ def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
     if charge.status in {"APPROVED", "RETURNED"}:
         at = paid_at or charge.modified_at
         yield structs.replace(first, at=at, status="APPROVED")
-    if charge.status in {"EXPIRED", "RETURNED"}:
+    if charge.status not in {"PENDING", "APPROVED"}:
         yield structs.replace(first, at=charge.modified_at, status=charge.status)
     if charge.status == "PENDING" and charge.held_by is None and charge.expires_at > now:
         yield structs.replace(first, at=charge.expires_at, kind="expiry", status="EXPIRED", is_planned=True)

@@ -88,6 +88,11 @@ async def read_whole(connection: Connection | Pool, rows: Sequence[asyncpg.Recor
     return await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
 
 
+async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
+    """The same as lists show them: with fewer attempts, and their answers cut."""
+    return await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
+
+
 def _list_of(status: DeliveryStatus | None) -> Source:
     # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
     in_status: LiteralString = "" if status is None else f"and status = '{status}'"
@@ -111,7 +116,7 @@ async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None,
     # Attempts are read from the same snapshot as the page.
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
-        return page.with_items(await _with_attempts(connection, page.items, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX))
+        return page.with_items(await read_listed(connection, page.items))
 
 
 # Where the event is no longer kept there is nothing to send.

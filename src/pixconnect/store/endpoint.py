@@ -123,6 +123,26 @@ async def find_some(
     return [ENDPOINT.read(row) for row in rows]
 
 
+# By the index in which only what is pending stands; beyond the bound nobody counts.
+_READ_BACKLOGS: Final[LiteralString] = """
+    select endpoint.id, backlog.* from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select count(*) as count, min(due_at) as next_at from (
+            select due_at from delivery where endpoint_id = endpoint.id and status = 'pending'
+            order by resource_id, event_id, delivery.id limit $2
+        ) as waiting
+    ) as backlog
+"""
+
+
+async def read_backlogs(
+    pool: Pool, endpoint_ids: Sequence[int], count_max: int
+) -> dict[int, tuple[int, datetime | None]]:
+    """How many deliveries wait for each endpoint, counted up to a bound, and when the first of those is due."""
+    rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
+    return {row["id"]: (row["count"], row["next_at"]) for row in rows}
+
+
 _LOCK: Final[LiteralString] = f"{_FIND} for no key update"
 
 

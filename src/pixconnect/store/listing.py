@@ -74,7 +74,7 @@ def source(kind: Kind, columns: LiteralString) -> Source:
     )
 
 
-_NEWEST_FIRST: Final[LiteralString] = "order by created_at desc, id desc"
+NEWEST_FIRST: Final[LiteralString] = "order by created_at desc, id desc"
 
 
 def merge_statuses(
@@ -92,9 +92,9 @@ def merge_statuses(
         select found.* from unnest({statuses}::text[]) as wanted (status)
         cross join lateral (
             select {columns} from {kind} where holder_id = $1 and holder_id + 0 = $1 and status = wanted.status and {where}
-            {_NEWEST_FIRST} limit {skipped}::bigint + {count}::bigint
+            {NEWEST_FIRST} limit {skipped}::bigint + {count}::bigint
         ) as found
-        {_NEWEST_FIRST} offset {skipped}::bigint limit {count}::bigint
+        {NEWEST_FIRST} offset {skipped}::bigint limit {count}::bigint
     """
 
 
@@ -196,7 +196,11 @@ async def _read_page_after(
 
 def bounds(span: Span) -> tuple[datetime, datetime]:
     """The oldest and the newest instant, both included."""
-    return span.initial_at or _EARLIEST, span.final_at or _LATEST
+    return bounds_of(span.initial_at, span.final_at)
+
+
+def bounds_of(initial_at: datetime | None, final_at: datetime | None) -> tuple[datetime, datetime]:
+    return initial_at or _EARLIEST, final_at or _LATEST
 
 
 def begin_after(after: Cursor, newest: datetime) -> tuple[datetime, int]:

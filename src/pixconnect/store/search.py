@@ -29,45 +29,53 @@ class Found(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-# $1 is the text, $2 the same as a number, $3 the same as Pix keys are kept, $4 how many of a kind.
+# $1 is the text, $2 the same as a number, $3 the same as Pix keys are kept, $4 how many of a kind, $5 whose alone.
 _FIND: Final[LiteralString] = """
     (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
-    from holder where id = $2 or account_number = $1 limit $4)
+    from holder where (id = $2 or account_number = $1) and ($5::bigint is null or id = $5) limit $4)
     union all
-    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key where key = $3 limit $4)
+    (select 'key', key, holder_id, null, key_type, null, null, created_at from pix_key
+    where key = $3 and ($5 is null or holder_id = $5) limit $4)
     union all
     (select 'client', client_id, holder_id, null, name, case when disabled_at is null then 'enabled' else 'disabled' end,
         null, created_at
-    from client where client_id = $1)
+    from client where client_id = $1 and ($5 is null or holder_id = $5))
     union all
     (select 'charge', id::text, holder_id, external_id, txid, status, amount_cents, created_at
-    from charge where id = $2 or external_id = $1 or txid = $1 limit $4)
+    from charge where (id = $2 or external_id = $1 or txid = $1) and ($5 is null or holder_id = $5) limit $4)
     union all
     (select 'transfer', id::text, holder_id, external_id, coalesce(network_id, end_to_end_id), status, amount_cents, created_at
-    from transfer where id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1 limit $4)
+    from transfer where (id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1)
+        and ($5 is null or holder_id = $5) limit $4)
     union all
     (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
-    from refund where id = $2 or external_id = $1 or return_id = $1 or network_id = $1 limit $4)
+    from refund where (id = $2 or external_id = $1 or return_id = $1 or network_id = $1)
+        and ($5 is null or holder_id = $5) limit $4)
     union all
     (select 'ledger entry', id::text, holder_id, null, debit_account || ' to ' || credit_account, null, amount_cents, created_at
-    from ledger_entry where id = $2 limit $4)
+    from ledger_entry where id = $2 and ($5 is null or holder_id = $5) limit $4)
     union all
-    (select 'event', id::text, holder_id, null, name, null, null, created_at from event where id = $2 limit $4)
+    (select 'event', id::text, holder_id, null, name, null, null, created_at from event
+    where id = $2 and ($5 is null or holder_id = $5) limit $4)
     union all
     (select 'delivery', id::text, holder_id, null, 'event ' || event_id || ' to endpoint ' || endpoint_id, status, null,
         created_at
-    from delivery where id = $2 limit $4)
+    from delivery where id = $2 and ($5 is null or holder_id = $5) limit $4)
     union all
-    (select 'endpoint', id::text, holder_id, null, url, status, null, created_at from webhook_endpoint where id = $2)
+    (select 'endpoint', id::text, holder_id, null, url, status, null, created_at from webhook_endpoint
+    where id = $2 and ($5 is null or holder_id = $5))
     union all
     (select 'report', id::text, null, null, name, case when closed_at is null then 'open' else 'closed' end, null, first_seen_at
-    from kept_report where id = $2)
+    from kept_report
+    where id = $2 and $5 is null)
 """
 
 
-async def find_by_any_id(pool: Pool, text: str, number: int | None, key: str, each_max: int) -> list[Found]:
-    """Everything that has this id.
+async def find_by_any_id(
+    pool: Pool, text: str, number: int | None, key: str, each_max: int, holder_id: int | None = None
+) -> list[Found]:
+    """Everything that has this id, of one holder or of all.
 
     Args:
         text: As it is.
@@ -75,4 +83,4 @@ async def find_by_any_id(pool: Pool, text: str, number: int | None, key: str, ea
         key: The same as Pix keys are kept.
         each_max: Of each kind, at most so many.
     """
-    return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max)]
+    return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max, holder_id)]

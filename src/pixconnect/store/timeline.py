@@ -145,7 +145,7 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
 
 
 _FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {_WHOSE}"
-_FIND_EVENT: Final[LiteralString] = f"select {EVENT.select} from event where id = $1 and holder_id = $2"
+_FIND_EVENT: Final[LiteralString] = f"select {EVENT.select} from event where {_WHOSE}"
 _IS_HELD_BACK: Final[LiteralString] = """
     select exists (
         select from delivery where endpoint_id = $1 and resource_id = $2 and resource = $3 and status = 'pending'
@@ -160,7 +160,7 @@ async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> 
     return found[0] if found else None
 
 
-async def find_event(pool: Pool, event_id: int, holder_id: int) -> Event | None:
+async def find_event(pool: Pool, event_id: int, holder_id: int | None) -> Event | None:
     return EVENT.read_found(await pool.fetchrow(_FIND_EVENT, event_id, holder_id))
 
 

@@ -73,7 +73,7 @@ async def follow(connection: Connection, delivery_ids: Sequence[int], covered_id
 _FIND_NOTICE: Final[LiteralString] = """
     select first.id, first.covers from delivery join delivery as first
         on first.id = coalesce(delivery.covered_by, delivery.id) and first.holder_id = delivery.holder_id
-    where delivery.id = $1 and delivery.holder_id = $2 and delivery.endpoint_id = $3
+    where delivery.id = $1 and delivery.holder_id = $2 and delivery.endpoint_id + 0 = $3
 """
 
 
@@ -125,7 +125,8 @@ async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None,
         return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))
 
 
-_FIND: Final[LiteralString] = f"select {_SHOWN} {_OWNED} and id = $2"
+# By its id, and not among all of the endpoint's.
+_FIND: Final[LiteralString] = f"select {_SHOWN} from delivery where endpoint_id + 0 = $1 and id = $2"
 
 
 async def find(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDelivery | None:

@@ -15,6 +15,7 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.domain.charge import STATUSES
+from pixconnect.domain.charge_search import ChargeSearch
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
 from pixconnect.domain.received import ReceivedSearch
@@ -26,6 +27,7 @@ from pixconnect.foundation.pool import connect
 from pixconnect.store import browse as browse_store
 from pixconnect.store import charge as charge_store
 from pixconnect.store import charge_revision as revision_store
+from pixconnect.store import charge_search as charge_search_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import feed as feed_store
 from pixconnect.store import ledger as ledger_store
@@ -62,9 +64,10 @@ _HOLDERS = """
 _ROWS = "(select n, $3::bigint as holder_id, $4::timestamptz + n * interval '1 s' as at from generate_series($1::int, $2) n) r"
 _FILL: Final = (
     f"""insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
-        created_at, modified_at, expires_at)
+        created_at, modified_at, expires_at, payer_name, payer_tax_id, is_unbound)
     select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
-        case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at from {_ROWS}""",
+        case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at, 'p', (n / 8)::text,
+        case when n % 1000 = 1 then true end from {_ROWS}""",
     f"""insert into transfer (id, holder_id, direction, initiation_type, external_id, fingerprint, end_to_end_id,
         correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at, charge_id, network_id)
     select n, holder_id, case n % 2 when 0 then 'OUT' else 'IN' end, 'KEY', case n % 2 when 0 then 't' || n end,
@@ -328,6 +331,24 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "charges listed, of several statuses, of a span": listing(
         lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED"], span), SPAN
+    ),
+    "charges of a debtor": listing(
+        lambda pool, span: charge_search_store.read_page(
+            pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span
+        ),
+        PAGE,
+    ),
+    "charges that no code leads to": listing(
+        lambda pool, span: charge_search_store.read_page(
+            pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span
+        ),
+        PAGE,
+    ),
+    "charges that a code leads to": listing(
+        lambda pool, span: charge_search_store.read_page(
+            pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span
+        ),
+        PAGE,
     ),
     "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
     "locations locked": lambda c: location_store.lock(c, PAIRS),

@@ -37,6 +37,8 @@ from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 ENTITY: Final = "cob"
+REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+"""The status by which a patch removes a charge."""
 
 
 class StandardChargeContext(HasPool, HasWrites, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
@@ -153,6 +155,12 @@ async def read_charge(
         revision=latest if revision is None else revision,
         location=locations.get(charge.id),
     )
+
+
+async def check_charge(context: StandardChargeContext, caller: Caller, txid: str) -> None:
+    """Raise ``NotFound`` if there is no such charge, before anything else is said of a request about it."""
+    if await charge_store.find_by_txid(context.pool, caller.holder_id, txid) is None:
+        raise errors.NotFound("txid: there is no such charge")
 
 
 async def _make_write(
@@ -303,7 +311,7 @@ def _revise(
 
 
 def _remove(work: UnitOfWork, charge: Charge, own: Location | None, locked: _Locked) -> StandardCharge:
-    violations = _judge_state(charge)
+    violations = _judge_state(charge, REMOVAL)
     if violations:
         raise Violated(ENTITY, violations)
     removed = remove(work, charge, "REMOVED_BY_RECEIVER")
@@ -320,13 +328,13 @@ def remove(work: UnitOfWork, charge: Charge, status: Literal["REMOVED_BY_RECEIVE
     return removed
 
 
-def _judge_state(charge: Charge) -> list[Violation]:
+def _judge_state(charge: Charge, sent: str | None = None) -> list[Violation]:
     if charge.status not in charge_rules.ACTIVE:
         reason = "a cobrança não está ATIVA e não pode mais ser alterada"
-        return [Violation(property=f"{ENTITY}.status", reason=reason)]
+        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
     if charge.held_by is not None:
         reason = "um pagamento desta cobrança foi aceito e ainda não liquidou: ela não pode ser alterada agora"
-        return [Violation(property=f"{ENTITY}.status", reason=reason)]
+        return [Violation(property=f"{ENTITY}.status", reason=reason, value=sent)]
     return []
 
 

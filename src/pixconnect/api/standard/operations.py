@@ -9,17 +9,37 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.operation import Method, Nothing
-from pixconnect.api.standard import notice, payment, refund, webhook
+from pixconnect.api.standard import charge, charge_records, location, notice, payment, refund, webhook
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
 from pixconnect.usecases import standard_pix
 
+_COB: Final = Types(missing="CobNaoEncontrado", invalid="CobOperacaoInvalida")
+_LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")
 _WEBHOOK: Final = Types(missing="WebhookNaoEncontrado", invalid="WebhookOperacaoInvalida")
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 SPOKEN: Final = (
+    Row("cob.criar", "POST", "/cob", "cob.write", _COB,
+        Nothing, charge_records.CobSolicitada, 201, charge_records.CobCompleta, charge.create_charge),
+    Row("cob.criar_com_txid", "PUT", "/cob/{txid}", "cob.write", _COB,
+        Nothing, charge_records.CobSolicitada, 201, charge_records.CobCompleta, charge.put_charge),
+    Row("cob.revisar", "PATCH", "/cob/{txid}", "cob.write", _COB,
+        Nothing, charge_records.CobRevisada, 200, charge_records.CobCompleta, charge.patch_charge),
+    Row("cob.consultar", "GET", "/cob/{txid}", "cob.read", Types(missing="CobNaoEncontrado", invalid="CobConsultaInvalida"),
+        charge_records.CobQuery, Nothing, 200, charge_records.CobCompleta, charge.get_charge),
+    Row("cob.listar", "GET", "/cob", "cob.read", Types(invalid="CobConsultaInvalida"),
+        charge_records.CobListQuery, Nothing, 200, charge_records.CobsConsultadas, charge.list_charges),
+    Row("loc.criar", "POST", "/loc", "payloadlocation.write", _LOC,
+        Nothing, location.PayloadLocationSolicitada, 201, location.PayloadLocation, location.create_location),
+    Row("loc.consultar", "GET", "/loc/{id}", "payloadlocation.read", _LOC,
+        Nothing, Nothing, 200, location.PayloadLocation, location.get_location),
+    Row("loc.listar", "GET", "/loc", "payloadlocation.read", Types(invalid="PayloadLocationConsultaInvalida"),
+        location.LocListQuery, Nothing, 200, location.PayloadLocationConsultadas, location.list_locations),
+    Row("loc.desvincular", "DELETE", "/loc/{id}/txid", "payloadlocation.write", _LOC,
+        Nothing, Nothing, 200, location.PayloadLocation, location.unbind_location),
     Row("pix.consultar", "GET", "/pix/{e2eid}", "pix.read", Types(missing="PixNaoEncontrado", invalid="PixConsultaInvalida"),
         Nothing, Nothing, 200, standard_pix.Pix, payment.get_pix),
     Row("pix.listar", "GET", "/pix", "pix.read", Types(invalid="PixConsultaInvalida"),

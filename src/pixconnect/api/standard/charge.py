@@ -1,0 +1,179 @@
+"""Immediate charges (``cob``) at the standard's door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pixconnect.api.operation import Reply
+from pixconnect.api.services import Services
+from pixconnect.api.standard import charge_body, listing, location
+from pixconnect.api.standard.charge_records import (
+    Calendario,
+    CobCompleta,
+    CobsConsultadas,
+    CobStatus,
+    Devedor,
+    Linha,
+    ParametrosCob,
+    Valor,
+)
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import TXID, Parameters, Violations
+from pixconnect.domain import errors, tax_id
+from pixconnect.domain.charge import ChargeStatus
+from pixconnect.domain.charge_contents import ChargeContents, Payer
+from pixconnect.domain.charge_search import ChargeSearch
+from pixconnect.domain.clock import format_milliseconds
+from pixconnect.domain.money import format_reais
+from pixconnect.domain.violation import Violated
+from pixconnect.usecases import charge_search as search_usecases
+from pixconnect.usecases import standard_charge as charge_usecases
+from pixconnect.usecases.standard_charge import ENTITY, StandardCharge
+from pixconnect.usecases.standard_pix import Pix
+
+_STATUSES: Final[Mapping[CobStatus, Sequence[ChargeStatus]]] = dict[CobStatus, Sequence[ChargeStatus]](
+    (
+        # Expiry is no status there.
+        ("ATIVA", ("PENDING", "EXPIRED")),
+        ("CONCLUIDA", ("APPROVED", "RETURNED")),
+        ("REMOVIDA_PELO_USUARIO_RECEBEDOR", ("REMOVED_BY_RECEIVER",)),
+        ("REMOVIDA_PELO_PSP", ("REMOVED_BY_PSP",)),
+    )
+)
+_SHOWN: Final[Mapping[ChargeStatus, CobStatus]] = {
+    status: shown for shown, statuses in _STATUSES.items() for status in statuses
+}
+
+
+async def create_charge(services: Services, request: Asked) -> Reply:
+    """Cria uma cobrança imediata com um txid feito pelo serviço."""
+    asked = charge_body.read_put(request.body.require(ENTITY))
+    made = await charge_usecases.put_charge(services.context, request.caller, None, asked.contents, asked.location_id)
+    return Reply(status=201, record=_show(services, made))
+
+
+async def put_charge(services: Services, request: Asked) -> Reply:
+    """Cria uma cobrança imediata, ou substitui o conteúdo de uma que está ativa.
+
+    A mesma requisição de novo responde a cobrança como está, em qualquer status, e não a muda.
+    """
+    (txid,) = request.parameter
+    violations = Violations(ENTITY)
+    if not TXID.fullmatch(txid):
+        violations.add("txid", "deve ter de 26 a 35 letras e dígitos", txid)
+    violations.raise_if_any()
+    asked = charge_body.read_put(request.body.require(ENTITY))
+    put = await charge_usecases.put_charge(services.context, request.caller, txid, asked.contents, asked.location_id)
+    return Reply(status=201, record=_show(services, put))
+
+
+async def patch_charge(services: Services, request: Asked) -> Reply:
+    """Revisa ou remove uma cobrança imediata.
+
+    O que muda é uma revisão nova; o que não foi enviado fica como estava.
+    """
+    txid = _read_txid(request)
+    try:
+        asked = charge_body.read_patch(request.body.require(ENTITY))
+    except Violated:
+        # That there is no such charge comes before what is wrong with the body.
+        await charge_usecases.check_charge(services.context, request.caller, txid)
+        raise
+    patched = await charge_usecases.patch_charge(
+        services.context,
+        request.caller,
+        txid,
+        asked.change,
+        location_id=asked.location_id,
+        removes=asked.removes,
+    )
+    return Reply(status=200, record=_show(services, patched))
+
+
+async def get_charge(services: Services, request: Asked) -> Reply:
+    """Consulta uma cobrança imediata, como está ou como era em uma revisão."""
+    txid = _read_txid(request)
+    violations = Violations(ENTITY)
+    revision = Parameters(violations, request.query.read(("revisao",))).integer("revisao", least=0)
+    if violations.rows:
+        await charge_usecases.check_charge(services.context, request.caller, txid)
+    violations.raise_if_any()
+    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision)
+    paid_by = await search_usecases.find_pix(services.context, request.caller, [read])
+    return Reply(status=200, record=_show(services, read, paid_by))
+
+
+async def list_charges(services: Services, request: Asked) -> Reply:
+    """Lista cobranças imediatas, da mais nova à mais antiga, também as feitas pela API própria deste serviço."""
+    violations = Violations(ENTITY)
+    names = (*listing.NAMES, "cpf", "cnpj", "locationPresente", "status")
+    parameters = Parameters(violations, request.query.read(names))
+    interval = listing.read_interval(parameters)
+    cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
+    listing.refuse_both_tax_ids(parameters, cpf, cnpj)
+    is_placed = parameters.boolean("locationPresente")
+    status = parameters.choice("status", tuple(_STATUSES))
+    asked = listing.read_page(parameters)
+    violations.raise_if_any()
+    search = ChargeSearch(
+        statuses=tuple(_SHOWN) if status is None else _STATUSES[status], tax_id=cpf or cnpj, is_placed=is_placed
+    )
+    page = await search_usecases.search_charges(
+        services.context, request.caller, search, listing.make_span(interval, asked)
+    )
+    paid_by = await search_usecases.find_pix(services.context, request.caller, page.items)
+    shown = CobsConsultadas(
+        parametros=ParametrosCob(
+            inicio=interval.shown_inicio,
+            fim=interval.shown_fim,
+            cpf=cpf,
+            cnpj=cnpj,
+            location_presente=is_placed,
+            status=status,
+            paginacao=asked.paginate(page.total_count),
+        ),
+        cobs=[_show(services, item, paid_by) for item in page.items],
+    )
+    return Reply(status=200, record=shown)
+
+
+def _read_txid(request: Asked) -> str:
+    # What has another form names nothing.
+    (txid,) = request.parameter
+    if not TXID.fullmatch(txid):
+        raise errors.NotFound("txid: there is no such charge")
+    return txid
+
+
+def _show(services: Services, shown: StandardCharge, paid_by: Mapping[int, Pix] | None = None) -> CobCompleta:
+    charge, contents = shown.charge, shown.contents
+    place = shown.location and location.show(services, shown.location, charge.txid)
+    pix = (paid_by or {}).get(charge.id)
+    return CobCompleta(
+        calendario=Calendario(criacao=format_milliseconds(charge.created_at), expiracao=contents.lifetime_s),
+        txid=charge.txid,
+        revisao=shown.revision,
+        devedor=contents.payer and _show_payer(contents.payer),
+        loc=place,
+        location=place and place.location,
+        # What an earlier revision says was said while the charge was active.
+        status=_SHOWN[charge.status] if shown.is_latest else "ATIVA",
+        valor=_show_value(contents),
+        chave=contents.key,
+        solicitacao_pagador=contents.question,
+        linhas=[Linha(nome=line.name, valor=line.value) for line in contents.lines] or None,
+        pix_copia_e_cola=charge.br_code if place else None,
+        pix=None if pix is None else [pix],
+    )
+
+
+def _show_value(contents: ChargeContents) -> Valor:
+    modality = None if contents.may_change_amount is None else int(contents.may_change_amount)
+    return Valor(original=format_reais(contents.amount_cents), modalidade_alteracao=modality)
+
+
+def _show_payer(payer: Payer) -> Devedor:
+    if tax_id.is_cpf(payer.tax_id):
+        return Devedor(cpf=payer.tax_id, nome=payer.name)
+    return Devedor(cnpj=payer.tax_id, nome=payer.name)

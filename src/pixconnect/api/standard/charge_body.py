@@ -1,0 +1,147 @@
+"""Bodies of immediate charges: read member by member, so that all that is wrong is told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain import errors, pix_key
+from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX
+from pixconnect.domain.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
+from pixconnect.usecases.standard_charge import ENTITY, REMOVAL
+
+QUESTION_LENGTH_MAX: Final = 140
+LINES_MAX: Final = 50
+LINE_NAME_LENGTH_MAX: Final = 50
+LINE_VALUE_LENGTH_MAX: Final = 200
+_OTHERS: Final = ("calendario", "devedor", "loc", "valor", "chave", "solicitacaoPagador", "infoAdicionais")
+
+
+class AskedPut(Struct, frozen=True):
+    contents: ChargeContents
+    location_id: int | None
+
+
+class AskedPatch(Struct, frozen=True):
+    change: ContentsChange
+    location_id: int | None
+    removes: bool
+
+
+def read_put(members: Mapping[str, object]) -> AskedPut:
+    """All that a charge is to say; raises ``Violated``."""
+    violations = Violations(ENTITY)
+    body = Members(violations, members)
+    change = _read_change(body, is_whole=True)
+    location_id = _read_location(body)
+    violations.raise_if_any()
+    contents = ChargeContents(
+        lifetime_s=change.lifetime_s or LIFETIME_S,
+        amount_cents=change.amount_cents or 0,
+        may_change_amount=change.may_change_amount,
+        key=change.key or "",
+        payer=change.payer,
+        question=change.question,
+        lines=change.lines or (),
+    )
+    return AskedPut(contents, location_id)
+
+
+def read_patch(members: Mapping[str, object]) -> AskedPatch:
+    """What a charge is to say instead; raises ``Violated``."""
+    violations = Violations(ENTITY)
+    body = Members(violations, members, refuses_null=True)
+    change = _read_change(body, is_whole=False)
+    location_id = _read_location(body)
+    removes = body.choice("status", (REMOVAL,)) is not None
+    # What is removed says nothing any more, so whoever changes it too has made a mistake.
+    if removes and any(map(body.has, _OTHERS)):
+        body.refuse("status", "a cobrança não pode ser removida junto com outras alterações")
+    violations.raise_if_any()
+    return AskedPatch(change, location_id, removes)
+
+
+def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
+    # In the order in which the standard lists what breaks its rules.
+    calendar = body.object("calendario")
+    lifetime_s = None if calendar is None else calendar.integer("expiracao", least=1)
+    amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
+    payer = _read_payer(body)
+    key = _read_key(body, is_required=is_whole)
+    question = body.text("solicitacaoPagador", length_max=QUESTION_LENGTH_MAX)
+    lines = _read_lines(body)
+    return ContentsChange(
+        lifetime_s=lifetime_s,
+        amount_cents=amount_cents,
+        may_change_amount=may_change_amount,
+        key=key,
+        payer=payer,
+        # An empty one says nothing, and a patch removes nothing.
+        question=question or None,
+        lines=lines or None,
+    )
+
+
+def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | None]:
+    value = body.object("valor", is_required=is_whole)
+    if value is None:
+        return None, None
+    amount_cents = value.amount("original", is_required=is_whole)
+    modality = value.integer("modalidadeAlteracao", least=0, most=1)
+    if value.has("retirada"):
+        value.refuse("retirada", "Pix Saque e Pix Troco não são oferecidos")
+    # Whether a patch may say zero depends on what the charge says already.
+    elif amount_cents == 0 and modality != 1 and is_whole:
+        value.refuse("original", "só pode ser 0.00 com modalidadeAlteracao 1")
+    return amount_cents, None if modality is None else bool(modality)
+
+
+def _read_payer(body: Members) -> Payer | None:
+    debtor = body.object("devedor")
+    if debtor is None:
+        return None
+    cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
+    if debtor.has("cpf") and debtor.has("cnpj"):
+        debtor.refuse("cnpj", "não pode ser usado junto com cpf")
+    elif not debtor.has("cpf") and not debtor.has("cnpj"):
+        body.refuse("devedor", "deve ter cpf ou cnpj")
+    name = debtor.text("nome", length_min=1, length_max=PAYER_NAME_LENGTH_MAX, is_required=True)
+    found = cpf or cnpj
+    return None if name is None or found is None else Payer(name=name, tax_id=found)
+
+
+def _read_key(body: Members, *, is_required: bool) -> str | None:
+    sent = body.text("chave", length_max=pix_key.SENT_LENGTH_MAX, is_required=is_required)
+    if sent is None:
+        return None
+    try:
+        return pix_key.parse_pix_key(sent).key
+    except errors.InvalidPixKey:
+        body.refuse("chave", "não tem a forma de uma chave Pix: EVP, e-mail, telefone, CPF ou CNPJ")
+        return None
+
+
+def _read_lines(body: Members) -> tuple[Line, ...] | None:
+    sent: Sequence[Members] | None = body.objects("infoAdicionais", count_max=LINES_MAX)
+    if sent is None:
+        return None
+    lines: list[Line] = []
+    for line in sent:
+        name = line.text("nome", length_max=LINE_NAME_LENGTH_MAX, is_required=True)
+        value = line.text("valor", length_max=LINE_VALUE_LENGTH_MAX, is_required=True)
+        if name is not None and value is not None:
+            lines.append(Line(name=name, value=value))
+    return tuple(lines)
+
+
+def _read_location(body: Members) -> int | None:
+    location = body.object("loc")
+    if location is None:
+        return None
+    if not location.has("id"):
+        location.refuse("id", "é obrigatório")
+        return None
+    return location.integer("id", least=1, most=2**53 - 1)

@@ -1,0 +1,151 @@
+"""Locations (``loc``) at the standard's door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.operation import Reply
+from pixconnect.api.services import Services
+from pixconnect.api.standard import listing
+from pixconnect.api.standard.frame import PREFIXES, Asked
+from pixconnect.api.standard.listing import ListQuery, Parametros
+from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.domain import errors
+from pixconnect.domain.br_code import LOCATION_LENGTH_MAX
+from pixconnect.domain.clock import format_milliseconds
+from pixconnect.domain.location import Location
+from pixconnect.usecases import location as location_usecases
+
+ENTITY: Final = "loc"
+TipoCob = Literal["cob", "cobv"]
+KINDS: Final[Sequence[TipoCob]] = ("cob", "cobv")
+LocationId = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+_ID: Final = re.compile(r"[1-9][0-9]{0,15}")
+_ID_MAX: Final = 2**53 - 1
+
+
+class PayloadLocationSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma location a criar."""
+
+    tipo_cob: TipoCob
+    """Cobrança imediata ou com vencimento."""
+
+
+class PayloadLocation(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O endereço a que um QR Code leva."""
+
+    id: LocationId
+    """O identificador da location."""
+    location: Annotated[str, Meta(max_length=LOCATION_LENGTH_MAX)]
+    """O endereço, sem `https://`."""
+    tipo_cob: TipoCob
+    """Cobrança imediata ou com vencimento; nunca muda."""
+    criacao: listing.Instante
+    """Quando foi criada."""
+    txid: str | None = None
+    """A cobrança a que leva; ausente se está livre."""
+
+
+class LocListQuery(ListQuery, frozen=True, kw_only=True, rename="camel"):
+    """De quando, quais e qual página."""
+
+    tx_id_presente: bool | None = None
+    """Só as que levam a uma cobrança, ou só as livres."""
+    tipo_cob: TipoCob | None = None
+    """Só as deste tipo."""
+
+
+class ParametrosLoc(Parametros, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que foi pedido, e a página."""
+
+    tx_id_presente: bool | None = None
+    """Como foi pedido."""
+    tipo_cob: TipoCob | None = None
+    """Como foi pedido."""
+
+
+class PayloadLocationConsultadas(Struct, frozen=True, kw_only=True):
+    """Uma página de locations."""
+
+    parametros: ParametrosLoc
+    """O que foi pedido."""
+    loc: Sequence[PayloadLocation]
+    """As locations, da mais nova à mais antiga."""
+
+
+async def create_location(services: Services, request: Asked) -> Reply:
+    """Cria uma location.
+
+    Ela fica livre até que uma cobrança a nomeie em `loc.id`.
+    """
+    violations = Violations(ENTITY)
+    kind = Members(violations, request.body.require(ENTITY)).choice("tipoCob", KINDS, is_required=True)
+    violations.raise_if_any()
+    location = await location_usecases.create_location(services.context, request.caller, kind or "cob")
+    address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"
+    return Reply(status=201, record=show(services, location, None), headers=[(b"location", address.encode())])
+
+
+async def get_location(services: Services, request: Asked) -> Reply:
+    """Consulta uma location."""
+    shown = await location_usecases.read_location(services.context, request.caller, _read_id(request))
+    return Reply(status=200, record=show(services, shown.location, shown.txid))
+
+
+async def list_locations(services: Services, request: Asked) -> Reply:
+    """Lista locations.
+
+    As de cobranças feitas pela API própria deste serviço aparecem depois que esta API as mostrou uma vez.
+    """
+    violations = Violations(ENTITY)
+    parameters = Parameters(violations, request.query.read((*listing.NAMES, "txIdPresente", "tipoCob")))
+    interval = listing.read_interval(parameters)
+    is_bound = parameters.boolean("txIdPresente")
+    kind = parameters.choice("tipoCob", KINDS)
+    asked = listing.read_page(parameters)
+    violations.raise_if_any()
+    page = await location_usecases.list_locations(
+        services.context, request.caller, kind, listing.make_span(interval, asked), is_bound=is_bound
+    )
+    shown = PayloadLocationConsultadas(
+        parametros=ParametrosLoc(
+            inicio=interval.shown_inicio,
+            fim=interval.shown_fim,
+            tx_id_presente=is_bound,
+            tipo_cob=kind,
+            paginacao=asked.paginate(page.total_count),
+        ),
+        loc=[show(services, item.location, item.txid) for item in page.items],
+    )
+    return Reply(status=200, record=shown)
+
+
+async def unbind_location(services: Services, request: Asked) -> Reply:
+    """Tira a cobrança de uma location.
+
+    A cobrança fica sem código e não pode ser paga até que tenha outra location. Uma location livre fica como está.
+    """
+    location = await location_usecases.unbind_location(services.context, request.caller, _read_id(request))
+    return Reply(status=200, record=show(services, location, None))
+
+
+def show(services: Services, location: Location, txid: str | None) -> PayloadLocation:
+    return PayloadLocation(
+        id=location.id,
+        location=services.context.policy.location_prefix + location.path,
+        tipo_cob=location.kind,
+        criacao=format_milliseconds(location.created_at),
+        txid=txid,
+    )
+
+
+def _read_id(request: Asked) -> int:
+    # What has another form names nothing.
+    text = request.parameter[0]
+    if not _ID.fullmatch(text) or int(text) > _ID_MAX:
+        raise errors.NotFound("id: there is no such location")
+    return int(text)

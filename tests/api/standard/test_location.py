@@ -1,0 +1,105 @@
+"""``loc``: every rule of the standard on locations, through the door, on a real database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pixconnect.api.standard.problem import TYPE_PREFIX
+from support.api import Answer, Api
+from support.records import own_key
+from support.service import Service
+
+SPAN = "inicio=2026-07-01T00:00:00Z&fim=2026-07-02T00:00:00Z"
+TXID = "order000000000000000000001"
+PATH = f"/v2/cob/{TXID}"
+BODY: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": own_key()}
+
+
+def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
+    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
+    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
+
+
+async def make(door: Api, kind: str = "cob") -> dict[str, Any]:
+    return (await door.post("/v2/loc", {"tipoCob": kind})).body
+
+
+@pytest.mark.parametrize("kind", ["cob", "cobv"])
+async def test_a_location_is_made_free(door: Api, kind: str) -> None:
+    made = await door.post("/pix/v2/loc", {"tipoCob": kind, "extra": 1})
+    assert made.status == 201
+    assert made.headers["location"].endswith(f"/loc/{made.body['id']}")
+    assert made.headers["location"].startswith("http")
+    assert made.body.keys() == {"id", "location", "tipoCob", "criacao"}
+    assert (made.body["tipoCob"], "/cobv/" in made.body["location"]) == (kind, kind == "cobv")
+    assert (await door.get(f"/v2/loc/{made.body['id']}")).body == made.body
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ({}, [("loc.tipoCob", None)]),
+        ({"tipoCob": None}, [("loc.tipoCob", None)]),
+        ({"tipoCob": "COB"}, [("loc.tipoCob", "COB")]),
+        ({"tipoCob": ["cob"]}, [("loc.tipoCob", '["cob"]')]),
+        (5, []),
+    ],
+)
+async def test_a_kind_that_is_none_is_refused(door: Api, body: object, rows: list[tuple[str, str | None]]) -> None:
+    assert told(await door.post("/v2/loc", body)) == (400, "PayloadLocationOperacaoInvalida", rows)
+
+
+async def test_a_location_goes_from_charge_to_charge(door: Api, service: Service) -> None:
+    free = await make(door)
+    put = await door.put(PATH, BODY | {"loc": {"id": str(free["id"]), "tipoCob": "cobv"}})
+    assert put.body["loc"] == free | {"txid": TXID}
+    assert (await door.get(f"/v2/loc/{free['id']}")).body == free | {"txid": TXID}
+    other = await door.put(f"{PATH}9", BODY | {"loc": {"id": free["id"]}})
+    assert told(other) == (400, "CobOperacaoInvalida", [("cob.loc.id", str(free["id"]))])
+    for _ in range(2):  # of a free one it is the same again
+        taken = await door.call("DELETE", f"/v2/loc/{free['id']}/txid")
+        assert (taken.status, taken.body) == (200, free)
+    unbound = (await door.get(PATH)).body
+    assert not unbound.keys() & {"loc", "location", "pixCopiaECola"}
+    assert (unbound["status"], unbound["revisao"]) == ("ATIVA", 0)
+    assert (await door.put(f"{PATH}9", BODY | {"loc": {"id": free["id"]}})).status == 201
+    bound = await door.put(PATH, BODY)
+    assert (bound.status, bound.body["loc"]["txid"]) == (201, TXID)
+    of_other_kind = await make(door, "cobv")
+    refused = await door.patch(PATH, {"loc": {"id": of_other_kind["id"]}})
+    assert told(refused)[2] == [("cob.loc.id", str(of_other_kind["id"]))]
+
+
+async def test_what_is_no_location_of_the_holder_is_not_found(door: Api) -> None:
+    made = await make(door)
+    for name in ("0", "-1", "x", "01", "1.0", str(2**53), str(2**64), "404"):
+        assert told(await door.get(f"/v2/loc/{name}")) == (404, "PayloadLocationNaoEncontrado", []), name
+        assert (await door.call("DELETE", f"/v2/loc/{name}/txid")).status == 404
+    assert (await door.get(f"/v2/loc/{made['id']}", token="other")).status == 404
+    assert (await door.call("DELETE", f"/v2/loc/{made['id']}/txid", token="other")).status == 404
+    assert (await door.call("PATCH", f"/v2/loc/{made['id']}", b"{}")).status == 405
+
+
+async def test_a_list_has_what_is_asked_for_newest_first(door: Api, service: Service) -> None:
+    free = await make(door)
+    service.clock.advance(milliseconds=1)
+    bound = (await door.put(PATH, BODY)).body["loc"]
+    service.clock.advance(milliseconds=1)
+    of_other_kind = await make(door, "cobv")
+    for query, wanted in (
+        ("", [of_other_kind, bound, free]),
+        ("&tipoCob=cob", [bound, free]),
+        ("&txIdPresente=true", [bound]),
+        ("&txIdPresente=false&tipoCob=cobv", [of_other_kind]),
+        ("&txIdPresente=true&tipoCob=cobv", []),
+        ("&paginacao.itensPorPagina=1&paginacao.paginaAtual=1", [bound]),
+    ):
+        body = (await door.get(f"/v2/loc?{SPAN}{query}")).body
+        assert body["loc"] == wanted, query
+    asked = (await door.get(f"/v2/loc?{SPAN}&txIdPresente=true&tipoCob=cob")).body["parametros"]
+    assert (asked["txIdPresente"], asked["tipoCob"]) == (True, "cob")
+    for query, name in (("&tipoCob=rec", "tipoCob"), ("&txIdPresente=1", "txIdPresente")):
+        status, kind, ((found, _),) = told(await door.get(f"/v2/loc?{SPAN}{query}"))
+        assert (status, kind, found) == (400, "PayloadLocationConsultaInvalida", name)

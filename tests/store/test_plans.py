@@ -20,6 +20,7 @@ from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
 from pixconnect.domain.received import ReceivedSearch
 from pixconnect.domain.refund import RefundStatus
+from pixconnect.domain.resend import ResendFilter, ResendJob
 from pixconnect.domain.transfer import TransferStatus
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.domain.wanted import Wanted
@@ -36,6 +37,7 @@ from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
 from pixconnect.store import received as received_store
 from pixconnect.store import refund as refund_store
+from pixconnect.store import resend as resend_store
 from pixconnect.store import search as search_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import timeline as timeline_store
@@ -265,7 +267,32 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
     return lambda c: browse_store.look_back(c, lookback, holder_id, Wanted(amount_min_cents=1), names, before, 64, 20)
 
 
+RESEND: Final = ResendJob(
+    id=1,
+    holder_id=HOT,
+    asked_by="tests",
+    endpoint_id=None,
+    statuses=("delivered", "pending"),
+    event_types=("qrcode.pending",),
+    initial_at=EARLIER,
+    final_at=LATER,
+    status="running",
+    expected_count=0,
+    looked_at_count=0,
+    resent_count=0,
+    at_endpoint_id=1,
+    at_instant=None,
+    at_id=0,
+    created_at=STARTED_AT,
+    ended_at=None,
+)
+
+
 STATEMENTS: Final[dict[str, Statement]] = {
+    "deliveries sent again": lambda c: resend_store.resend_some(c, 1, RESEND, (MIDDLE, 0), STARTED_AT, 64),
+    "deliveries to send again, counted": lambda c: resend_store.count_some(
+        a_pool(c), 1, ResendFilter(holder_id=HOT, statuses=("delivered",), event_types=("x",)), (MIDDLE, 0), 64
+    ),
     "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
     "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
     "transfers looked back through": looking_back(browse_store.TRANSFERS, HOT, *get_args(TransferStatus)),
@@ -460,6 +487,7 @@ BLOCKS_MAX_OF: Final = (
     | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
     # An endpoint's newest deliveries are looked at for replays, up to a bound.
     | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
+    | {"deliveries sent again": WRITTEN_BLOCKS_MAX // 3}
     | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
 )
 

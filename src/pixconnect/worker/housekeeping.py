@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, partitions, signing keys, resumed webhook endpoints."""
+"""Chores that come again and again: tallies of lists, partitions, signing keys, resumed webhook endpoints, jobs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import partition as partition_usecases
+from pixconnect.usecases import resend as resend_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
 from pixconnect.usecases import tally as tally_usecases
 from pixconnect.usecases.context import HasSandboxControl
 from pixconnect.usecases.endpoint import ResumingContext
 from pixconnect.usecases.operator import SigningContext
+from pixconnect.usecases.resend import ResendContext
 
 FOLD_EVERY_S: Final = 2.0
 ROTATE_EVERY_S: Final = 3600.0
@@ -32,7 +34,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-class HousekeepingContext(ResumingContext, HasSandboxControl, Protocol): ...
+class HousekeepingContext(ResumingContext, ResendContext, HasSandboxControl, Protocol): ...
 
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
@@ -45,6 +47,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
 
     async def resume() -> None:
         await endpoint_usecases.finish_resuming(context)
+        await resend_usecases.work_resends(context)
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(signing)

@@ -31,6 +31,7 @@ from pixconnect.store import charge_revision as revision_store
 from pixconnect.store import charge_search as charge_search_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import feed as feed_store
+from pixconnect.store import figures as figures_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import listing as listing_store
 from pixconnect.store import location as location_store
@@ -289,6 +290,9 @@ RESEND: Final = ResendJob(
 
 
 STATEMENTS: Final[dict[str, Statement]] = {
+    "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
+    "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
+    "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
     "deliveries sent again": lambda c: resend_store.resend_some(c, 1, RESEND, (MIDDLE, 0), STARTED_AT, 64),
     "deliveries to send again, counted": lambda c: resend_store.count_some(
         a_pool(c), 1, ResendFilter(holder_id=HOT, statuses=("delivered",), event_types=("x",)), (MIDDLE, 0), 64

@@ -1,0 +1,85 @@
+"""Figures over time: what there were totals of, and how long things took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Step = Literal["hour", "day"]
+SeriesKind = Literal["charge", "transfer", "refund", "spent", "event", "delivery"]
+
+
+class Series(Struct, frozen=True, kw_only=True):
+    """How many were made in each hour or day, by what became of them since; of what was spent, cents."""
+
+    kind: SeriesKind
+    status: str
+    points: tuple[tuple[datetime, int], ...]
+    """By when each step begins, the oldest first; steps with nothing in them are left out."""
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why some failed."""
+
+    kind: Literal["transfer", "refund"]
+    direction: Literal["IN", "OUT"]
+    code: str
+    count: int
+
+
+class Spread(Struct, frozen=True, kw_only=True):
+    """How long the newest took: there are no totals of that."""
+
+    count: int
+    p50_us: int
+    p90_us: int
+    p99_us: int
+    buckets: tuple[tuple[int, int], ...]
+    """How many took up to so many microseconds, and longer than the bucket before."""
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    series: tuple[Series, ...]
+    reasons: tuple[Reason, ...]
+    """Of the newest that failed; the most frequent first."""
+    settling: Spread | None
+    """Of transfers over the rail, from acceptance to the rail's answer; ``None`` where there were none."""
+    delivering: Spread | None
+    """Of webhooks, from the event to the answer that took it."""
+    holders_count: int
+    """Whose totals are in it."""
+    is_partial: bool
+    """There are more holders than could be added up in time."""
+
+
+_MS: Final = 1_000
+_BOUNDS_US: Final = tuple(digit * 10**power * _MS for power in range(7) for digit in (1, 2, 5))
+"""1, 2, 5, 10 ms and so on, up to 5000 s."""
+
+
+def spread(durations_us: Sequence[int]) -> Spread | None:
+    """Sum up durations; ``None`` of none."""
+    if not durations_us:
+        return None
+    ordered = sorted(durations_us)
+
+    def percentile(share: float) -> int:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    bounds = (*_BOUNDS_US, max(ordered[-1], _BOUNDS_US[-1]))
+    counts = dict.fromkeys(bounds, 0)
+    for duration_us in ordered:
+        counts[next(bound for bound in bounds if duration_us <= bound)] += 1
+    filled = [bound for bound in counts if counts[bound]]
+    # From the first bucket that holds any to the last: the empty ones between them belong to the picture.
+    shown = [bound for bound in counts if filled[0] <= bound <= filled[-1]]
+    return Spread(
+        count=len(ordered),
+        p50_us=percentile(0.5),
+        p90_us=percentile(0.9),
+        p99_us=percentile(0.99),
+        buckets=tuple((bound, counts[bound]) for bound in shown),
+    )

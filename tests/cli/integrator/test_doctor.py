@@ -13,6 +13,7 @@ import pytest
 from pixconnect.cli import local_checks
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
 
@@ -51,6 +52,24 @@ def test_what_is_wrong_is_said_with_what_to_do(
     assert f"`pixconnect endpoint test {endpoint_id}`" in found["endpoint"]["todo"]
     for undo in (["clock", "reset"], ["faults", "clear"], ["endpoint", "remove", str(endpoint_id)]):
         assert main(undo) == 0
+
+
+def test_a_client_with_few_scopes_is_told_of_and_may_be_meant_so(
+    sandbox: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = sandbox.sandbox
+    with Client(demo["base_url"], demo["client_id"], demo["client_secret"]) as client:
+        made = client.sandbox.open_holder(scopes=["charge.read", "webhook.read"])
+    monkeypatch.setenv("PIXCONNECT_API_URL", demo["base_url"])
+    monkeypatch.setenv("PIXCONNECT_CLIENT_ID", made.client_id)
+    monkeypatch.setenv("PIXCONNECT_CLIENT_SECRET", made.client_secret)
+    found = _look(capsys, 0)
+    todo = f"`pixconnect client set --client-id {made.client_id} --add-scope ledger.read`"
+    assert (found["credentials"]["status"], found["scopes"]["status"]) == ("ok", "note")
+    assert todo in found["scopes"]["todo"]
+    assert main(["balance"]) == ExitStatus.REFUSED
+    assert f"the token lacks the scope ledger.read (the client {made.client_id}" in (told := capsys.readouterr().err)
+    assert todo in told
 
 
 def test_where_nothing_runs_the_port_is_tried(

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -99,8 +100,9 @@ def test_entries_that_are_dated_ahead_are_told_of(
         ("CLIENT_SECRET", made.client_secret),
     ):
         monkeypatch.setenv(f"PIXCONNECT_{name}", value)
-    run("clock", "advance", "2d")
-    ahead = run("clock")["now"][:10]
+    # At noon, so that the day does not end meanwhile.
+    ahead = (datetime.fromisoformat(run("clock")["now"]) + timedelta(days=2)).date().isoformat()
+    run("clock", "set", f"{ahead}T12:00:00Z")
     run("receive", "321", "--key", made.key)
     assert main(["clock", "reset"]) == 0
     assert f"`pixconnect statement --until {ahead}` has them" in capsys.readouterr().err

@@ -34,7 +34,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> str:
-        return f"{self.status or self.error}  {self.duration_ms} ms"
+        return f"{self.status}  {self.duration_ms} ms" if self.status else f"{self.error} after {self.duration_ms} ms"
 
 
 class Forwarder:

@@ -12,9 +12,9 @@ from pixconnect.cli import findings
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.findings import Finding
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
-from pixconnect.cli.integrator.session import connect, explaining, is_sandbox
+from pixconnect.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.config import SettingsError
-from pixconnect_client import Client
+from pixconnect_client import Client, Forbidden
 
 _CLOCK_OFF_S: Final = 5
 _LOOKED_AT: Final = 10
@@ -33,12 +33,9 @@ def look() -> Iterator[Finding]:
         try:
             with explaining(credentials):
                 yield from _look_at_health(client, credentials)
-                balance = client.balance()
+                found = [*_look_as_far_as_allowed(client, credentials)]
                 yield findings.ok("credentials", f"of {credentials.source}: the service takes them")
-                if not balance.able_to_withdraw:
-                    yield findings.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
-                yield from _look_at_sandbox(client)
-                yield from _look_at_endpoints(client)
+                yield from found
         except CommandError as error:
             yield findings.split("service", str(error))
 
@@ -58,6 +55,20 @@ def _look_at_health(client: Client, credentials: Credentials) -> Iterator[Findin
         yield findings.note(
             "version", f"the service is pixconnect {health.system.version}, this is {__version__}", "use the same"
         )
+
+
+def _look_as_far_as_allowed(client: Client, credentials: Credentials) -> Iterator[Finding]:
+    """What of the holder's the client may see: one with few scopes may be meant to be so."""
+    for look_at in (_look_at_holder, _look_at_sandbox, _look_at_endpoints):
+        try:
+            yield from look_at(client)
+        except Forbidden as error:
+            yield findings.note("scopes", error.message, advise_scope(error, credentials))
+
+
+def _look_at_holder(client: Client) -> Iterator[Finding]:
+    if not client.balance().able_to_withdraw:
+        yield findings.note("holder", "money may not go out", "ask an operator: `pixconnect holder set`")
 
 
 def _look_at_sandbox(client: Client) -> Iterator[Finding]:

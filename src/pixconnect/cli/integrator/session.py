@@ -94,6 +94,14 @@ def is_sandbox(client: Client) -> bool:
     return True
 
 
+def advise_scope(error: Forbidden, credentials: Credentials) -> str:
+    """How the client gets what it lacks."""
+    _, lacks, scope = error.message.rpartition("lacks the scope ")
+    if not lacks:
+        return "ask an operator"
+    return f"an operator adds it by `pixconnect client set --client-id {credentials.client_id} --add-scope {scope}`"
+
+
 @contextmanager
 def explaining(credentials: Credentials) -> Generator[None]:
     """Tell in one sentence what the service refuses, and that it does not answer."""
@@ -126,7 +134,8 @@ def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
                 f"{error.message}"
             )
         case Forbidden():
-            return CommandError(f"{error.message} (the client {credentials.client_id} of {credentials.source})")
+            todo = advise_scope(error, credentials)
+            return CommandError(f"{error.message} (the client {credentials.client_id} of {credentials.source}): {todo}")
         case RateLimited() | Unavailable():
             after = f"; try again in {error.retry_after_s:.0f} s" if error.retry_after_s else "; try again"
             return CommandError(f"{error.message}{after} (request {error.request_id})", status=ExitStatus.UNAVAILABLE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -25,7 +24,7 @@ from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_s
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.no_rail import NoRail
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp, make_tls
 from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.qr_image import QrPictures
@@ -126,6 +125,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         InstallationError: The database is of the other mode, or in live mode not durable.
         SchemaError: The tables are not those of this program.
         SettingsError: The sandbox's address is missing.
+        ClientCertificateError: There is no certificate for receivers where the settings say.
     """
     # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
@@ -146,12 +146,11 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         keyring.on_look = directory.note_revision
         rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
         policy = msgspec.structs.replace(policy, abilities=rail.abilities)
-        tls = ssl.create_default_context()
         forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
         lookups = NameLookups(DnsLookup())
         # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
-        webhook_http = OutgoingHttp(_WEBHOOK_LIMITS, lookups, tls, forbidden)
-        location_http = OutgoingHttp(LOCATION_LIMITS, lookups, tls, forbidden)
+        webhook_http = OutgoingHttp(_WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
+        location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
         opened.push_async_callback(webhook_http.close)
         opened.push_async_callback(location_http.close)
         wake_workers = Notifier(connections).notify

@@ -194,6 +194,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhook_in_flight_holder_max: Positive = 128
     """Requests under way to all endpoints of one holder at most, over all workers."""
 
+    webhook_certificate_file: str = ""
+    """PEM file of a certificate of yours, with those between it and its authority, for receivers of webhooks that ask for one
+    (mTLS). Read at the start."""
+
+    webhook_key_file: str = ""
+    """PEM file of the key of ``webhook_certificate_file``, without a password."""
+
     webhook_pending_max: Positive = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it; a replay that would make more is refused."""
 
@@ -223,6 +230,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def tls_files(self) -> tuple[str, str, str]:
         """Certificate, key, authority."""
         return self.tls_certificate_file, self.tls_key_file, self.tls_authority_file
+
+    @property
+    def webhook_tls_files(self) -> tuple[str, str]:
+        """Certificate, key."""
+        return self.webhook_certificate_file, self.webhook_key_file
 
     @property
     def home_path(self) -> Path:

@@ -14,7 +14,7 @@ import pytest
 
 from pixconnect.adapters import idle_connections
 from pixconnect.adapters.name_lookup import Lookup, NameLookups
-from pixconnect.adapters.outgoing_http import NO_CONNECTION, Limits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import NO_CONNECTION, ClientCertificateError, Limits, OutgoingHttp, make_tls
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import parse_named_hosts
@@ -407,6 +407,39 @@ async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
     async with open_receiver(tls=server_tls) as receiver, open_sender(tls=authority.client_context()) as sender:
         exchange = await post(sender, f"https://localhost:{receiver.port}/")
     assert exchange.error == "TLS: the certificate cannot be trusted: certificate has expired"
+
+
+async def test_a_receiver_that_asks_for_a_certificate_is_shown_ours(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path)
+    server_tls = authority.server_context("localhost")
+    server_tls.verify_mode = ssl.CERT_REQUIRED
+    server_tls.load_verify_locations(tmp_path / "ca.pem")
+    authority.server_context("ours.example.com")
+    pair = str(tmp_path / "ours.example.com-0.pem")
+    with_ours = make_tls(pair, pair)
+    with_ours.load_verify_locations(tmp_path / "ca.pem")
+    for tls, status_code in ((authority.client_context(), None), (with_ours, 200)):
+        async with open_receiver(tls=server_tls) as receiver, open_sender(tls=tls) as sender:
+            exchange = await post(sender, receiver.url.replace("127.0.0.1", "localhost"))
+        assert exchange.status_code == status_code, exchange
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "said"),
+    [
+        ("ca.pem", "", "one of the two is missing"),
+        ("", "ca.pem", "one of the two is missing"),
+        ("ca.pem", "ca.pem", "no certificate and its key in PEM"),
+        ("nowhere.pem", "ca.pem", "No such file or directory"),
+    ],
+)
+def test_a_certificate_of_ours_that_cannot_be_read_says_so(
+    tmp_path: Path, certificate: str, key: str, said: str
+) -> None:
+    make_authority(tmp_path)
+    files = [str(tmp_path / name) if name else "" for name in (certificate, key)]
+    with pytest.raises(ClientCertificateError, match=said):
+        make_tls(*files)
 
 
 async def test_plain_text_where_tls_was_promised_says_so() -> None:

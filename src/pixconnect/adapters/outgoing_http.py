@@ -38,6 +38,33 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Octets of the answer's body that are kept."""
 
 
+class ClientCertificateError(Exception):
+    """The certificate that hosts are to be shown cannot be read."""
+
+
+def make_tls(certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
+    """TLS that trusts the system's authorities, and shows this certificate (PEM, with its chain) to hosts that ask for one.
+
+    Raises:
+        ClientCertificateError: One of the two is missing, or they are no certificate and its key.
+    """
+    context = ssl.create_default_context()
+    if bool(certificate_file) != bool(key_file):
+        raise ClientCertificateError("a certificate and its key belong together, and one of the two is missing")
+    if certificate_file:
+        try:
+            # With a password, however wrong: without one OpenSSL would ask for it on the terminal.
+            context.load_cert_chain(certificate_file, key_file, password="")
+        except ssl.SSLError:
+            raise ClientCertificateError(
+                f"{certificate_file} and {key_file}: no certificate and its key in PEM, without a password"
+            ) from None
+        except OSError as error:
+            reason = error.strerror
+            raise ClientCertificateError(f"{certificate_file} and {key_file}: {reason}") from None
+    return context
+
+
 class OutgoingHttp:
     """Exchanges with hosts that somebody else chose.
 

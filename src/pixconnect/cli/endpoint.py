@@ -87,6 +87,7 @@ def _shown(endpoint: Endpoint) -> output.Shown:
         "id": endpoint.id,
         "holder_id": endpoint.holder_id,
         "url": endpoint.url,
+        "pix_key": endpoint.pix_key,
         "event_types": " ".join(endpoint.event_types),
         "status": endpoint.status,
         "status_reason": endpoint.status_reason,

@@ -49,6 +49,7 @@ _BY_NAME = {
     "SchemaError": "{}",
     "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
     "SecretKeyError": "{}",
+    "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
     "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
     "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
     "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",

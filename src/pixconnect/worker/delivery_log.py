@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from pixconnect.domain import key_webhook
 from pixconnect.domain.clock import Clock, format_instant
 from pixconnect.domain.delivery import Conclusion, DeliveryStatus
 from pixconnect.foundation import terminal_log
@@ -73,9 +74,11 @@ class AttemptLog(GatheredLog[_Noted]):
 
 
 def _tell(conclusion: Conclusion, url: str) -> None:
-    attempt = conclusion.attempt
+    delivery, attempt = conclusion.delivery, conclusion.attempt
+    is_notice = delivery.resource == key_webhook.RESOURCE
+    told = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
     # Only the host: the rest of an address may be a secret between the two.
-    words = [f"webhook {describe_event(conclusion.delivery.body)}", f"-> {urlsplit(url).netloc}"]
+    words = [f"webhook {told}", f"-> {urlsplit(url).netloc}"]
     words.append(str(attempt.status_code or conclusion.detail or attempt.error))
     words.append(f"{attempt.duration_us / 1000:.0f} ms")
     match conclusion.status:

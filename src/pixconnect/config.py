@@ -70,6 +70,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth_url: str = ""
     """The identity service's address as callers see it, also the tokens' ``iss``; empty means ``base_url``."""
 
+    console_host: str = "127.0.0.1"
+    """The address that the console listens on."""
+
+    console_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """The port that the console listens on; with 0 ``pixconnect run`` takes the API's and a thousand, or else a free one."""
+
+    console_base_url: str = ""
+    """The console's address as browsers see it; empty means ``http://<console_host>:<console_port>``."""
+
     database_url: Secret = ""
     """PostgreSQL 16 or later, as ``postgresql://...``; empty means the embedded server in ``home``."""
 
@@ -253,6 +262,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def public_auth_url(self) -> str:
         return (self.auth_url or self.public_base_url).rstrip("/")
+
+    @property
+    def public_console_url(self) -> str:
+        """``console_base_url``, or where the console listens; without a slash at the end."""
+        return (self.console_base_url or f"http://{self.console_host}:{self.console_port}").rstrip("/")
 
     @property
     def may_reach_loopback(self) -> bool:

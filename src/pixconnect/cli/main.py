@@ -18,6 +18,7 @@ _PARTS = (
     ("run", "run:run", "Run everything on this machine until interrupted."),
     ("serve", "processes:serve", "Serve the API, in one process."),
     ("work", "processes:work", "Settle, expire, deliver webhooks, tidy up, in one process."),
+    ("console", "console:console", "Serve the console, in one process."),
     ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
     ("doctor", "doctor:doctor", "Look for what could be wrong here, and say what to do about it."),

@@ -37,6 +37,12 @@ def main(words: Sequence[str]) -> None:
             processes.serve_on(arguments.sockets, arguments.lifeline)
         elif arguments.part == "work":
             processes.work_under(arguments.lifeline)
+        elif arguments.part == "console":
+            # Its toolkit and its templates' are in no other process.
+            with lean_imports():
+                from pixconnect.cli import console  # noqa: PLC0415 - see above
+
+            console.console_on(arguments.sockets, arguments.lifeline)
         else:
             processes.sandbox_under(arguments.lifeline)
 

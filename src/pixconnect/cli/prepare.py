@@ -14,6 +14,7 @@ from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
 from pixconnect.local.sandbox_file import Prepared, SandboxFile
 from pixconnect.local.supervised import Lifeline
+from pixconnect.usecases import console_session
 
 
 def prepare_under(lifeline: Lifeline) -> None:
@@ -27,8 +28,12 @@ async def _prepare(settings: Settings) -> Prepared:
     # Once, before any other process starts: two of them would each make a key of their own.
     assembly.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings)
-    file = await _make_demonstration(settings) if settings.mode == "sandbox" else None
-    return Prepared(migrations_count=len(applied), sandbox_file=file)
+    if settings.mode != "sandbox":
+        return Prepared(migrations_count=len(applied), sandbox_file=None)
+    file = await _make_demonstration(settings)
+    async with assembly.open_operator(settings) as operator:
+        token = await console_session.make_link(operator)
+    return Prepared(migrations_count=len(applied), sandbox_file=file, console_link_token=token)
 
 
 async def _make_demonstration(settings: Settings) -> SandboxFile:
@@ -43,5 +48,5 @@ async def _make_demonstration(settings: Settings) -> SandboxFile:
         client_secret=credentials.client_secret,
         holder_id=credentials.holder_id,
         pix_keys=credentials.pix_keys,
-        console_url=f"{settings.public_base_url}/docs",
+        console_url=settings.public_console_url,
     )

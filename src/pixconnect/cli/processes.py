@@ -21,7 +21,7 @@ from pixconnect.local.supervised import Lifeline
 
 _log = structlog.get_logger(__name__)
 
-_Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
+Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 
 
 def serve() -> None:
@@ -57,28 +57,29 @@ def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
 
 
 def _serve_on(settings: Settings, sockets: Sequence[socket], lifeline: Lifeline) -> None:
-    _run(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
+    run_process(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 
 def work_under(lifeline: Lifeline) -> None:
     settings = read_settings()
     refuse_unsafe_live(settings)
-    _run(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
+    run_process(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
 
 
 def sandbox_under(lifeline: Lifeline) -> None:
     settings = read_settings()
-    _run(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
+    run_process(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
 
 
-def _run(lifeline: Lifeline, main: _Main) -> None:
+def run_process(lifeline: Lifeline, main: Main) -> None:
+    """Run what one process does, from its parent's signal until it is told to stop."""
     # Everything is imported by now; the work itself waits until the parts before this one are ready.
     lifeline.wait_for_start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run_until_signalled(main, lifeline))
 
 
-async def _run_until_signalled(main: _Main, lifeline: Lifeline) -> None:
+async def _run_until_signalled(main: Main, lifeline: Lifeline) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):

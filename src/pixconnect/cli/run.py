@@ -74,7 +74,7 @@ async def _run(settings: Settings, home: Home, started_at: float) -> None:
     try:
         prepared = await _unless_stopped(stack.start(), stop)
         _write_files(settings, stack.settings, home, prepared.sandbox_file)
-        _announce(stack.settings, prepared.sandbox_file, time.monotonic() - started_at)
+        _announce(stack.settings, prepared, time.monotonic() - started_at)
         supervisor = Supervisor(tell)
         stack.watch(supervisor)
         await supervisor.run_until(stop)
@@ -124,8 +124,9 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
         home.write(sandbox_file.NAME, sandbox_file.encode(file))
 
 
-def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> None:
+def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     """Print where everything is and, in the sandbox, a first charge to paste."""
+    file = prepared.sandbox_file
     terminal.say(f"Ready in {seconds:.1f} s.\n")
     terminal.say(f"  API            {settings.public_base_url}")
     if settings.tls_port:
@@ -133,6 +134,10 @@ def _announce(settings: Settings, file: SandboxFile | None, seconds: float) -> N
     # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
     brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"
     terminal.say(f"  documentation  {settings.public_base_url}/docs{brought}")
+    if prepared.console_link_token:
+        terminal.say(f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)")
+    elif settings.console_base_url:
+        terminal.say(f"  console        {settings.public_console_url}")
     if settings.metrics_port:
         port = settings.metrics_port
         terminal.say(f"  metrics        http://127.0.0.1:{port}/metrics (worker), from {port + 1} on (API processes)")

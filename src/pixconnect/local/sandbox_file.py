@@ -30,6 +30,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """Those that were applied now."""
     sandbox_file: SandboxFile | None
     """Only in sandbox mode; written once all parts are ready."""
+    console_link_token: str = ""
+    """Signs one browser in to the sandbox's console, once."""
 
 
 def read(home: Path) -> SandboxFile | None:

@@ -6,11 +6,14 @@ r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandb
           \         /   \
            \       /   sandbox     all are spawned at once; each imports what it needs and waits for the start signal,
           PostgreSQL              which is sent when the tables and the demonstration are there
+
+    console                       is started when somebody connects to its socket, and not before
 """
 
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from socket import socket
 
@@ -21,6 +24,7 @@ from pixconnect import config
 from pixconnect.config import Settings
 from pixconnect.http import listening
 from pixconnect.local import postgres_tuning
+from pixconnect.local.activation import ActivatedProcess
 from pixconnect.local.child_process import ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.home import Home
@@ -29,6 +33,9 @@ from pixconnect.local.supervisor import Part, Supervisor
 
 # For the operator's verbs, housekeeping and people with psql.
 _OTHER_CONNECTIONS = 30
+
+_CONSOLE_ABOVE_API = 1000
+"""The console's port, unless it was chosen: so far above the API's that a second service beside the first has room."""
 
 # Together below the 5 s within which Ctrl-C must have stopped everything.
 _API_STOP_TIMEOUT_S = 3.0
@@ -69,8 +76,11 @@ class Stack:
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
         self._tls_sockets = _listen_for_tls(settings, api_count)
         self._sandbox_reservation = _reserve_sandbox(settings)
+        self._console_socket = _open_console(settings)
         self.postgres = _embedded(settings, home, api_count, tell)
-        self.settings = _resolve(settings, home, self._sockets[0], self._sandbox_reservation, self.postgres)
+        self.settings = _resolve(
+            settings, home, self._sockets[0], self._console_socket, self._sandbox_reservation, self.postgres
+        )
         # Only the preparation gets the owner's and the operator's addresses.
         own = _environment(structs.replace(self.settings, owner_database_url="", operator_database_url=""))
         self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings))
@@ -85,6 +95,7 @@ class Stack:
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
         self._worker = ChildProcess("worker", command("work"), own)
+        self._console = _make_console(self.settings, self._console_socket, command("console"), tell)
 
     async def start(self) -> Prepared:
         """Start everything and return the preparation's report.
@@ -120,10 +131,15 @@ class Stack:
             base.append(self.postgres)
         for child in (*self._sandbox, *self._api, self._worker):
             supervisor.watch(child, depends_on=base)
+        # What ends with an error here never ends the rest: nobody's money waits for the console.
+        if self._console is not None:
+            self._console.watch()
 
     async def stop(self) -> None:
         # No new connections; then the API processes, whose requests under way still need all the others; the database last.
-        for one in (*self._sockets, *chain(*self._tls_sockets), self._sandbox_reservation):
+        if self._console is not None:
+            await self._console.stop(_BACK_STOP_TIMEOUT_S)
+        for one in (*self._sockets, *chain(*self._tls_sockets), self._console_socket, self._sandbox_reservation):
             if one is not None:
                 one.close()
         await _stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S)
@@ -144,6 +160,36 @@ def _listen_for_tls(settings: Settings, count: int) -> list[list[socket]]:
     return [listening.open_listening(host, settings.tls_port, count, port_setting="PIXCONNECT_TLS_PORT")]
 
 
+def _open_console(settings: Settings) -> socket | None:
+    """Listen for the console's visitors; in live mode only where browsers reach it by https."""
+    if settings.mode == "live" and not settings.console_base_url.startswith("https://"):
+        return None
+    ports = [settings.console_port]
+    if not settings.console_port and settings.port:
+        ports = [settings.port + _CONSOLE_ABOVE_API, 0]
+    for port in ports[:-1]:
+        with suppress(listening.ListeningError, OverflowError):
+            return _listen_for_console(settings, port)
+    return _listen_for_console(settings, ports[-1])
+
+
+def _listen_for_console(settings: Settings, port: int) -> socket:
+    (listener,) = listening.open_listening(settings.console_host, port, 1, port_setting="PIXCONNECT_CONSOLE_PORT")
+    return listener
+
+
+def _make_console(
+    settings: Settings, listener: socket | None, command: list[str], tell: Callable[[str], None]
+) -> ActivatedProcess | None:
+    if listener is None:
+        return None
+    # It signs operators in and acts for them, so it logs in to the database as their verbs do; the owner's address is not its.
+    environment = _environment(
+        structs.replace(settings, owner_database_url="", operator_database_url=settings.operators_url)
+    )
+    return ActivatedProcess(ChildProcess("console", command, environment, [listener]), listener, tell)
+
+
 def _reserve_sandbox(settings: Settings) -> socket | None:
     if settings.mode != "sandbox" or settings.rail_url:
         return None
@@ -153,8 +199,8 @@ def _reserve_sandbox(settings: Settings) -> socket | None:
 def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
     if settings.database_url:
         return None
-    # Beside the API processes: worker, sandbox, preparation.
-    processes_count = api_count + 3
+    # Beside the API processes: worker, sandbox, preparation, console.
+    processes_count = api_count + 4
     return EmbeddedPostgres(
         home.path,
         version=settings.postgres_version,
@@ -167,6 +213,7 @@ def _resolve(
     settings: Settings,
     home: Home,
     api_socket: socket,
+    console_socket: socket | None,
     sandbox_reservation: socket | None,
     postgres: EmbeddedPostgres | None,
 ) -> Settings:
@@ -177,6 +224,13 @@ def _resolve(
         port=port,
         base_url=settings.base_url or f"http://{_reachable(settings.host)}:{port}",
     )
+    if console_socket is not None:
+        console_port = int(console_socket.getsockname()[1])
+        found = structs.replace(
+            found,
+            console_port=console_port,
+            console_base_url=settings.console_base_url or f"http://{_reachable(settings.console_host)}:{console_port}",
+        )
     if sandbox_reservation is not None:
         sandbox_port = int(sandbox_reservation.getsockname()[1])
         found = structs.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")

@@ -1,0 +1,39 @@
+"""Filters as they stand in addresses, so that a link shows to others what it shows to oneself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.console.visit import Visit
+from pixconnect.domain import wanted as wanted_rules
+from pixconnect.domain.wanted import Wanted
+
+WHEN_FIELD = "when"
+AMOUNT_FIELD = "amount"
+
+
+def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:
+    """What a list's address asks for.
+
+    Args:
+        statuses: Those that the list knows; others are dropped, as a link of another list may have them.
+        event_types: The same for types of events.
+
+    Raises:
+        BadRequest: An amount, an instant or a direction makes no sense.
+    """
+    amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)
+    initial_at, final_at = wanted_rules.read_instants(when) if when else (None, None)
+    amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)
+    direction, endpoint = visit.query("direction"), visit.query("endpoint")
+    return Wanted(
+        statuses=tuple(each for each in statuses if each in visit.request.query_params.getlist("status")),
+        event_types=tuple(each for each in event_types if each in visit.request.query_params.getlist("type")),
+        amount_min_cents=amount_min,
+        amount_max_cents=amount_max,
+        initial_at=initial_at,
+        final_at=final_at,
+        direction="IN" if direction == "IN" else "OUT" if direction == "OUT" else None,
+        counterparty=visit.query("who") or None,
+        endpoint_id=int(endpoint) if endpoint.isascii() and endpoint.isdecimal() else None,
+    )

@@ -1,0 +1,125 @@
+"""What templates may call: how values are written, and the shapes of states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from markupsafe import Markup, escape
+
+from pixconnect.console.language import Language
+
+Tone = Literal["good", "going", "bad", "over", "back", "dot"]
+
+TONES: Final = dict[str, Tone](
+    PENDING="going",
+    PROCESSING="going",
+    APPROVED="good",
+    CONFIRMED="good",
+    EXPIRED="over",
+    CANCELLED="over",
+    ERROR="bad",
+    REMOVED_BY_RECEIVER="over",
+    REMOVED_BY_PSP="over",
+    RETURNED="back",
+    pending="going",
+    delivered="good",
+    failed="bad",
+    active="good",
+    inactive="over",
+    disabled="bad",
+    enabled="good",
+    fine="good",
+    failing="bad",
+    idle="over",
+    running="going",
+    done="good",
+    cancelled="over",
+    open="going",
+    closed="over",
+)
+"""How a state is felt about, by its word: one shape and one colour each, beside the word."""
+
+# Drawn on 16 by 16. Each tone has a shape of its own, so that nobody needs to see the colour.
+_SHAPES: Final = dict[str, str](
+    good='<circle cx="8" cy="8" r="7"/><path class="mark" d="M4.5 8.4l2.3 2.3 4.7-5.2"/>',
+    going='<circle class="ring" cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z"/>',
+    bad='<path d="M8 .8l7.2 7.2L8 15.2.8 8z"/><path class="mark" d="M8 4.6v4M8 11.2v.2"/>',
+    over='<circle class="ring" cx="8" cy="8" r="6"/><path class="line" d="M5 8h6"/>',
+    dot='<circle cx="8" cy="8" r="4"/>',
+    # One line that turns back.
+    back='<path class="line" d="M10.5 11.8H5.5a3 3 0 0 1 0-6H13M10.5 3l3 2.8-3 2.8"/>',
+)
+
+
+def tone(word: str) -> Tone:
+    return TONES.get(word, "over")
+
+
+def shape(wanted: Tone) -> Markup:
+    """The drawing of a tone; the word beside it says the state."""
+    drawn = Markup(_SHAPES[wanted])  # noqa: S704 - our own table above
+    return Markup('<svg class="shape {}" viewBox="0 0 16 16" aria-hidden="true">{}</svg>').format(wanted, drawn)
+
+
+def as_json(value: object) -> str:
+    """A record as people read JSON; bytes, which only machines compare, are left out."""
+    plain = msgspec.to_builtins(value, builtin_types=(datetime, bytes))
+    return msgspec.json.format(msgspec.json.encode(_readable(plain)), indent=2).decode()
+
+
+def pretty(text: str) -> str:
+    """JSON in lines; any other text as it is."""
+    try:
+        return msgspec.json.format(text, indent=2)
+    except msgspec.DecodeError:
+        return text
+
+
+def machine_time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()
+
+
+def _readable(value: object) -> object:
+    if isinstance(value, dict):
+        items = cast("Mapping[str, object]", value)
+        return {name: _readable(each) for name, each in items.items() if not isinstance(each, bytes)}
+    if isinstance(value, list | tuple):
+        return [_readable(each) for each in cast("Sequence[object]", value)]
+    return machine_time(value) if isinstance(value, datetime) else value
+
+
+def of_language(language: Language) -> dict[str, Any]:
+    """What is written otherwise in each language."""
+
+    def when(at: datetime | None) -> Markup:
+        if at is None:
+            return Markup("-")
+        return Markup('<time datetime="{}">{}</time>').format(machine_time(at), language.instant(at))
+
+    def micro(us: int) -> str:
+        return language.duration(timedelta(microseconds=us))
+
+    return dict(
+        amount=language.amount,
+        number=language.number,
+        instant=language.instant,
+        when=when,
+        clock_time=language.clock_time,
+        day=language.day,
+        duration=language.duration,
+        micro=micro,
+    )
+
+
+GLOBALS: Final[Mapping[str, Any]] = dict(
+    one_second=timedelta(seconds=1),
+    tone=tone,
+    shape=shape,
+    as_json=as_json,
+    pretty=pretty,
+    machine_time=machine_time,
+    escape=escape,
+)

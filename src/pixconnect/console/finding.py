@@ -1,0 +1,44 @@
+"""One field that finds anything by any id."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import RedirectResponse, Response
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.visit import Visit
+from pixconnect.usecases import search
+from pixconnect.usecases.search import Found
+
+_PATHS: Final = dict(
+    charge="/charges/{id}",
+    transfer="/transfers/{id}",
+    refund="/refunds/{id}",
+    event="/events/{id}",
+    delivery="/deliveries/{id}",
+    endpoint="/endpoints/{id}",
+)
+
+
+async def find(visit: Visit) -> Response:
+    text = visit.query("q")
+    if not text:
+        return visit.page("found.html", found=[], text="")
+    found = await search.find_anything(visit.parts.context, visit.viewer, text)
+    lines = [(one, _place(visit, one)) for one in found]
+    # The only thing that has the id is what was meant.
+    if len(lines) == 1 and lines[0][1]:
+        return RedirectResponse(lines[0][1], 303)
+    return visit.page("found.html", found=lines, text=text)
+
+
+def _place(visit: Visit, found: Found) -> str:
+    """Where it is shown; empty for what has no page."""
+    if found.kind == "holder":
+        return f"/charges?holder={found.id}"
+    form = _PATHS.get(found.kind)
+    return "" if form is None else visit.link(form.format(id=found.id))
+
+
+ROUTES: Final = (PageRoute(path="/search", page=find),)

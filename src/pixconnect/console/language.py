@@ -1,0 +1,115 @@
+"""The console's two languages: its words, and how amounts, dates and durations are written in Brazil and elsewhere.
+
+Pages are written in English; a catalogue holds each text in Portuguese. Amounts are always in reais and dates always in the
+zone of Sao Paulo, whatever the language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+from zoneinfo import ZoneInfo
+
+from babel.messages.pofile import read_po
+from babel.numbers import format_currency, format_decimal
+from msgspec import Struct
+
+LanguageCode = Literal["pt", "en"]
+
+ZONE: Final = ZoneInfo("America/Sao_Paulo")
+ZONE_NAME: Final = "America/Sao_Paulo"
+
+_CATALOGUE: Final = Path(__file__).parent / "catalogues" / "pt.po"
+_PREFERENCE: Final = re.compile(r"\s*([a-zA-Z]+)(?:-[a-zA-Z0-9]+)*\s*(?:;\s*q=([0-9.]+))?\s*")
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+class Language(Struct, frozen=True, kw_only=True):
+    """How one language says things."""
+
+    code: LanguageCode
+    locale: str
+    tag: str
+    """For ``lang`` in HTML."""
+    texts: Mapping[str, str]
+    """By the English text; empty in English."""
+
+    def text(self, text: str, /, **values: object) -> str:
+        """Say a text; ``%(name)s`` in it is replaced."""
+        said = self.texts.get(text, text)
+        return said % values if values else said
+
+    def amount(self, cents: int | None) -> str:
+        """``R$ 1.234,56``, in both languages: that is how people in Brazil write them."""
+        if cents is None:
+            return "-"
+        return format_currency(Decimal(cents) / 100, "BRL", locale="pt_BR").replace("\xa0", " ")
+
+    def number(self, number: float) -> str:
+        return format_decimal(number, locale=self.locale)
+
+    def instant(self, at: datetime | None) -> str:
+        return "-" if at is None else at.astimezone(ZONE).strftime("%d/%m/%Y %H:%M:%S")
+
+    def clock_time(self, at: datetime) -> str:
+        """The time of day, to the millisecond."""
+        local = at.astimezone(ZONE)
+        return f"{local:%H:%M:%S}{',' if self.code == 'pt' else '.'}{local.microsecond // 1000:03d}"
+
+    def day(self, at: datetime) -> str:
+        return at.astimezone(ZONE).strftime("%d/%m/%Y")
+
+    def duration(self, duration: timedelta) -> str:
+        """The two largest units of a duration: ``380 ms``, ``4,2 s``, ``3 min 20 s``, ``2 d 4 h``."""
+        seconds = abs(duration.total_seconds())
+        if seconds < 1:
+            return f"{round(seconds * 1000)} ms"
+        if seconds < 10:
+            return f"{format_decimal(seconds, format='0.0', locale=self.locale)} s"
+        left, parts = round(seconds), list[str]()
+        for size, unit in _UNITS:
+            count, left = divmod(left, size)
+            if count:
+                parts.append(f"{count} {unit}")
+            if parts and (len(parts) == 2 or not left):
+                break
+        return " ".join(parts)
+
+
+def _read_catalogue() -> dict[str, str]:
+    with _CATALOGUE.open("rb") as file:
+        catalogue = read_po(file)
+    return {str(message.id): str(message.string) for message in catalogue if message.id and message.string}
+
+
+LANGUAGES: Final[Mapping[LanguageCode, Language]] = {
+    "pt": Language(code="pt", locale="pt_BR", tag="pt-BR", texts=_read_catalogue()),
+    "en": Language(code="en", locale="en_US", tag="en", texts={}),
+}
+
+
+def choose_language(chosen: str | None, accepted: str) -> Language:
+    """The language that was chosen, or else the one that the browser prefers; English where it names neither."""
+    if chosen in LANGUAGES:
+        return LANGUAGES[chosen]
+    wanted = [_PREFERENCE.fullmatch(part) for part in accepted.split(",")]
+    # Sorting keeps the order of what is wanted equally.
+    for match in sorted((one for one in wanted if one), key=_quality, reverse=True):
+        if (code := match[1].lower()) in LANGUAGES:
+            return LANGUAGES[code]
+    return LANGUAGES["en"]
+
+
+def list_preferences() -> Sequence[Language]:
+    return tuple(LANGUAGES.values())
+
+
+def _quality(match: re.Match[str]) -> float:
+    try:
+        return float(match[2] or 1)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,113 @@
+"""The account of a holder: its balance now and at an instant, its statement, and the same as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from msgspec import structs
+from starlette.responses import Response, StreamingResponse
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.language import ZONE
+from pixconnect.console.visit import Visit
+from pixconnect.domain import errors, wanted
+from pixconnect.domain.access import Caller
+from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.usecases import ledger, statement
+
+SHOWN_MAX: Final = 200
+_LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_MONTH: Final = timedelta(days=30)
+
+
+async def show_ledger(visit: Visit) -> Response:
+    visit.viewer.require("ledger.read")
+    if visit.holder_id is None:
+        return visit.page("ledger.html", balance=None, extent=None, lines=[], is_cut=False)
+    caller = _caller(visit)
+    balance = await ledger.read_balance(visit.parts.context, caller)
+    found = await _open(visit, caller)
+    # The newest that fit on a page; the file has all of them.
+    first = max(found.extent.first_number, found.extent.last_number - SHOWN_MAX + 1)
+    shown = structs.replace(found, extent=structs.replace(found.extent, first_number=first))
+    lines = [line async for part in statement.read_parts(visit.parts.context, shown) for line in part]
+    return visit.page(
+        "ledger.html",
+        balance=balance,
+        extent=found.extent,
+        lines=lines[::-1],
+        is_cut=first > found.extent.first_number,
+        initial_at=found.initial_at,
+        final_at=found.final_at,
+        curl=f"curl -s '{visit.parts.api_url}/v1/connect/ledger/statement?initial_date={found.initial_at:%Y-%m-%dT%H:%M:%SZ}"
+        f'&final_date={found.final_at:%Y-%m-%dT%H:%M:%SZ}&format=csv\' -H "Authorization: Bearer $TOKEN"',
+        cli="pixconnect statement",
+    )
+
+
+async def export_ledger(visit: Visit) -> Response:
+    """Exactly the lines that the page is about, as a file for spreadsheets; written while they are read."""
+    visit.viewer.require("ledger.read")
+    if visit.holder_id is None:
+        raise errors.BadRequest("holder: choose a holder first")
+    found = await _open(visit, _caller(visit))
+    days = f"{found.initial_at.astimezone(ZONE):%Y-%m-%d}_{found.final_at.astimezone(ZONE):%Y-%m-%d}"
+    return StreamingResponse(
+        _write_csv(visit, found),
+        media_type="text/csv",
+        headers={"content-disposition": f'attachment; filename="ledger_{visit.holder_id}_{days}.csv"'},
+    )
+
+
+async def _open(visit: Visit, caller: Caller) -> Statement:
+    now = visit.parts.context.clock.now()
+    when = visit.query("when")
+    initial_at, final_at = wanted.read_instants(when) if when else (now - _MONTH, None)
+    return await statement.open_statement(
+        visit.parts.context, caller, initial_at or _LONG_AGO, final_at or now + timedelta(days=1), visit.language.code
+    )
+
+
+async def _write_csv(visit: Visit, found: Statement) -> AsyncIterator[bytes]:
+    yield _write_rows([("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")])
+    async for part in statement.read_parts(visit.parts.context, found):
+        yield _write_rows([_row(visit, line, found) for line in part])
+
+
+def _row(visit: Visit, line: StatementLine, found: Statement) -> tuple[str, ...]:
+    signed = line.amount_cents if line.direction == "IN" else -line.amount_cents
+    return (
+        visit.language.instant(line.created_at),
+        _plain(line.describe(found.language)),
+        str(line.id),
+        line.end_to_end_id or "",
+        _plain(line.external_id or ""),
+        f"{signed / 100:.2f}",
+        f"{line.running_balance_cents / 100:.2f}",
+    )
+
+
+def _plain(text: str) -> str:
+    # These are other people's words, and this file is for spreadsheets, which would take them for formulas.
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+
+
+def _write_rows(rows: Sequence[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _caller(visit: Visit) -> Caller:
+    assert visit.holder_id is not None, "looked at before"
+    return Caller(client_id=visit.who.name, holder_id=visit.holder_id, scopes=visit.who.scopes)
+
+
+ROUTES: Final = (
+    PageRoute(path="/ledger", page=show_ledger),
+    PageRoute(path="/ledger/export", page=export_ledger),
+)

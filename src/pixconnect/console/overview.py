@@ -1,0 +1,41 @@
+"""The first page: what happens now, whose receivers fail, and whose accounts there are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.visit import Visit
+from pixconnect.domain.wanted import Wanted
+from pixconnect.usecases import browse, holder
+
+NEWEST_COUNT: Final = 6
+HOLDERS_MAX: Final = 50
+
+
+async def show_overview(visit: Visit) -> Response:
+    context, viewer = visit.parts.context, visit.viewer
+    charges = transfers = None
+    if viewer.may("charge.read"):
+        charges = await browse.list_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
+    if viewer.may("transfer.read"):
+        transfers = await browse.list_transfers(context, viewer, Wanted(), None, NEWEST_COUNT)
+    endpoints: list[browse.EndpointLine] = []
+    if viewer.may("webhook.read"):
+        endpoints = await browse.list_endpoint_lines(context, viewer)
+    # Whose accounts there are is the operators' to know.
+    holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.parts.operator, 0, HOLDERS_MAX)
+    return visit.page(
+        "overview.html",
+        charges=charges,
+        transfers=transfers,
+        failing=[line for line in endpoints if line.state.what in {"failing", "disabled"}],
+        endpoints_count=len(endpoints),
+        holders=[each for each, _, _ in holders],
+        now=context.clock.now(),
+    )
+
+
+ROUTES: Final = (PageRoute(path="/", page=show_overview),)

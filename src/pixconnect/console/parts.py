@@ -1,0 +1,37 @@
+"""What the console's pages are given once a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from pixconnect.console.assets import Assets
+from pixconnect.domain.access import Network
+from pixconnect.usecases.console_session import SignIn
+from pixconnect.usecases.context import Context
+from pixconnect.usecases.operator import Operator
+
+
+class ConsoleParts(Struct, frozen=True, kw_only=True):
+    context: Context
+    """With the service's rights: reads, and what holders may do."""
+    operator: Operator
+    """With the operators' rights: sessions, the audit, and what only operators do."""
+    sign_in: SignIn
+    assets: Assets
+    hosts: frozenset[str]
+    """Names under which the console is asked for, with the port. Another name is a rebound one, and is refused."""
+    draw_qr: Callable[[str], bytes]
+    """A QR code as PNG."""
+    is_secure: bool
+    """Whether browsers reach it by https."""
+    cookie_name: str
+    api_url: str
+    auth_url: str
+    version: str
+    trusted_proxies: Sequence[Network]
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.context.policy.is_sandbox

@@ -1,0 +1,175 @@
+"""The sandbox: a payer's phone, deposits, what the network does wrong, and the clock."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.visit import Visit
+from pixconnect.domain import errors, sandbox_control, wanted
+from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, OutsidePayer
+from pixconnect.usecases import charge, clock, holder, ledger, sandbox, timeline
+
+TEST_AMOUNT_CENTS: Final = 100
+ADVANCES_S: Final = (60, 3_600, 86_400)
+# What a person may ask of the network, by its effect, and to which messages it is done.
+FAULTS: Final = (
+    ("reject:AC03", "submit"),
+    ("reject:AM04", "submit"),
+    ("delay:5000", "submit"),
+    ("no_answer", "submit"),
+    ("lost", "submit"),
+    ("two_steps:30000", "payment"),
+    ("unavailable", None),
+)
+
+
+async def show_sandbox(visit: Visit) -> Response:
+    _check_sandbox(visit)
+    context = visit.parts.context
+    rules = await sandbox.call(context, sandbox_control.READ_FAULTS, None)
+    due = await sandbox.call(context, sandbox_control.READ_DUE, None)
+    return visit.page(
+        "sandbox.html",
+        rules=rules,
+        now=await clock.read_clock(context),
+        real_now=context.clock.real_now(),
+        next_due_at=due.next_due_at,
+        reports_count=due.reports_count,
+        faults=FAULTS,
+        advances_s=ADVANCES_S,
+    )
+
+
+async def show_phone(visit: Visit) -> Response:
+    _check_sandbox(visit)
+    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "charge", visit.path_id())
+    subject = found.facts.charge
+    if subject is None:
+        raise errors.InvariantBroken("a charge's line of time has the charge")
+    picture = base64.b64encode(visit.parts.draw_qr(subject.br_code)).decode()
+    return visit.page("phone.html", charge=subject, picture=f"data:image/png;base64,{picture}", now=found.now)
+
+
+async def pay(visit: Visit) -> Response:
+    _check_sandbox(visit)
+    form = await visit.form()
+    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "charge", visit.path_id())
+    subject = found.facts.charge
+    if subject is None:
+        raise errors.InvariantBroken("a charge's line of time has the charge")
+    visit = visit.about(subject.holder_id)
+    path = f"/charges/{subject.id}"
+    if _text(form, "answer") != "pay":
+        # A payer who declines tells nobody: the charge goes on waiting.
+        return visit.go(path, said="refused")
+    caller = await visit.begin_act("sandbox pay", f"charge {subject.id}")
+    payer = OutsidePayer(name=_text(form, "name") or None)
+    await sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
+    return visit.go(path, said="paid")
+
+
+async def deposit(visit: Visit) -> Response:
+    _check_sandbox(visit)
+    form = await visit.form()
+    cents, _ = wanted.read_amounts(_text(form, "amount"))
+    caller = await visit.begin_act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
+    await ledger.deposit(visit.parts.context, caller.holder_id, cents or 0)
+    return visit.go("/ledger", said="deposited")
+
+
+async def give_back(visit: Visit) -> Response:
+    """Let the receiver of a transfer give it back."""
+    _check_sandbox(visit)
+    await visit.form()
+    found = await timeline.read_timeline(visit.parts.context, visit.viewer, "transfer", visit.path_id())
+    transfer = next(each for each in found.facts.transfers if each.id == visit.path_id())
+    visit = visit.about(transfer.holder_id)
+    caller = await visit.begin_act("sandbox return", f"transfer {transfer.id}")
+    await sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
+    return visit.go(f"/transfers/{transfer.id}", said="returned")
+
+
+async def make_charge(visit: Visit) -> Response:
+    """Make a charge of R$ 1.00, which every endpoint that listens is told of."""
+    _check_sandbox(visit)
+    form = await visit.form()
+    visit.viewer.require("charge.write")
+    caller = await visit.begin_act("sandbox test event", f"holder {visit.holder_id}")
+    account = await visit.parts.context.directory.read_account(caller.holder_id)
+    keys = await holder.list_pix_keys(visit.operator, caller.holder_id)
+    if not keys:
+        raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
+    cents = wanted.read_amounts(_text(form, "amount"))[0] if _text(form, "amount") else TEST_AMOUNT_CENTS
+    made = await charge.create_charge(
+        visit.parts.context, caller, ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
+    )
+    if _text(form, "next").startswith("/endpoints/"):
+        return visit.go(_text(form, "next"), said="tested")
+    return visit.go(f"/sandbox/phone/{made.id}")
+
+
+async def move_clock(visit: Visit) -> Response:
+    _check_sandbox(visit)
+    form = await visit.form()
+    context, control = visit.parts.context, sandbox.find_control(visit.parts.context)
+    text = _text(form, "by")
+    if not text or (text != "reset" and not (text.isascii() and text.isdecimal() and len(text) < 10)):
+        raise errors.BadRequest("by: a number of seconds")
+    await visit.begin_sandbox_act("sandbox clock", "clock", {"by": text})
+    if text == "reset":
+        await clock.reset_clock(context, control)
+    else:
+        await clock.advance_clock(context, control, timedelta(seconds=int(text)))
+    return visit.go("/sandbox", said="moved")
+
+
+async def set_fault(visit: Visit) -> Response:
+    """Add one rule before the others, or clear all."""
+    _check_sandbox(visit)
+    form = await visit.form()
+    context, wanted_effect = visit.parts.context, _text(form, "effect")
+    if wanted_effect == "none":
+        rules: list[FaultRule] = []
+    else:
+        operation = next((operation for effect, operation in FAULTS if effect == wanted_effect), "")
+        if operation == "":
+            raise errors.BadRequest("effect: choose one of those that are shown")
+        match = FaultMatch() if operation is None else msgspec.convert({"operation": operation}, FaultMatch)
+        times = _text(form, "times")
+        count = int(times) if times.isascii() and times.isdecimal() and 0 < len(times) < 6 else None
+        rule = FaultRule(effect=wanted_effect, match=match, times=count)
+        rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
+    await visit.begin_sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
+    await sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules)
+    return visit.go("/sandbox", said="faults")
+
+
+def _check_sandbox(visit: Visit) -> None:
+    if not visit.parts.is_sandbox:
+        raise errors.NotFound("there is no sandbox in live mode")
+
+
+def _text(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+ROUTES: Final = (
+    PageRoute(path="/sandbox", page=show_sandbox),
+    PageRoute(path="/sandbox/phone/{id:int}", page=show_phone),
+    PageRoute(path="/sandbox/phone/{id:int}", page=pay, method="POST"),
+    PageRoute(path="/sandbox/deposit", page=deposit, method="POST"),
+    PageRoute(path="/sandbox/return/{id:int}", page=give_back, method="POST"),
+    PageRoute(path="/sandbox/test-event", page=make_charge, method="POST"),
+    PageRoute(path="/sandbox/charge", page=make_charge, method="POST"),
+    PageRoute(path="/sandbox/clock", page=move_clock, method="POST"),
+    PageRoute(path="/sandbox/faults", page=set_fault, method="POST"),
+)

@@ -1,0 +1,190 @@
+"""One request to the console: who asks, in which language, about which holder; and the page that is made for it."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, cast
+from urllib.parse import urlencode
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import Struct
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from pixconnect.console import filters
+from pixconnect.console.language import LANGUAGES, ZONE_NAME, Language, choose_language
+from pixconnect.console.parts import ConsoleParts
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller, client_address
+from pixconnect.domain.console import Viewer, Visitor
+from pixconnect.usecases import audit
+from pixconnect.usecases.operator import Operator
+
+THEMES: Final = ("light", "dark")
+LANGUAGE_COOKIE: Final = "pixconnect_language"
+THEME_COOKIE: Final = "pixconnect_theme"
+FORM_SIZE_MAX: Final = 64 * 1024
+_HOLDER: Final = "holder"
+_HOLDER_ID_MAX: Final = 2**53 - 1
+
+_templates: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+cast("dict[str, object]", _templates.globals).update(filters.GLOBALS)  # pyright: ignore[reportUnknownMemberType] - it is untyped
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    request: Request
+    parts: ConsoleParts
+    visitor: Visitor | None
+    language: Language
+    theme: Literal["", "light", "dark"]
+    """Empty follows the system."""
+    is_part: bool = False
+    """Whether only the live part of the page is wanted."""
+    owner_id: int | None = None
+    """Whose thing an operator acts on, where the address names the thing and no holder."""
+
+    @property
+    def who(self) -> Visitor:
+        """The visitor, behind the door."""
+        assert self.visitor is not None, "a page behind the door"
+        return self.visitor
+
+    @property
+    def holder_id(self) -> int | None:
+        """The holder that is looked at: a holder's visitor has but one, an operator's is in the address."""
+        if self.visitor is not None and self.visitor.holder_id is not None:
+            return self.visitor.holder_id
+        return self.owner_id or self.chosen_id
+
+    @property
+    def chosen_id(self) -> int | None:
+        """The holder that the address names."""
+        text = self.request.query_params.get(_HOLDER, "")
+        return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= _HOLDER_ID_MAX else None
+
+    @property
+    def viewer(self) -> Viewer:
+        return self.who.viewer(self.holder_id)
+
+    @property
+    def operator(self) -> Operator:
+        """The operators' context, in the visitor's name."""
+        return msgspec.structs.replace(self.parts.operator, operator=self.who.audit_name)
+
+    @property
+    def address(self) -> str:
+        """The address that failures of signing in count for."""
+        peer = self.request.client.host if self.request.client else ""
+        return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
+
+    def query(self, name: str) -> str:
+        return self.request.query_params.get(name, "").strip()
+
+    def path_id(self, name: str = "id") -> int:
+        """A number of the path, which has only digits; one that no id can be is not found."""
+        number = int(self.request.path_params[name])
+        if not 1 <= number <= _HOLDER_ID_MAX:
+            raise errors.NotFound("id: there is no such thing")
+        return number
+
+    def link(self, path: str, **query: object) -> str:
+        """An address of the console that keeps the holder that is looked at; empty values are left out."""
+        kept: dict[str, object] = {}
+        if self.visitor is not None and self.visitor.holder_id is None and self.chosen_id is not None:
+            kept[_HOLDER] = self.chosen_id
+        return _address(path, kept | query)
+
+    def here(self, **changed: object) -> str:
+        """This page's own address, with some of its query changed; what is changed to nothing is left out."""
+        query: list[tuple[str, str]] = [
+            (name, value) for name, value in self.request.query_params.multi_items() if name not in changed
+        ]
+        query += [(name, str(value)) for name, value in changed.items() if value not in (None, "")]
+        return self.request.url.path + (f"?{urlencode(query)}" if query else "")
+
+    def about(self, holder_id: int) -> Visit:
+        """The same visit, about the holder of a thing that was found for it."""
+        return msgspec.structs.replace(self, owner_id=holder_id)
+
+    async def form(self) -> FormData:
+        """The form that was sent, which must be one of ours.
+
+        Raises:
+            Forbidden: It is not.
+        """
+        form = await self.request.form(max_files=0, max_fields=200, max_part_size=FORM_SIZE_MAX)
+        sent = form.get("csrf", "")
+        if not isinstance(sent, str) or not hmac.compare_digest(sent.encode(), self.who.csrf_token.encode()):
+            raise errors.Forbidden("this form is not of this session: load the page again and send it from there")
+        return form
+
+    async def begin_act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> Caller:
+        """Say in the audit what is about to be done by a use case that says nothing there itself.
+
+        Raises:
+            Forbidden: A reader changes nothing.
+            BadRequest: No holder was chosen.
+        """
+        caller = self.who.caller(self.holder_id)
+        await audit.note(self.operator, verb, subject, after=dict(after or {}, holder_id=caller.holder_id))
+        return caller
+
+    async def begin_sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> None:
+        """The same for what all holders of a sandbox share: its clock, and how its network behaves."""
+        if not self.who.may_act:
+            raise errors.Forbidden("a reader changes nothing")
+        await audit.note(self.operator, verb, subject, after=dict(after))
+
+    def page(
+        self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object
+    ) -> Response:
+        """Make a page, or its live part."""
+        found = _templates.get_template(template)
+        said = (
+            values
+            | filters.of_language(self.language)
+            | {
+                "visit": self,
+                "visitor": self.visitor,
+                "parts": self.parts,
+                "language": self.language,
+                "languages": tuple(LANGUAGES.values()),
+                "zone": ZONE_NAME,
+                "link": self.link,
+                "here": self.here,
+                "_": self.language.text,
+                "layout": "part.html" if self.is_part else "base.html",
+            }
+        )
+        return HTMLResponse(found.render(said), status, headers)
+
+    def go(self, path: str, **query: object) -> Response:
+        """Lead the browser on after a form, so that loading again sends nothing twice."""
+        return RedirectResponse(self.link(path, **query), 303)
+
+
+def read_visit(request: Request, parts: ConsoleParts, visitor: Visitor | None) -> Visit:
+    theme = request.cookies.get(THEME_COOKIE, "")
+    return Visit(
+        request=request,
+        parts=parts,
+        visitor=visitor,
+        language=choose_language(request.cookies.get(LANGUAGE_COOKIE), request.headers.get("accept-language", "")),
+        theme=msgspec.convert(theme, Literal["light", "dark"]) if theme in THEMES else "",
+    )
+
+
+def _address(path: str, query: Mapping[str, object]) -> str:
+    pairs = [(name, value) for name, value in query.items() if value not in (None, "", ())]
+    return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path

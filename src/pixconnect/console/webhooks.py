@@ -1,0 +1,165 @@
+"""Webhooks: events, what became of telling each, and the endpoints that are told."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+from starlette.datastructures import FormData
+from starlette.responses import Response
+
+from pixconnect.console.application import PageRoute
+from pixconnect.console.filtering import read_wanted
+from pixconnect.console.visit import Visit
+from pixconnect.domain import errors
+from pixconnect.domain.delivery import DeliveryStatus
+from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
+from pixconnect.domain.event import EventName
+from pixconnect.domain.wanted import Wanted
+from pixconnect.usecases import browse, endpoint, timeline
+
+DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
+EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)
+_SECRET_LENGTH: Final = 43
+_STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", inactive="inactive")
+
+
+async def list_events(visit: Visit) -> Response:
+    wanted = read_wanted(visit, event_types=EVENT_TYPES)
+    page = await browse.list_events(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    return visit.page("events.html", page=page, event_types=EVENT_TYPES, wanted=wanted)
+
+
+async def show_event(visit: Visit) -> Response:
+    found = await browse.read_event(visit.parts.context, visit.viewer, visit.path_id())
+    return visit.page(
+        "event.html",
+        event=found.event,
+        deliveries=found.deliveries,
+        cli=f"pixconnect events show {found.event.id}",
+    )
+
+
+async def list_deliveries(visit: Visit) -> Response:
+    wanted = read_wanted(visit, DELIVERY_STATUSES, EVENT_TYPES)
+    page = await browse.list_deliveries(visit.parts.context, visit.viewer, wanted, visit.query("after") or None)
+    return visit.page("deliveries.html", page=page, statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES, wanted=wanted)
+
+
+async def show_delivery(visit: Visit) -> Response:
+    found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
+    return visit.page(
+        "delivery.html",
+        delivery=found.delivery,
+        event=found.event,
+        endpoint=found.endpoint,
+        request_headers=found.headers,
+        wait=found.waiting,
+        now=visit.parts.context.clock.now(),
+        curl=f"curl -s {visit.parts.api_url}/v1/webhook/deliveries/{found.delivery.id} "
+        '-H "Authorization: Bearer $TOKEN"',
+        cli=f"pixconnect events resend {found.delivery.event_id}",
+    )
+
+
+async def resend_delivery(visit: Visit) -> Response:
+    await visit.form()
+    visit.viewer.require("webhook.write")
+    found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
+    visit = visit.about(found.delivery.holder_id)
+    caller = await visit.begin_act("delivery resend", f"delivery {found.delivery.id}")
+    await endpoint.redeliver(visit.parts.context, caller, found.delivery.id)
+    return visit.go(f"/deliveries/{found.delivery.id}", said="resent")
+
+
+async def list_endpoints(visit: Visit) -> Response:
+    lines = await browse.list_endpoint_lines(visit.parts.context, visit.viewer)
+    return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.parts.context.clock.now())
+
+
+async def add_endpoint(visit: Visit) -> Response:
+    form = await visit.form()
+    visit.viewer.require("webhook.write")
+    secret = _text(form, "secret") or visit.parts.context.entropy.token(_SECRET_LENGTH)
+    caller = await visit.begin_act("endpoint add", f"holder {visit.holder_id}", {"url": _text(form, "url")})
+    types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
+    request = EndpointRequest(url=_text(form, "url"), secret=secret, event_types=types)
+    made = await endpoint.create_endpoint(visit.parts.context, caller, request)
+    # The one page that shows a secret, and only in the answer to its form: no address ever leads to it again.
+    return visit.page("endpoint_secret.html", endpoint=made, secret=secret)
+
+
+async def show_endpoint(visit: Visit) -> Response:
+    line = await _find_line(visit)
+    wanted = Wanted(endpoint_id=line.endpoint.id)
+    page = await browse.list_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
+    return visit.page(
+        "endpoint.html", line=line, page=page, event_types=EVENT_TYPES, now=visit.parts.context.clock.now()
+    )
+
+
+async def change_endpoint(visit: Visit) -> Response:
+    form = await visit.form()
+    line = await _find_line(visit)
+    visit.viewer.require("webhook.write")
+    visit = visit.about(line.endpoint.holder_id)
+    change = EndpointChange(
+        url=_text(form, "url") or None,
+        event_types=[each for each in form.getlist("type") if isinstance(each, str)] or None,
+        status=_STATUSES.get(_text(form, "status")),
+    )
+    shown = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
+    caller = await visit.begin_act("endpoint set", f"endpoint {line.endpoint.id}", shown)
+    await endpoint.change_endpoint(visit.parts.context, caller, line.endpoint.id, change)
+    return visit.go(f"/endpoints/{line.endpoint.id}", said="saved")
+
+
+async def rotate_secret(visit: Visit) -> Response:
+    await visit.form()
+    line = await _find_line(visit)
+    visit.viewer.require("webhook.write")
+    visit = visit.about(line.endpoint.holder_id)
+    secret = visit.parts.context.entropy.token(_SECRET_LENGTH)
+    caller = await visit.begin_act("endpoint rotate", f"endpoint {line.endpoint.id}")
+    changed = await endpoint.change_endpoint(
+        visit.parts.context, caller, line.endpoint.id, EndpointChange(secret=secret)
+    )
+    return visit.page("endpoint_secret.html", endpoint=changed, secret=secret)
+
+
+async def remove_endpoint(visit: Visit) -> Response:
+    await visit.form()
+    line = await _find_line(visit)
+    visit.viewer.require("webhook.write")
+    visit = visit.about(line.endpoint.holder_id)
+    caller = await visit.begin_act("endpoint remove", f"endpoint {line.endpoint.id}", {"url": line.endpoint.url})
+    await endpoint.delete_endpoint(visit.parts.context, caller, line.endpoint.id)
+    return visit.go("/endpoints", said="saved")
+
+
+async def _find_line(visit: Visit) -> browse.EndpointLine:
+    lines = await browse.list_endpoint_lines(visit.parts.context, visit.viewer)
+    found = next((line for line in lines if line.endpoint.id == visit.path_id()), None)
+    if found is None:
+        raise errors.NotFound("id: there is no such endpoint")
+    return found
+
+
+def _text(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+ROUTES: Final = (
+    PageRoute(path="/events", page=list_events),
+    PageRoute(path="/events/{id:int}", page=show_event),
+    PageRoute(path="/deliveries", page=list_deliveries),
+    PageRoute(path="/deliveries/{id:int}", page=show_delivery),
+    PageRoute(path="/deliveries/{id:int}/resend", page=resend_delivery, method="POST"),
+    PageRoute(path="/endpoints", page=list_endpoints),
+    PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id:int}", page=show_endpoint),
+    PageRoute(path="/endpoints/{id:int}/change", page=change_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id:int}/rotate", page=rotate_secret, method="POST"),
+    PageRoute(path="/endpoints/{id:int}/remove", page=remove_endpoint, method="POST"),
+)

@@ -264,7 +264,7 @@ async def read_timeline(connection: "Connection") -> None:
 
 
 def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names: str) -> Statement:
-    before = browse_store.Place(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
+    before = browse_store.Position(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
     return lambda c: browse_store.look_back(c, lookback, holder_id, Wanted(amount_min_cents=1), names, before, 64, 20)
 
 
@@ -310,7 +310,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
         [1, 2],
         Wanted(event_types=("qrcode.pending",)),
         ["delivered"],
-        browse_store.Place(at=LATER, id=17_200),
+        browse_store.Position(at=LATER, id=17_200),
         64,
         20,
     ),

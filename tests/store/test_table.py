@@ -70,7 +70,7 @@ class Point(Struct, frozen=True, kw_only=True):
     y: int
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Position(Struct, frozen=True, kw_only=True):
     id: int
     point: Point | None
     words: tuple[str, ...]
@@ -83,7 +83,7 @@ def _point(x: int | None, y: int | None) -> Point | None:
 
 PLACE: Final = Table(
     "place",
-    Place,
+    Position,
     "id bigint, x bigint, y bigint, words text[]",
     key=("id",),
     read={"point": (_point, "x", "y"), "words": (tuple, "words")},
@@ -94,8 +94,8 @@ PLACE: Final = Table(
     },
     joined=("holder_name",),
 )
-HERE = Place(id=1, point=Point(x=2, y=3), words=("a", "b"), holder_name="Maria")
-NOWHERE = Place(id=4, point=None, words=(), holder_name="Jose")
+HERE = Position(id=1, point=Point(x=2, y=3), words=("a", "b"), holder_name="Maria")
+NOWHERE = Position(id=4, point=None, words=(), holder_name="Jose")
 
 
 def test_texts_for_statements_name_each_column_in_one_order() -> None:

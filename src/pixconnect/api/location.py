@@ -12,6 +12,7 @@ import msgspec
 from pixconnect.api.access import JWK_SET_TYPE
 from pixconnect.api.operation import Anything, Document, Nothing, Request
 from pixconnect.api.services import Services
+from pixconnect.api.standard.problem import GENERAL, Types, make_form
 from pixconnect.usecases import payload as payload_usecases
 
 LOCATION_PATH: Final = "/v1/qr/"
@@ -19,6 +20,8 @@ LOCATION_PATH: Final = "/v1/qr/"
 LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 """On the same host as the payloads, as ``jku`` must be."""
 JOSE_TYPE: Final = "application/jose"
+REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
+"""As the central bank's API has them: whoever reads here speaks that, whichever door made the charge."""
 
 
 async def get_location(services: Services, request: Request[str, Anything, Nothing]) -> Document:

@@ -243,10 +243,10 @@ def _failures_of(row: AnyOperation) -> Schema:
     is_only_read = (row.answer is Document or row.is_bare) and row.body is Nothing
     if row.id == "health_check" or (is_only_read and not row.parameter.name and row.refusals.record is None):
         return {}
-    if is_only_read and row.refusals.record is not None:
-        statuses = ["503"]
-    elif row.answer is Document:
+    if row.answer is Document:
         statuses = ["404", "503"]
+    elif is_only_read and row.refusals.record is not None:
+        statuses = ["503"]
     else:
         # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.
         statuses = ["400", "500", "503"]
@@ -259,7 +259,7 @@ def _failures_of(row: AnyOperation) -> Schema:
         # Only a write can have been done without our knowing it.
         statuses += ["504"] if row.method != "GET" and row.scope else []
     if row.refusals.record is not None:
-        content = {"application/json": {"schema": to_schema(row.refusals.record.__name__)}}
+        content = {row.refusals.media_type: {"schema": to_schema(row.refusals.record.__name__)}}
         return {status: described(_FAILURES[status][0], content=content) for status in sorted(statuses)}
     return {status: {"$ref": f"#/components/responses/{_FAILURES[status][0]}"} for status in sorted(statuses)}
 

@@ -69,6 +69,7 @@ class RefusalForm(Struct, frozen=True, kw_only=True):
     """Gets the error, the request's id and the time."""
     record: type | None
     """The body of a refusal; ``None`` is ours, in the envelope."""
+    media_type: str = "application/json"
 
 
 ENVELOPED = RefusalForm(write=envelope.refuse, record=None)

@@ -35,7 +35,7 @@ from pixconnect.store import listing as listing_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import timeline as timeline_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.store.browse import Chunk, Lookback, Place
+from pixconnect.store.browse import Chunk, Lookback, Position
 from pixconnect.store.listing import Source
 from pixconnect.store.table import Table
 from pixconnect.usecases.context import HasClock, HasPool
@@ -152,7 +152,7 @@ async def _list(
         next_after = None if page.next is None else write_cursor(page.next)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
-    async def look(before: Place, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
             context.pool, kind.lookback, viewer.holder_id, wanted, statuses, before, look_at_count, show_count
         )
@@ -179,7 +179,7 @@ async def list_events(
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
-    async def look(before: Place, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
             context.pool, browse_store.EVENTS, viewer.holder_id, asked, names, before, look_at_count, show_count
         )
@@ -202,7 +202,7 @@ async def list_deliveries(
     span = _check_span(wanted, after, page_size)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
 
-    async def look(before: Place, look_at_count: int, show_count: int) -> Chunk:
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back_at_deliveries(
             context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
         )
@@ -290,7 +290,7 @@ async def list_endpoint_lines(
     ]
 
 
-Look = Callable[[Place, int, int], Awaitable[Chunk]]
+Look = Callable[[Position, int, int], Awaitable[Chunk]]
 
 
 async def _look_back(
@@ -303,7 +303,7 @@ async def _look_back(
     # Where ids alone say what comes next, an instant beyond the span's end does not.
     if is_by_id and span.after is not None:
         last_id = span.after.id
-    before, rows, look_at_count = Place(at=at, id=last_id), list[asyncpg.Record](), _FIRST_LOOK
+    before, rows, look_at_count = Position(at=at, id=last_id), list[asyncpg.Record](), _FIRST_LOOK
     while True:
         look_began_s = context.clock.monotonic_s()
         # One more than the page holds says whether there is a next one.

@@ -12,17 +12,17 @@ from pixconnect.store import charge_search as search_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases import standard_pix
 from pixconnect.usecases.context import HasPool
-from pixconnect.usecases.location import PlacingContext, place_charges
+from pixconnect.usecases.location import LocatingContext, locate_charges
 from pixconnect.usecases.standard_charge import StandardCharge
 from pixconnect.usecases.standard_pix import Pix
 
 
 async def search_charges(
-    context: PlacingContext, caller: Caller, search: ChargeSearch, span: Span
+    context: LocatingContext, caller: Caller, search: ChargeSearch, span: Span
 ) -> Page[StandardCharge]:
     """One page of the holder's charges, whichever door made them, newest first."""
     page = await search_store.read_page(context.pool, caller.holder_id, search, span)
-    locations = await place_charges(context, page.items)
+    locations = await locate_charges(context, page.items)
     return page.with_items(
         [
             StandardCharge(

@@ -29,7 +29,7 @@ from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, Protocol): ...
 
 
-class PlacingContext(HasPool, HasWrites, HasIds, Protocol): ...
+class LocatingContext(HasPool, HasWrites, HasIds, Protocol): ...
 
 
 class NewLocation(Struct, kw_only=True):
@@ -149,7 +149,7 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
 UNBIND_LOCATIONS: Final = WriteOperation("unbind_locations", _unbind_locations)
 
 
-def place(work: UnitOfWork, charge: Charge, location_id: int) -> Location:
+def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Location:
     """Make the location of a charge of the contract, which is locked and has none yet: where its code leads already."""
     errors.ensure(charge.contents is None, "a charge that the standard's door has written has its location")
     location = location_rules.open_location(
@@ -159,7 +159,7 @@ def place(work: UnitOfWork, charge: Charge, location_id: int) -> Location:
     return location
 
 
-async def place_charges(context: PlacingContext, charges: Sequence[Charge]) -> dict[int, Location]:
+async def locate_charges(context: LocatingContext, charges: Sequence[Charge]) -> dict[int, Location]:
     """The locations of charges of one holder, by the charge's id; those that have none yet get theirs."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
     found = await location_store.find_of_charges(context.pool, bound) if bound else {}
@@ -170,7 +170,7 @@ async def place_charges(context: PlacingContext, charges: Sequence[Charge]) -> d
 
 
 async def _place_missing(
-    context: PlacingContext, missing: Sequence[tuple[int, int]]
+    context: LocatingContext, missing: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], Location]:
     location_ids = {name: await context.ids.location_id() for name in missing}
     async with context.writes.transaction() as batch:
@@ -180,7 +180,7 @@ async def _place_missing(
         placed = await location_store.find_of_charges(batch.connection, charges)
         for name, charge in charges.items():
             if name not in placed and not charge.is_unbound and charge.contents is None:
-                placed[name] = place(work, charge, location_ids[name])
+                placed[name] = open_own_location(work, charge, location_ids[name])
         await work.write()
     return placed
 

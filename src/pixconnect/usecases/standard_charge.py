@@ -31,7 +31,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import charge_revision as revision_store
 from pixconnect.store import location as location_store
 from pixconnect.usecases.context import HasClock, HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
-from pixconnect.usecases.location import place, place_charges
+from pixconnect.usecases.location import locate_charges, open_own_location
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
@@ -148,7 +148,7 @@ async def read_charge(
             reason = f"a cobrança não tem essa revisão; a mais recente é a {latest}"
             raise Violated(ENTITY, [Violation(property="revisao", reason=reason, value=str(revision))])
         contents = decode_contents(text)
-    locations = await place_charges(context, [charge])
+    locations = await locate_charges(context, [charge])
     return StandardCharge(
         charge=charge,
         contents=contents,
@@ -357,7 +357,7 @@ def _own_location(work: UnitOfWork, write: ChargeWrite, charge: Charge, locked: 
     """Where it is served; a charge of the contract that this door has not shown yet gets its location now."""
     found = locked.location_of(charge)
     if found is None and not charge.is_unbound:
-        found = place(work, charge, write.own_location_id)
+        found = open_own_location(work, charge, write.own_location_id)
         locked.locations[found.id, found.holder_id] = found
     return found
 

@@ -83,6 +83,11 @@ async def test_refusals_in_their_order(
         assert answer.headers["allow"] == "GET, HEAD"
 
 
+async def test_a_location_at_which_nothing_is_served_is_told_as_the_standard_does(api: Api) -> None:
+    answer = await api.get("/v1/qr/nothing")
+    assert (answer.status, kind(answer)) == (404, "CobPayloadNaoEncontrado")
+
+
 @pytest.mark.parametrize("target", ["/v1/nada", "/v2x/pix", "/pix", "/pix/v3/pix", "/pix/v2x"])
 async def test_other_paths_keep_the_envelope(api: Api, target: str) -> None:
     answer = await api.get(target)

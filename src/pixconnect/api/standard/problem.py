@@ -90,6 +90,7 @@ _TITLES: Final[Mapping[str, str]] = dict(
     PixConsultaInvalida="Consulta de Pix inválida",
     PixDevolucaoNaoEncontrada="Devolução não encontrada",
     PixDevolucaoInvalida="Devolução inválida",
+    CobPayloadNaoEncontrado="Cobrança não encontrada",
     WebhookNaoEncontrado="Webhook não encontrado",
     WebhookOperacaoInvalida="Webhook inválido",
     WebhookConsultaInvalida="Consulta de webhooks inválida",
@@ -122,7 +123,7 @@ _DETAILS: Final[Mapping[str, str]] = dict(
 
 def make_form(types: Types) -> RefusalForm:
     """How an operation of this door writes refusals."""
-    return RefusalForm(write=partial(_refuse, types), record=Problema)
+    return RefusalForm(write=partial(_refuse, types), record=Problema, media_type=MEDIA_TYPE)
 
 
 def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: datetime) -> Refused:

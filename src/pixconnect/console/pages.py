@@ -2,14 +2,27 @@
 
 from typing import Final
 
-from pixconnect.console import audit_trail, finding, ledger, overview, payments, sandbox, signing_in, webhooks
+from pixconnect.console import (
+    audit_trail,
+    figures,
+    finding,
+    ledger,
+    overview,
+    payments,
+    resends,
+    sandbox,
+    signing_in,
+    webhooks,
+)
 from pixconnect.console.application import PageRoute
 
 ROUTES: Final[tuple[PageRoute, ...]] = (
     *overview.ROUTES,
     *payments.ROUTES,
     *webhooks.ROUTES,
+    *resends.ROUTES,
     *ledger.ROUTES,
+    *figures.ROUTES,
     *sandbox.ROUTES,
     *finding.ROUTES,
     *audit_trail.ROUTES,

@@ -6,13 +6,16 @@ from functools import cache
 
 import msgspec
 
-from pixconnect.api import openapi_30
+from pixconnect.api import oauth, openapi_30
 from pixconnect.api.docs_page import render_docs
 from pixconnect.api.guides import write_index
 from pixconnect.api.openapi import describe_interface
 from pixconnect.api.openapi_records import Schema
 from pixconnect.api.operations import list_sections
 from pixconnect.api.services import Descriptions
+from pixconnect.api.standard.openapi import describe_door
+from pixconnect.api.standard.operations import SPOKEN
+from pixconnect.domain.access import SCOPE_TEXTS
 from pixconnect.usecases.policy import Policy
 
 
@@ -23,10 +26,15 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
     def document() -> Schema:
         return describe_interface(sections, base_url=base_url, auth_url=policy.auth_url, version=version)
 
+    def door() -> Schema:
+        token_url = policy.auth_url + oauth.TOKEN_PATH
+        return describe_door(SPOKEN, dict[str, str](SCOPE_TEXTS.items()), base_url=base_url, token_url=token_url)
+
     # Kept encoded: all are served as they are for as long as the process lives.
     return Descriptions(
         openapi=cache(lambda: msgspec.json.encode(document())),
         openapi_30=cache(lambda: msgspec.json.encode(openapi_30.convert(document()))),
+        standard=cache(lambda: msgspec.json.encode(door())),
         docs=cache(lambda: render_docs(document(), sections, is_sandbox=policy.is_sandbox).encode()),
         reading=cache(lambda: write_index(base_url, document()["info"]["description"].partition("\n\n")[0]).encode()),
     )

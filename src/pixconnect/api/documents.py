@@ -61,6 +61,11 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
     return Document(content=services.descriptions.openapi_30(), media_type=OPENAPI_TYPE)
 
 
+async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document of the central bank's Pix API, as it is spoken here."""
+    return Document(content=services.descriptions.standard(), media_type=OPENAPI_TYPE)
+
+
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the documentation.
 

@@ -29,7 +29,7 @@ FOLDERS: Final[Mapping[str, str]] = dict(
 
 _ABOUT: Final = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 """Pages beside the folder ``docs``."""
-_OF_OTHERS: Final = ("Em português: ", "Supersedes ")
+_OF_OTHERS: Final = ("Supersedes ", "Em português: ")
 """How sentences begin that lead to another page, and say nothing of this one."""
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 

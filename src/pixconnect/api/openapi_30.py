@@ -23,17 +23,18 @@ def convert(document: Mapping[str, Any]) -> Schema:
         "components": components | {"parameters": parameters},
     }
     del found["webhooks"]
-    return _convert(found)
+    return convert_part(found)
 
 
-def _convert(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
+def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
+    """Write any part of a document as 3.0 has it."""
     if isinstance(part, list):
-        return [_convert(one) for one in cast(list[Any], part)]
+        return [convert_part(one) for one in cast(list[Any], part)]
     if not isinstance(part, dict):
         return part
     # An example is a caller's own words, in which nothing is a keyword.
     found = {
-        name: value if name == "example" else _convert(value) for name, value in cast(dict[str, Any], part).items()
+        name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
     }
     if isinstance(found.get("examples"), list):
         found["example"] = found.pop("examples")[0]

@@ -76,7 +76,7 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
         records.update(kind for kind in kinds if kind not in (None, Nothing, Document))
     _, components = msgspec.json.schema_components(list(records), ref_template=SCHEMAS + "{name}")
     schemas = {name: polish(schema) for name, schema in components.items()}
-    for record in {record for kind in types.multi_type_info(records) for record in _find_records(kind)}:
+    for record in {record for kind in types.multi_type_info(records) for record in find_records(kind)}:
         schema = schemas[record.__name__]
         for name, description in describe_fields(record).items():
             schema["properties"][name] = _described_more(schema["properties"][name], description)
@@ -160,15 +160,16 @@ def polish(schema: Schema) -> Schema:
     return schema
 
 
-def _find_records(kind: types.Type) -> Iterator[type]:
+def find_records(kind: types.Type) -> Iterator[type]:
+    """The records that a type is made of."""
     for one in alternatives(kind):
         match one:
             case types.StructType(cls=record, fields=fields):
                 yield record
                 for field in fields:
-                    yield from _find_records(field.type)
+                    yield from find_records(field.type)
             case types.ListType(item_type=inner) | types.DictType(value_type=inner):
-                yield from _find_records(inner)
+                yield from find_records(inner)
             case _:
                 pass
 

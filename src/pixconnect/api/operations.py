@@ -231,6 +231,8 @@ PAGES: Final = (
         NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
     Row("get_docs_script", "GET", "/docs/page.js", None,
         NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,)),
+    Row("get_pix_openapi", "GET", "/pix/openapi.json", None,
+        NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,)),
     Row("get_reading_index", "GET", "/llms.txt", None,
         NONE, Anything, Nothing, Document, documents.get_reading_index, media_types=(documents.TEXT_TYPE,)),
     *(Row(f"get_page_of_{folder.rpartition('/')[2]}", "GET", f"/{folder}/{{page}}", None,

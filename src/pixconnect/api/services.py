@@ -24,6 +24,8 @@ class Descriptions(Struct, frozen=True, kw_only=True):
     """The OpenAPI document, JSON."""
     openapi_30: Callable[[], bytes]
     """The same as OpenAPI 3.0.3."""
+    standard: Callable[[], bytes]
+    """The standard's door, OpenAPI 3.0.3."""
     docs: Callable[[], bytes]
     """The page for people, HTML."""
     reading: Callable[[], bytes]

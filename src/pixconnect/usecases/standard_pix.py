@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
@@ -52,26 +52,30 @@ _NATURES: Final = dict[RefundReason, Natureza](
 )
 
 
+Reais = Annotated[str, Meta(pattern=r"^[0-9]{1,10}\.[0-9]{2}$", examples=["123.45"])]
+Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"), examples=["2026-11-21T12:00:00.000Z"])]
+
+
 class StandardPixContext(HasPool, HasClock, Protocol): ...
 
 
 class Horario(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Quando uma devolução foi pedida e liquidada."""
 
-    solicitacao: str
+    solicitacao: Instante
     """Quando foi pedida."""
-    liquidacao: str | None = None
+    liquidacao: Instante | None = None
     """Quando o dinheiro voltou ao pagador."""
 
 
 class Devolucao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Um Pix recebido que volta ao pagador, todo ou em parte."""
 
-    id: str
+    id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")]
     """O identificador dado por quem a pediu."""
-    rtr_id: str
+    rtr_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{32}$")]
     """O identificador na rede."""
-    valor: str
+    valor: Reais
     """Em reais, com dois decimais."""
     natureza: Natureza
     """Por que volta."""
@@ -81,38 +85,38 @@ class Devolucao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     """Quando."""
     status: DevolucaoStatus
     """Se já voltou."""
-    motivo: str | None = None
+    motivo: Annotated[str, Meta(max_length=_MOTIVO_LENGTH_MAX)] | None = None
     """Por que não voltou."""
 
 
-class Valor(Struct, frozen=True, kw_only=True):
+class Componente(Struct, frozen=True, kw_only=True):
     """Uma parte do valor de um Pix."""
 
-    valor: str
+    valor: Reais
     """Em reais, com dois decimais."""
 
 
 class ComponentesValor(Struct, frozen=True, kw_only=True):
     """De que partes o valor de um Pix se compõe."""
 
-    original: Valor
+    original: Componente
     """O valor da cobrança; de uma de valor livre, o que foi pago."""
 
 
 class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Um Pix recebido e liquidado."""
 
-    end_to_end_id: str
+    end_to_end_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{32}$")]
     """O identificador na rede."""
     txid: str | None = None
     """A cobrança ou o código que foi pago; ausente se não há."""
-    valor: str
+    valor: Reais
     """Em reais, com dois decimais."""
     componentes_valor: ComponentesValor | None = None
     """Presente se uma cobrança foi paga."""
     chave: str | None = None
     """A chave a que foi pago; ausente se foi pago por conta."""
-    horario: str
+    horario: Instante
     """Quando foi liquidado."""
     payer_message: str | None = field(default=None, name="infoPagador")
     """O que o pagador escreveu."""
@@ -174,7 +178,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
         end_to_end_id=transfer.shown_id,
         txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
         valor=valor,
-        componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Valor(valor=valor)),
+        componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Componente(valor=valor)),
         chave=transfer.own_key,
         horario=format_milliseconds(transfer.settled_at),
         payer_message=transfer.payer_message,

@@ -169,7 +169,7 @@ class CobCompleta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 class CobQuery(Struct, frozen=True, kw_only=True):
     """Qual revisão."""
 
-    revisao: Annotated[int | None, Meta(ge=0, le=2**31 - 1)] = None
+    revisao: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     """A revisão; a mais recente se ausente."""
 
 

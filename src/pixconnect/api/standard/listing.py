@@ -31,9 +31,9 @@ Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"))]
 class PageQuery(Struct, frozen=True, kw_only=True):
     """Qual página."""
 
-    page: Annotated[int | None, Meta(ge=0, le=2**31 - 1)] = field(default=None, name=PAGE)
+    page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = field(default=None, name=PAGE)
     """A página, a partir de 0; 0 se ausente."""
-    page_size: Annotated[int | None, Meta(ge=1, le=_PAGE_SIZE_MAX)] = field(default=None, name=PAGE_SIZE)
+    page_size: Annotated[int, Meta(ge=1, le=_PAGE_SIZE_MAX)] | None = field(default=None, name=PAGE_SIZE)
     """Itens por página; 100 se ausente."""
 
 

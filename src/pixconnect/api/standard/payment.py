@@ -45,15 +45,15 @@ async def get_pix(services: Services, request: Asked) -> Reply:
 class PixQuery(ListQuery, frozen=True, kw_only=True):
     """Quais Pix."""
 
-    txid: Annotated[str | None, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] = None
+    txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
     """Só os da cobrança, ou do código, com este txid."""
     has_txid: bool | None = field(default=None, name="txIdPresente")
     """Só os que têm txid, ou só os que não têm."""
     has_refunds: bool | None = field(default=None, name="devolucaoPresente")
     """Só os que têm alguma devolução, ou só os que não têm."""
-    cpf: Annotated[str | None, Meta(pattern="^[0-9]{11}$")] = None
+    cpf: Annotated[str, Meta(pattern="^[0-9]{11}$")] | None = None
     """Só os pagos por esta pessoa; não com `cnpj`."""
-    cnpj: Annotated[str | None, Meta(pattern="^[0-9A-Z]{14}$")] = None
+    cnpj: Annotated[str, Meta(pattern="^[0-9A-Z]{14}$")] | None = None
     """Só os pagos por esta empresa; não com `cpf`."""
 
 

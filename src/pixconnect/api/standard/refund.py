@@ -27,7 +27,7 @@ class DevolucaoSolicitada(Struct, frozen=True, kw_only=True):
     """Em reais, com dois decimais: tudo o que resta do Pix, ou uma parte."""
     natureza: Literal["ORIGINAL"] | None = None
     """`ORIGINAL` se ausente. Não há Pix Saque nem Troco, então `RETIRADA` é recusada."""
-    descricao: Annotated[str | None, Meta(max_length=DESCRIPTION_LENGTH_MAX)] = None
+    descricao: Annotated[str, Meta(max_length=DESCRIPTION_LENGTH_MAX)] | None = None
     """Para o pagador ler."""
 
 

@@ -38,7 +38,7 @@ class WebhookCompleto(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """Como foi configurada, sem `/pix`."""
     chave: Annotated[str, Meta(max_length=pix_key.KEY_LENGTH_MAX)]
     """A chave Pix, em sua forma normal."""
-    cnpj: Annotated[str | None, Meta(pattern="^[0-9A-Z]{14}$")] = None
+    cnpj: Annotated[str, Meta(pattern="^[0-9A-Z]{14}$")] | None = None
     """O seu CNPJ; ausente se você é uma pessoa física."""
     criacao: Instante
     """Quando foi configurado pela última vez."""

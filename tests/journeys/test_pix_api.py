@@ -1,0 +1,116 @@
+"""The standard's door on a running service: its document is valid, and whatever is generated from it is answered as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from openapi_spec_validator import validate
+from schemathesis import checks
+
+from support.installation import Installation, running
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+
+E2E: Final = "e2eid"
+# The same cases in each run: what is found here by chance would fail whoever changes something else.
+BOUNDED: Final = settings(
+    derandomize=True,
+    max_examples=10,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+CHECKS: Final[list[Any]] = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with running(tmp_path_factory.mktemp("pix") / "home") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def client(service: Installation) -> Iterator[httpx2.Client]:
+    """Logged in as the demo client."""
+    credentials = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
+    asked = {"grant_type": "client_credentials", **credentials}
+    token = httpx2.post(f"{service.sandbox['auth_url']}/oauth/token", data=asked, timeout=60).json()["access_token"]
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx2.Client(base_url=service.base_url, headers=headers, timeout=60) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def document(client: httpx2.Client) -> Any:
+    return client.get("/pix/openapi.json").json()
+
+
+@pytest.fixture(scope="module")
+def known(service: Installation, client: httpx2.Client) -> dict[str, str]:
+    """Path parameters that lead to something."""
+    key = service.sandbox["pix_keys"][0]
+    asked = {"key": key, "amount": 123_456, "payer": {"tax_id": "11444777000161"}, "payer_message": "obrigado"}
+    paid = client.post("/sandbox/v1/payments", json=asked).json()["data"]
+    txid = f"{key.encode().hex()}{'a' * 35}"[:35]
+    loc = client.put(f"/v2/cob/{txid}", json={"chave": key, "valor": {"original": "1.00"}}).json()["loc"]["id"]
+    client.put(f"/v2/webhook/{key}", json={"webhookUrl": f"{service.base_url}/livez"})
+    return {E2E: paid["end_to_end_id"], "chave": key, "txid": txid, "id": str(loc)}
+
+
+def test_the_document_is_valid_and_is_of_this_service(service: Installation, document: Any) -> None:
+    assert document["openapi"] == "3.0.3"
+    validate(document)
+    assert [server["url"] for server in document["servers"]] == [
+        f"{service.base_url}/pix/v2",
+        f"{service.base_url}/v2",
+    ]
+
+
+def test_a_pix_is_received_listed_and_given_back(client: httpx2.Client, known: dict[str, str]) -> None:
+    pix = client.get(f"/v2/pix/{known[E2E]}").json()
+    assert (pix["valor"], pix["infoPagador"], pix["chave"]) == ("1234.56", "obrigado", known["chave"])
+    now = datetime.now(UTC)
+    interval = {
+        "inicio": (now - timedelta(hours=1)).isoformat(),
+        "fim": (now + timedelta(hours=1)).isoformat(),
+        "cnpj": "11444777000161",
+    }
+    assert pix in client.get("/pix/v2/pix", params=interval).json()["pix"]
+    refund = client.put(f"/v2/pix/{known[E2E]}/devolucao/{known['id']}", json={"valor": "0.01"})
+    assert (refund.status_code, refund.json()["natureza"]) == (201, "ORIGINAL")
+
+
+def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
+    client: httpx2.Client, document: Any, known: dict[str, str]
+) -> None:
+    schema = schemathesis.openapi.from_dict(document)
+    schema.config.update(base_url=f"{client.base_url}/pix/v2".replace("//pix", "/pix"))
+    headers = {"Authorization": client.headers["authorization"]}
+
+    def ask(change: Callable[[schemathesis.Case], None]) -> None:
+        for found in schema.get_all_operations():
+            operation: Any = found.ok()  # pyright: ignore[reportAttributeAccessIssue]  of a valid document
+
+            @BOUNDED
+            @given(case=operation.as_strategy())
+            def run(case: schemathesis.Case) -> None:
+                change(case)
+                case.call_and_validate(headers=headers, checks=CHECKS)
+
+            run()
+
+    ask(lambda case: None)
+    ask(lambda case: case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known}))

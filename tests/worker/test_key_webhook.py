@@ -142,7 +142,8 @@ async def test_those_that_are_due_together_have_one_body_of_at_most_a_hundred(sh
 
 
 async def test_every_attempt_sends_the_same_bytes_to_the_url_of_that_moment(shop: Shop) -> None:
-    shop.receiver.behave = answering(500)
+    # No retry comes by itself while the test looks.
+    shop.receiver.behave = answering(503, Retry_After="900")
     await shop.set_webhook()
     name, other = await shop.be_paid_by_book(), await shop.be_paid()
     async with running_worker(shop.service):
@@ -150,6 +151,8 @@ async def test_every_attempt_sends_the_same_bytes_to_the_url_of_that_moment(shop
         await shop.refund(name)
         await shop.set_webhook("/new/?a=1&b=")
         shop.receiver.behave = answering()
+        await eventually(lambda: _has_failed(shop.service))
+        await shop.service.context.pool.execute("update clock set offset_us = offset_us + 1000000000")
         await shop.receiver.wait_for(3)
         await shop.are(delivered=3)
     first, again, last = shop.receiver.received[:3]
@@ -289,6 +292,10 @@ async def test_an_interval_is_told_again_as_it_is_now(shop: Shop) -> None:
     # The payment was there before the webhook was; each is the whole Pix.
     assert shop.told == [[name]] * 3
     assert len({request.body for request in shop.receiver.received}) == 1
+
+
+async def _has_failed(service: WebhookService) -> bool:
+    return await service.context.pool.fetchval("select count(*) from delivery where failures_count = 1") == 2
 
 
 async def _is_endpoint(service: WebhookService, status: str) -> bool:

@@ -1,5 +1,7 @@
 -- One request again and again, each as the next of the callers whose access tokens stand in the file TOKENS, a line each.
-local requests, number = {}, 0
+-- A target with {txid} names another charge each time.
+local requests, number, count = {}, 0, 0
+local started_at, is_named = os.time(), string.find(os.getenv("TARGET"), "{txid}", 1, true) ~= nil
 
 function init()
   for token in io.lines(os.getenv("TOKENS")) do
@@ -10,5 +12,9 @@ end
 
 function request()
   number = number % #requests + 1
-  return requests[number]
+  if not is_named then
+    return requests[number]
+  end
+  count = count + 1
+  return (string.gsub(requests[number], "{txid}", string.format("bench%012d%014d", started_at, count), 1))
 end

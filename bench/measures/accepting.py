@@ -1,6 +1,7 @@
 """How many requests a second are accepted, beside what ``pgbench -N`` does on the service's PostgreSQL in the same minutes.
 
 - ``create_charge``: charges on one account, 64 connections; ``create_charge_alone``: one caller, one connection;
+- ``put_cob``: the same charges by the door of the central bank's API, each under a txid of the caller's;
 - ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
   them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
 - ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted. What a holder may
@@ -24,6 +25,7 @@ from bench.harness.processes import CpuMeter, stopped_processes
 from bench.load.generators import Load, Pgbench, wrk
 
 CHARGE = "/v1/connect/charge"
+PUT_COB = "/pix/v2/cob/{txid}"
 TRANSFER = "/v1/connect/transfer/manual"
 TRANSFER_BY_KEY = "/v1/connect/transfer/key"
 KEY_BODY = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"}
@@ -57,6 +59,7 @@ class Rounds:
         accounts: Sequence[Account],
         connections: int,
         *,
+        method: str = "POST",
         is_accepting_alone: bool = False,
     ) -> Row:
         """Medians of all rounds."""
@@ -69,7 +72,12 @@ class Rounds:
             baselines.append(self._pgbench.measure(self._seconds))
             meter = CpuMeter(self._service.process.pid)
             with stopped_processes(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
-                load = wrk(self._service.base_url, path, body, tokens, connections=connections, seconds=self._seconds)
+                load = wrk(
+                    *(self._service.base_url, path, body, tokens),
+                    connections=connections,
+                    seconds=self._seconds,
+                    method=method,
+                )
             costs.append(meter.cost(max(1, round(load.per_second * self._seconds))))
             loads.append(load)
             finished_after_s.append(self._service.wait_until_quiet())
@@ -101,7 +109,9 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
     """Charges, among many and alone."""
     with installed() as service:
         account, body = service.demonstration(), _charge_body(service)
-        yield Rounds(service, seconds, rounds).measure("create_charge", CHARGE, body, [account], 64)
+        alternating = Rounds(service, seconds, rounds)
+        yield alternating.measure("create_charge", CHARGE, body, [account], 64)
+        yield alternating.measure("put_cob", PUT_COB, _cob_body(service), [account], 64, method="PUT")
         load = wrk(service.base_url, CHARGE, body, [account.token], connections=1, seconds=seconds)
         yield {
             "name": "create_charge_alone",
@@ -144,6 +154,14 @@ def measure_spread_transfers(seconds: float, rounds: int, holders_count: int) ->
     with installed() as service:
         accounts = service.onboard(holders_count)
         yield Rounds(service, seconds, rounds).measure("transfer_spread", TRANSFER, TRANSFER_BODY, accounts, 256)
+
+
+def _cob_body(service: Installation) -> dict[str, Any]:
+    return {
+        "calendario": {"expiracao": 86_400},
+        "valor": {"original": "12.34"},
+        "chave": service.sandbox["pix_keys"][0],
+    }
 
 
 def _charge_body(service: Installation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from cyclopts import App
 
 from pixconnect.cli.main import FOR_ONE_HOLDER, app
 from support import postgres
-from support.command_line import DISABLED_ENDPOINT, CommandLine
+from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
 from support.postgres import Addresses
 
 # Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
@@ -51,6 +51,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "operator reset": ("--name", "maria"),
     "operator remove": ("--name", "maria"),
     "operator link": (),
+    "operator charge remove": ("--holder-id", "1", "--txid", "a" * 32),
     "operator endpoint resume": ("5",),
     "operator endpoint redeliver": ("--since", "2026-07-01"),
     "client delete": ("--client-id", "{client}"),
@@ -73,6 +74,7 @@ def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLi
     postgres.execute(database.owner_url, _KEPT_REPORT)
     holder_id = pixconnect.create_holder()
     postgres.execute(database.owner_url, DISABLED_ENDPOINT)
+    postgres.execute(database.owner_url, OPEN_CHARGE)
     assert holder_id == "1"
     client_id = str(
         pixconnect.json("client", "create", "--holder-id", holder_id, "--scope", "charge.read")["client_id"]

@@ -44,12 +44,29 @@ OPERATIONS = ("submit", "query", "refund", "return", "payment", "lookup")
 PARTS = ("serve", "work", "sandbox", "database")
 ADVANCES_S = (1, 70, 3_600, 25 * 3_600, 2 * 86_400)
 """A second; past the time to be handed over; ...; past a charge's life; ..."""
+CHANGES: Final[dict[str, dict[str, Any]]] = {
+    "amount": {},
+    "expiry": {"calendario": {"expiracao": 40 * 86_400}},
+    "short expiry": {"calendario": {"expiracao": 1}},
+    "location": {},
+    "unbind": {},
+    "remove": {"status": "REMOVIDA_PELO_USUARIO_RECEBEDOR"},
+}
+COB_STATUSES: Final = {
+    **dict.fromkeys(("PENDING", "EXPIRED"), "ATIVA"),
+    **dict.fromkeys(("APPROVED", "RETURNED"), "CONCLUIDA"),
+    "REMOVED_BY_RECEIVER": "REMOVIDA_PELO_USUARIO_RECEBEDOR",
+}
 A_BANK: Final = Abilities(refuses_credits=False, refunds_partly=False, resolves_keys=False, keeps_our_id=False)
 """What another kind of rail can do: what cannot be accepted is given back, and orders are named early or late."""
 
 cents = st.integers(min_value=1, max_value=4_000)
 sides = st.integers(min_value=0, max_value=1)
 picks = st.integers(min_value=0, max_value=1_000)
+
+
+def reais(amount_cents: int) -> str:
+    return f"{amount_cents // 100}.{amount_cents % 100:02d}"
 
 
 class Tally:
@@ -84,6 +101,7 @@ class Money(RuleBasedStateMachine):
         self.model = MoneyModel(deposits={self.accounts[0].holder_id: Counter([FUNDS_CENTS])})
         self.bodies: list[tuple[Asked, str, dict[str, object]]] = []
         self.codes: list[tuple[Account, str, int]] = []
+        self.cobs: list[tuple[Account, Asked]] = []
         self.armed: list[str] = []
         self.given_back: Counter[str] = Counter()
         self.is_calm = True
@@ -107,6 +125,66 @@ class Money(RuleBasedStateMachine):
         )
         assert answer.status == 200, answer
         self.codes.append((account, answer.data["emvqrcps"], amount_cents))
+
+    @rule(side=sides, amount_cents=cents, is_free=st.booleans())
+    def put_cob(self, side: int, amount_cents: int, is_free: bool) -> None:
+        """Make a charge by the standard's door, under a txid of the caller's, and read it by the other."""
+        account, txid = self.accounts[side], f"statemachine{next(self.numbers):016}"
+        asked = Asked(
+            kind="charge",
+            holder_id=account.holder_id,
+            external_id=txid,
+            amount_cents=amount_cents,
+            endings=set(ANY_ENDING["charge"]),
+            is_free=is_free,
+        )
+        self.model.ask(asked)
+        value = {"original": reais(amount_cents), "modalidadeAlteracao": int(is_free)}
+        answer = self.service.insist(account, "PUT", f"/v2/cob/{txid}", {"valor": value, "chave": account.key})
+        assert answer.status == 201, answer
+        Tally.requests["put cob"] += 1
+        shown = self.service.insist(account, "GET", f"/v1/connect/charge/txid/{txid}")
+        assert (shown.data["external_id"], shown.data["amount"]) == (txid, amount_cents), shown
+        assert shown.data["emvqrcps"] == answer.body["pixCopiaECola"]
+        asked.told_id = shown.data["id"]
+        self.cobs.append((account, asked))
+
+    @rule(pick=picks, change=st.sampled_from(sorted(CHANGES)), amount_cents=cents)
+    def change_cob(self, pick: int, change: str, amount_cents: int) -> None:
+        account, asked = self.any_cob(pick)
+        path = f"/v2/cob/{asked.external_id}"
+        body: dict[str, Any] = dict(CHANGES[change])
+        if change == "amount":
+            body = {"valor": {"original": reais(amount_cents)}}
+        elif change == "location":
+            made = self.service.insist(account, "POST", "/v2/loc", {"tipoCob": "cob"})
+            body = {"loc": {"id": made.body["id"]}}
+        elif change == "unbind":
+            location = self.service.insist(account, "GET", path).body.get("loc")
+            if location is not None:
+                self.service.insist(account, "DELETE", f"/v2/loc/{location['id']}/txid")
+            return
+        before = self.service.insist(account, "GET", path).body
+        answer = self.service.insist(account, "PATCH", path, body)
+        after = self.service.insist(account, "GET", path).body
+        Tally.requests[f"patch cob {change}"] += 1
+        # What is refused was over, or is held by a payment; or it was removed by a request whose answer was lost.
+        assert answer.status in {200, 400}, answer
+        assert answer.status == 200 or before["status"] != "ATIVA" or change == "remove" or not self.is_calm, answer
+        assert after["revisao"] - before["revisao"] in {0, 1}
+        if answer.status == 200 and change == "amount":
+            asked.amount_cents = amount_cents
+
+    @rule(pick=picks, extra_cents=st.sampled_from((0, 0, 1)))
+    def pay_cob(self, pick: int, extra_cents: int) -> None:
+        account, asked = self.any_cob(pick)
+        shown = self.service.insist(account, "GET", f"/v2/cob/{asked.external_id}").body
+        if "pixCopiaECola" not in shown:
+            return
+        body: dict[str, object] = {"emv": shown["pixCopiaECola"], "amount": asked.amount_cents + extra_cents}
+        answer = self.ask(self.accounts.index(account), "/sandbox/v1/payments", body)
+        is_taken = answer is not None and answer.status == 200 and answer.data["status"] == "CONFIRMED"
+        assert not (extra_cents and is_taken and self.abilities.refuses_credits and not asked.is_free)
 
     @rule(pick=picks, is_wrong=st.sampled_from((False, False, True)))
     def pay_charge(self, pick: int, is_wrong: bool) -> None:
@@ -238,6 +316,7 @@ class Money(RuleBasedStateMachine):
         self.model.check_at_rest(self.seen)
         self.service.check_heard(self.accounts)
         self.check_balances(self.seen)
+        self.check_cobs(self.seen)
         self.count_kills()
         self.is_calm = not self.armed
 
@@ -319,6 +398,24 @@ class Money(RuleBasedStateMachine):
         if not self.codes:
             self.create_charge(pick % 2, 1 + pick)
         return self.codes[pick % len(self.codes)]
+
+    def any_cob(self, pick: int) -> tuple[Account, Asked]:
+        if not self.cobs:
+            self.put_cob(pick % 2, 1 + pick, is_free=pick % 3 == 0)
+        return self.cobs[pick % len(self.cobs)]
+
+    def check_cobs(self, seen: Seen) -> None:
+        """At rest both doors say the same of a charge, and of the Pix that paid it."""
+        things = {thing.external_id: thing for thing in seen.things if thing.kind == "charge"}
+        names = {
+            thing.charge_id: thing.name for thing in seen.things if thing.charge_id is not None and thing.is_settled
+        }
+        for account, asked in self.cobs:
+            shown = self.service.insist(account, "GET", f"/v2/cob/{asked.external_id}").body
+            thing = things[asked.external_id]
+            assert shown["status"] == COB_STATUSES[thing.status], (shown, thing)
+            paid = [pix["endToEndId"] for pix in shown.get("pix", [])]
+            assert paid == ([names[thing.id]] if shown["status"] == "CONCLUIDA" else []), (shown, thing)
 
     def any_settled(self, direction: str, pick: int) -> Thing | None:
         """A settled transfer that may be returned, whoever does it."""

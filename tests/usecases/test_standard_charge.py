@@ -16,11 +16,13 @@ from pixconnect.domain.listing import Span
 from pixconnect.domain.violation import Violated
 from pixconnect.store import charge as charge_store
 from pixconnect.usecases import charge as charge_usecases
+from pixconnect.usecases import charge_removal
 from pixconnect.usecases import location as location_usecases
 from pixconnect.usecases import standard_charge as usecases
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.standard_charge import StandardCharge
 from support.books import check_books
+from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
 from support.service import Service, accepted, cancelled, credit_report, make_charge, open_holder, open_service
@@ -352,3 +354,20 @@ async def test_what_is_not_there_is_not_found(service: Service, caller: Caller) 
         await usecases.read_charge(service.context, other, TXID)
     with pytest.raises(errors.NotFound):
         await patch(service, other, amount_cents=1)
+
+
+async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: Service, caller: Caller) -> None:
+    made = await put(service, caller)
+    operator = as_operator(service.context)
+    removed = await charge_removal.remove_charge(operator, caller.holder_id, TXID)
+    assert (removed.status, removed.shown_status, removed.revision) == ("REMOVED_BY_PSP", "EXPIRED", 1)
+    assert await pay(service) == "BE17"
+    assert await names_of(service, made.charge.id) == ["pending", "expired"]
+    await put(service, caller, OTHER_TXID)
+    assert await pay(service, txid=OTHER_TXID) is None
+    for txid in (TXID, OTHER_TXID):
+        with pytest.raises(errors.BadRequest):
+            await charge_removal.remove_charge(operator, caller.holder_id, txid)
+    with pytest.raises(errors.NotFound):
+        await charge_removal.remove_charge(operator, caller.holder_id + 1, TXID)
+    await check_books(service)

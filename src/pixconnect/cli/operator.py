@@ -17,6 +17,7 @@ from pixconnect.usecases.operator_access import IssuedOperator
 
 app = App(name="operator", help="Who operates the console, and what operators do about what holders own.")
 app.command("pixconnect.cli.endpoint:app", name="endpoint", help="The webhook endpoints of holders.")
+app.command("pixconnect.cli.operator_charge:app", name="charge", help="The charges of holders.")
 
 Name = Annotated[str, Parameter(help="The operator.")]
 

@@ -103,3 +103,12 @@ async def test_a_list_has_what_is_asked_for_newest_first(door: Api, service: Ser
     for query, name in (("&tipoCob=rec", "tipoCob"), ("&txIdPresente=1", "txIdPresente")):
         status, kind, ((found, _),) = told(await door.get(f"/v2/loc?{SPAN}{query}"))
         assert (status, kind, found) == (400, "PayloadLocationConsultaInvalida", name)
+
+
+async def test_where_nothing_is_served_the_refusal_is_the_schemes(door: Api) -> None:
+    free = await make(door)
+    _, _, token = free["location"].rpartition("/")
+    for path in (f"/v1/qr/{token}", "/v1/qr/x"):
+        refused = await door.get(path, token=None)
+        assert told(refused) == (404, "CobPayloadNaoEncontrado", [])
+        assert refused.headers["content-type"] == "application/problem+json"

@@ -150,6 +150,28 @@ async def read_spent(
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
+def _total_statement(table: LiteralString, noted: LiteralString) -> LiteralString:
+    return f"""
+        select coalesce(sum(count), 0)::bigint from (
+            select count from {table} {noted} union all select change from {table}_change {noted}
+        ) as noted
+    """
+
+
+_READ_TOTAL: Final = _total_statement("tally", "where holder_id = $1 and kind = $2 and status = any($3::text[])")
+_READ_EVENTS: Final = _total_statement("webhook_tally", "where kind = 'event' and owner_id = $1 and status = 'made'")
+
+
+async def read_total(pool: Pool, holder_id: int, kind: Kind, statuses: Sequence[str]) -> int:
+    """How many there have ever been of these statuses; hour by hour that would be thousands of rows."""
+    return await pool.fetchval(_READ_TOTAL, holder_id, kind, list(statuses))
+
+
+async def read_events_total(pool: Pool, holder_id: int) -> int:
+    """How many of a holder's events are kept."""
+    return await pool.fetchval(_READ_EVENTS, holder_id)
+
+
 _TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
 
 

@@ -8,8 +8,8 @@ on there. No index is added for it: each would cost every charge that is written
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
-from typing import Any, Final, Generic, Protocol, TypeVar, get_args
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
 
 import asyncpg
 from msgspec import Struct, structs
@@ -33,6 +33,7 @@ from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
 from pixconnect.store import listing as listing_store
 from pixconnect.store import refund as refund_store
+from pixconnect.store import tally as tally_store
 from pixconnect.store import timeline as timeline_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.store.browse import Chunk, Lookback, Position
@@ -47,6 +48,7 @@ _LOOK_MAX: Final = 50_000
 _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
+_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 ENDPOINTS_MAX: Final = 1_000
 """Of all holders, whose deliveries are listed together."""
 PENDING_COUNTED_MAX: Final = 1_000
@@ -77,7 +79,11 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     endpoint: Endpoint
 
 
+_Name = Literal["charge", "transfer", "refund"]
+
+
 class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
+    name: _Name
     scope: str
     statuses: tuple[str, ...]
     source: Source
@@ -86,9 +92,13 @@ class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
 
 
 def _kind(
-    name: str, table: Table[Listed], statuses: tuple[str, ...], source: Source, lookback: Lookback
+    name: Literal["charge", "transfer", "refund"],
+    table: Table[Listed],
+    statuses: tuple[str, ...],
+    source: Source,
+    lookback: Lookback,
 ) -> _Kind[Listed]:
-    return _Kind(scope=f"{name}.read", statuses=statuses, source=source, lookback=lookback, table=table)
+    return _Kind(name=name, scope=f"{name}.read", statuses=statuses, source=source, lookback=lookback, table=table)
 
 
 _CHARGES: Final = _kind(
@@ -148,6 +158,9 @@ async def _list(
     span = _check_span(wanted, after, page_size)
     listed = statuses if kind.source.hours == "" else _one_or_all(statuses, kind.statuses)
     if viewer.holder_id is not None and not wanted.is_filtered and listed != ():
+        if _is_whole(span):
+            total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
+            span = _from_the_newest(span, total)
         page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
         next_after = None if page.next is None else write_cursor(page.next)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
@@ -159,6 +172,16 @@ async def _list(
 
     found = await _look_back(context, look, span, is_by_id=viewer.holder_id is None)
     return _with_items(found, [*map(kind.table.read, found.items)])
+
+
+def _is_whole(span: Span) -> bool:
+    return span.after is None and span.initial_at is None and span.final_at is None
+
+
+def _from_the_newest(span: Span, total_count: int) -> Span:
+    """The first page as one by cursor, which costs the same however long the list is: its hours need not be read."""
+    newest = Cursor(created_at=_LATEST, id=2**63 - 1, position=0, total_count=total_count)
+    return structs.replace(span, after=newest)
 
 
 def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tuple[()] | None:
@@ -174,6 +197,8 @@ async def list_events(
     names = _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = _check_span(wanted, after, page_size)
     if viewer.holder_id is not None and not wanted.event_types:
+        if _is_whole(span):
+            span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
         page = await event_store.read_page(context.pool, viewer.holder_id, span)
         next_after = None if page.next is None else write_cursor(page.next)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)

@@ -88,7 +88,7 @@ async def test_a_location_at_which_nothing_is_served_is_told_as_the_standard_doe
     assert (answer.status, kind(answer)) == (404, "CobPayloadNaoEncontrado")
 
 
-@pytest.mark.parametrize("target", ["/v1/nada", "/v2x/pix", "/pix", "/pix/v3/pix", "/pix/v2x"])
+@pytest.mark.parametrize("target", ["/v1/nada", "/v2x/pix", "/pix", "/pix/v3/pix", "/pix/v2x", "/v2/connect/charge"])
 async def test_other_paths_keep_the_envelope(api: Api, target: str) -> None:
     answer = await api.get(target)
     assert (answer.status, answer.code) == (404, "NOT_FOUND")

@@ -110,9 +110,13 @@ def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, .
 
 def is_of_the_door(raw_path: bytes) -> bool:
     """Whether a path is below this door's prefixes, whatever may be there."""
+    # Those who look for a later version of the contract's paths are answered in the contract's words.
+    if raw_path.startswith(_OF_THE_CONTRACT):
+        return False
     return any(raw_path == prefix or raw_path.startswith(prefix + b"/") for prefix in _RAW_PREFIXES)
 
 
+_OF_THE_CONTRACT: Final = (b"/v2/connect/", b"/v2/iam/")
 _RAW_PREFIXES: Final = tuple(prefix.encode() for prefix in PREFIXES)
 
 

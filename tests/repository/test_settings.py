@@ -11,7 +11,7 @@ from pixconnect_client.testing.service import COMMAND_VARIABLE
 from scripts.write_pages import REFERENCE
 
 UNITS = ("_s", "_ms", "_days", "_max", "_count")
-COUNTED_IN_NOTHING = {"port", "sandbox_port", "sandbox_seed", "metrics_port"}
+COUNTED_IN_NOTHING = {"port", "console_port", "sandbox_port", "sandbox_seed", "metrics_port", "tls_port"}
 
 
 @pytest.mark.parametrize("field", structs.fields(Settings), ids=lambda field: field.name)

@@ -14,6 +14,13 @@ from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from support.browser import DESKTOP, TELEPHONE, TIMEOUT_MS, check_accessibility, needs_chromium, open_browser, open_page
 
+ONE_OF_EACH = """
+    // Operations, types and errors are made alike: to look at all of them takes several times as long, and finds nothing else.
+    const again = "article + article ~ article, .type ~ .type, tr ~ tr ~ tr, nav li ~ li ~ li";
+    for (const one of document.querySelectorAll(again)) one.remove();
+    // What is folded away is looked at too.
+    for (const one of document.querySelectorAll("main details")) one.open = true;
+"""
 READ_ONLY = "poor"
 """A token of the stub, without scopes."""
 
@@ -158,8 +165,7 @@ async def test_everybody_can_use_the_pages(address: str, browser: Browser, schem
             await page.goto(f"{address}/docs/{name}", timeout=TIMEOUT_MS)
             await check_accessibility(page)
         await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
-        # What is folded away is looked at too, in one section: the others are made alike, and all of it takes ten seconds.
-        await page.evaluate("for (const one of document.querySelectorAll('#create_charge details')) one.open = true")
+        await page.evaluate(ONE_OF_EACH)
         await check_accessibility(page)
         await page.keyboard.press("/")
         await page.keyboard.type("refund")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GENERATORS = ROOT / "docs" / "guides" / "generate-a-client.md"
+BANKS = ROOT / "docs" / "guides" / "bank-integration.md"
 LIBRARIES = ROOT / "docs" / "reference" / "access.md"
 
 
@@ -27,6 +28,8 @@ def test_pages_name_the_versions_that_tests_run() -> None:
         assert f"{name} {versions[name]}" in generators
     for name in ("authlib", "openid-client", "simple-oauth2", "golang.org/x/oauth2"):
         assert f"{name} {versions[name]}" in libraries
+    for name in ("pypix-api", "efipay", "sdk-node-apis-efi"):
+        assert f"{name} {versions[name]}" in BANKS.read_text()
 
 
 def test_packages_are_locked_without_saying_where_they_come_from() -> None:

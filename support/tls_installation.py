@@ -1,0 +1,61 @@
+"""A whole installation that also speaks TLS, and clients of it that show certificates."""
+
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+
+from support.installation import PIXCONNECT, Installation, running
+from support.ports import reserved_port
+
+
+class TlsInstallation(Struct, frozen=True, kw_only=True):
+    service: Installation
+    tls_url: str
+
+    @property
+    def authority_file(self) -> str:
+        """What programs must trust."""
+        return str(self.service.home / "tls" / "authority.pem")
+
+    def operator(self, *words: str) -> dict[str, Any]:
+        """What an operator's verb prints."""
+        done = subprocess.run(
+            [*PIXCONNECT, *words, "--json"],
+            env=self.service.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    def create_client(self) -> dict[str, Any]:
+        """A client of the demonstration's holder."""
+        return self.operator("client", "create", "--holder-id", self.service.sandbox["holder_id"])
+
+    def certify(self, client_id: str) -> dict[str, Any]:
+        """Bind a client to a certificate: the files."""
+        return self.operator("client", "certificate", client_id)
+
+    def connect(self, both_file: str | None = None, *, is_plain: bool = False) -> httpx2.Client:
+        """Connect as a program with a certificate does, or as one without."""
+        if is_plain:
+            return httpx2.Client(base_url=self.service.base_url, timeout=60)
+        context = ssl.create_default_context(cafile=self.authority_file)
+        if both_file:
+            context.load_cert_chain(both_file)
+        return httpx2.Client(base_url=self.tls_url, verify=context, timeout=60)
+
+
+@contextmanager
+def running_with_tls(home: Path) -> Iterator[TlsInstallation]:
+    """A ready installation, stopped afterwards."""
+    with reserved_port() as port, running(home, TLS_PORT=str(port)) as service:
+        yield TlsInstallation(service=service, tls_url=f"https://127.0.0.1:{port}")

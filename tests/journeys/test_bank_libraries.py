@@ -1,0 +1,226 @@
+"""Libraries that were written for banks speak the central bank's Pix API to us, by TLS with a certificate, unmodified.
+
+Each is told where we are and which certificate it shows, in the lines that the guide has; the rest is its own. It makes a
+charge, is paid, reads what came, gives some of it back, and sets a webhook.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from efipay.constants import Constants
+from msgspec import Struct
+from pypix_api.exceptions import PixAcessoNegadoException, PixErroValidacaoException, PixRecursoNaoEncontradoException
+
+from support import toolchains
+from support.pages import ROOT, read_blocks
+from support.tls_installation import TlsInstallation, running_with_tls
+
+pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+
+GUIDE = ROOT / "docs" / "guides" / "bank-integration.md"
+INICIO, FIM = "2020-01-01T00:00:00-03:00", "2099-12-31T23:59:59+00:00"
+HOOK = "http://127.0.0.1:9/hook"
+
+
+class Bank(Struct, frozen=True, kw_only=True):
+    """What a library is told, and a payer."""
+
+    installation: TlsInstallation
+    client_id: str
+    client_secret: str
+    files: dict[str, Any]
+    key: str
+
+    @property
+    def url(self) -> str:
+        return self.installation.tls_url
+
+    def cob(self, original: str) -> dict[str, Any]:
+        """A body as an integrator writes it."""
+        return {
+            "calendario": {"expiracao": 3600},
+            "devedor": {"cpf": "12345678909", "nome": "Francisco da Silva"},
+            "valor": {"original": original},
+            "chave": self.key,
+            "solicitacaoPagador": "Qual o número do pedido?",
+            "infoAdicionais": [{"nome": "Pedido", "valor": "4711"}],
+        }
+
+    def pay(self, code: str) -> str:
+        """Pay a code as somebody outside; the payment's name on the network."""
+        sandbox = self.installation.service.sandbox
+        credentials = {name: sandbox[name] for name in ("client_id", "client_secret")}
+        with httpx2.Client(base_url=sandbox["base_url"], timeout=60) as client:
+            login = client.post("/oauth/token", json={"grant_type": "client_credentials"} | credentials).json()
+            token = {"Authorization": f"Bearer {login['access_token']}"}
+            paid = client.post("/sandbox/v1/payments", json={"emv": code}, headers=token).json()["data"]
+        assert paid["status"] == "CONFIRMED", paid
+        return paid["end_to_end_id"]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsInstallation]:
+    with running_with_tls(tmp_path_factory.mktemp("libraries") / "home") as one:
+        yield one
+
+
+@pytest.fixture
+def bank(installation: TlsInstallation, monkeypatch: pytest.MonkeyPatch) -> Bank:
+    made = installation.create_client()
+    # Where Python's requests looks for who signed the server's certificate.
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", installation.authority_file)
+    return Bank(
+        installation=installation,
+        client_id=made["client_id"],
+        client_secret=made["client_secret"],
+        files=installation.certify(made["client_id"]),
+        key=installation.service.sandbox["pix_keys"][0],
+    )
+
+
+def until_returned(read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Read a refund until it is final."""
+    deadline_s = time.monotonic() + 60
+    while (refund := read())["status"] == "EM_PROCESSAMENTO":
+        assert time.monotonic() < deadline_s, refund
+        time.sleep(0.05)
+    return refund
+
+
+def build(bank: Bank, library: str) -> dict[str, Any]:
+    """Run the lines that the guide has for a library, as they stand but for the address."""
+    (block,) = (block for block in read_blocks(GUIDE) if block.language == "python" and library in block.text)
+    names = dict[str, Any](CLIENT_ID=bank.client_id, CLIENT_SECRET=bank.client_secret, files=bank.files)
+    exec(block.text.replace("https://localhost:8443", bank.url), names)  # noqa: S102 - the page's own
+    return names
+
+
+def test_pypix_api(bank: Bank) -> None:
+    api = build(bank, "pypix_api")["api"]
+    txid = "pypix00000000000000000000001"
+    made = api.criar_cob(txid, bank.cob("123.45"))
+    assert (made["txid"], made["status"], made["valor"]["original"]) == (txid, "ATIVA", "123.45")
+    assert api.consultar_cob(txid) == made
+    assert api.revisar_cob(txid, {"valor": {"original": "100.00"}})["revisao"] == 1
+    assert api.consultar_cob(txid, revisao=0)["valor"]["original"] == "123.45"
+    assert api.criar_cob_auto_txid(bank.cob("1.00"))["status"] == "ATIVA"
+    listed = api.consultar_cobs(INICIO, FIM, cpf="12345678909", status="ATIVA", pagina_atual=0, itens_por_pagina=1000)
+    assert txid in [cob["txid"] for cob in listed["cobs"]]
+
+    e2eid = bank.pay(api.consultar_cob(txid)["pixCopiaECola"])
+    assert api.consultar_cob(txid)["status"] == "CONCLUIDA"
+    assert [pix["endToEndId"] for pix in api.consultar_pix(INICIO, FIM, txid=txid)["pix"]] == [e2eid]
+    assert api.consultar_pix_por_e2eid(e2eid)["valor"] == "100.00"
+    assert api.solicitar_devolucao_pix(e2eid, "d1", {"valor": "40.00"})["valor"] == "40.00"
+    assert until_returned(lambda: api.consultar_devolucao_pix(e2eid, "d1"))["status"] == "DEVOLVIDO"
+
+    location = api.criar_location("cob")
+    assert api.consultar_location(location["id"])["location"] == location["location"]
+    assert location["id"] in [each["id"] for each in api.listar_locations(INICIO, FIM)["loc"]]
+    assert api.configurar_webhook(bank.key, HOOK) == {}
+    assert api.consultar_webhook(bank.key)["webhookUrl"] == HOOK
+    assert bank.key in [each["chave"] for each in api.listar_webhooks(INICIO, FIM)["webhooks"]]
+    assert api.excluir_webhook(bank.key)
+
+    with pytest.raises(PixErroValidacaoException) as refused:
+        api.criar_cob(txid, bank.cob("5.00") | {"valor": {"original": "5"}})
+    assert [violation["propriedade"] for violation in refused.value.violacoes or []] == ["cob.valor.original"]
+    with pytest.raises(PixRecursoNaoEncontradoException):
+        api.consultar_cob("absent0000000000000000000001")
+    with pytest.raises(PixAcessoNegadoException):
+        api.consultar_cobv(txid)
+
+
+def test_efipay(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The guide's lines set it, for the whole process.
+    monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", "")
+    efi = build(bank, "efipay")["efi"]
+    txid = "efipay0000000000000000000001"
+    made = efi.pix_create_charge(params={"txid": txid}, body=bank.cob("10.00"))
+    assert (made["txid"], made["status"]) == (txid, "ATIVA")
+    assert efi.pix_create_immediate_charge(body=bank.cob("1.00"))["status"] == "ATIVA"
+    assert efi.pix_detail_charge(params={"txid": txid}) == made
+    changed = efi.pix_update_charge(params={"txid": txid}, body={"solicitacaoPagador": "Qual a mesa?"})
+    assert (changed["revisao"], changed["solicitacaoPagador"]) == (1, "Qual a mesa?")
+    span = {"inicio": INICIO, "fim": FIM}
+    assert txid in [cob["txid"] for cob in efi.pix_list_charges(params=dict(span))["cobs"]]
+
+    e2eid = bank.pay(made["pixCopiaECola"])
+    assert e2eid in [pix["endToEndId"] for pix in efi.pix_received_list(params=dict(span))["pix"]]
+    assert efi.pix_detail_received(params={"e2eId": e2eid})["txid"] == txid
+    refund = {"e2eId": e2eid, "id": "d1"}
+    assert efi.pix_devolution(params=dict(refund), body={"valor": "4.00"})["valor"] == "4.00"
+    assert until_returned(lambda: efi.pix_detail_devolution(params=dict(refund)))["status"] == "DEVOLVIDO"
+
+    location = efi.pix_create_location(body={"tipoCob": "cob"})
+    assert efi.pix_detail_location(params={"id": location["id"]})["tipoCob"] == "cob"
+    key = {"chave": bank.key}
+    efi.pix_config_webhook(params=dict(key), body={"webhookUrl": HOOK})
+    assert efi.pix_detail_webhook(params=dict(key))["webhookUrl"] == HOOK
+    assert bank.key in [each["chave"] for each in efi.pix_list_webhook(params=dict(span))["webhooks"]]
+    efi.pix_delete_webhook(params=dict(key))
+    refused = efi.pix_detail_charge(params={"txid": "absent0000000000000000000001"})
+    assert (refused["status"], refused["type"].rpartition("/")[2]) == (404, "CobNaoEncontrado")
+
+
+def test_sdk_node_apis_efi(bank: Bank, tmp_path: Path) -> None:
+    folder = toolchains.take_node(tmp_path)
+    (lines,) = (block.text for block in read_blocks(GUIDE) if block.language == "javascript")
+    assert lines in (folder / "efi.js").read_text()
+
+    def call(*calls: tuple[Any, ...]) -> list[dict[str, Any]]:
+        (folder / "calls.json").write_text(json.dumps(calls))
+        told = dict(BASE_URL=bank.url, CLIENT_ID=bank.client_id, CLIENT_SECRET=bank.client_secret)
+        return toolchains.run_json(
+            folder,
+            *("node", "efi.js", "calls.json"),
+            PKCS12_FILE=bank.files["pkcs12_file"],
+            NODE_EXTRA_CA_CERTS=bank.installation.authority_file,
+            **told,
+        )
+
+    txid, span, key = "efinode000000000000000000001", {"inicio": INICIO, "fim": FIM}, {"chave": bank.key}
+    made, read, changed, drawn, listed, located, set_, webhook, webhooks = call(
+        ("pixCreateCharge", "CreateCharge", {"txid": txid}, bank.cob("10.00")),
+        ("pixDetailCharge", "DetailCharge", {"txid": txid}),
+        ("pixUpdateCharge", "UpdateCharge", {"txid": txid}, {"valor": {"original": "12.00"}}),
+        ("pixCreateImmediateCharge", "CreateImmediateCharge", bank.cob("1.00")),
+        ("pixListCharges", "ListCharges", {**span, "status": "ATIVA"}),
+        ("pixCreateLocation", "CreateLocation", {"tipoCob": "cob"}),
+        ("pixConfigWebhook", None, key, {"webhookUrl": HOOK}),
+        ("pixDetailWebhook", "DetailWebhook", key),
+        ("pixListWebhook", "ListWebhook", span),
+    )
+    for each in (made, read, changed, drawn, listed, located, webhook, webhooks):
+        assert each.get("issues") == [], each
+    assert (made["answer"]["txid"], changed["answer"]["revisao"]) == (txid, 1)
+    assert txid in [cob["txid"] for cob in listed["answer"]["cobs"]]
+    assert set_["answer"] == ""
+
+    e2eid = bank.pay(changed["answer"]["pixCopiaECola"])
+    refund = {"e2eId": e2eid, "id": "d1"}
+    paid, received, one, refunded, forgotten, absent = call(
+        ("pixDetailCharge", "DetailCharge", {"txid": txid}),
+        ("pixReceivedList", "ListReceived", {**span, "txid": txid}),
+        ("pixDetailReceived", "DetailReceived", {"e2eId": e2eid}),
+        ("pixDevolution", "Devolution", refund, {"valor": "3.00"}),
+        ("pixDeleteWebhook", None, key),
+        ("pixDetailCharge", None, {"txid": "absent0000000000000000000001"}),
+    )
+    for each in (received, one, refunded, forgotten):
+        assert each.get("issues") == [], each
+    assert paid["answer"]["status"] == "CONCLUIDA"
+    # The standard has these members, and the schema does not know them.
+    assert paid["issues"] == ["pix.0 unrecognized_keys componentesValor chave"]
+    assert [pix["endToEndId"] for pix in received["answer"]["pix"]] == [e2eid]
+    assert absent["refusal"]["type"].endswith("/CobNaoEncontrado")
+    ended, returned = call(
+        ("pixDetailDevolution", "DetailDevolution", refund), ("pixDetailReceived", "DetailReceived", {"e2eId": e2eid})
+    )
+    assert (ended["answer"]["valor"], ended["issues"]) == ("3.00", [])
+    assert returned["issues"] == ["devolucoes.0 unrecognized_keys natureza"]

@@ -13,7 +13,7 @@ from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
 from support.postgres import Addresses
 
 # Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
-_PARTS = {"run", "serve", "work", "sandbox", "migrate", "completion", "doctor"}
+_PARTS = {"run", "serve", "work", "sandbox", "console", "migrate", "completion", "doctor"}
 _LOOKS = {
     "audit list": (),
     "database show": (),

@@ -215,6 +215,6 @@ def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:
         "asgi": {"version": "3.0", "spec_version": "2.4"},
         "path": unquote(quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~-._")),
         "root_path": "",
-        "scheme": "https" if parts.is_secure else "http",
+        "scheme": ("http", "https")[parts.is_secure],
         "server": (name or host, int(port) if port.isdecimal() else None),
     }

@@ -164,7 +164,7 @@ class Visit(Struct, frozen=True, kw_only=True):
                 "link": self.link,
                 "here": self.here,
                 "_": self.language.text,
-                "layout": "part.html" if self.is_part else "base.html",
+                "layout": ("base.html", "part.html")[self.is_part],
             }
         )
         return HTMLResponse(found.render(said), status, headers)

@@ -184,6 +184,7 @@ def write_index(base_url: str, description: str) -> str:
         "## Interface\n",
         f"- [OpenAPI 3.1]({base_url}/openapi.json): every operation, schema and event, with examples",
         f"- [OpenAPI 3.0]({base_url}/openapi-3.0.json): the same without events, for generators that read no 3.1",
+        f"- [OpenAPI 3.0 of the central bank's Pix API]({base_url}/pix/openapi.json), as it is spoken here too",
     ]
     folder = None
     for page in find_pages().values():

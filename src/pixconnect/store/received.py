@@ -6,7 +6,7 @@ So payments write nothing for this list, and a holder who never asks for it cost
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.listing import Page, Span
@@ -36,7 +36,12 @@ _LIST: Final = listing_store.Source(
     count=f"select count(*) {_RECEIVED} and settled_at between $2 and $3",
 )
 
-_IS_COUNTED: Final[LiteralString] = "select exists (select from received_known where holder_id = $1 and until >= $2)"
+_COUNTED_UNTIL: Final[LiteralString] = f"""
+    select coalesce(
+        (select until from received_known where holder_id = $1),
+        (select date_trunc('hour', min(settled_at), 'UTC') {_RECEIVED})
+    )
+"""
 _COUNT_HOURS: Final[LiteralString] = f"""
     with counted as (
         insert into received_hour (holder_id, hour, count)
@@ -48,12 +53,16 @@ _COUNT_HOURS: Final[LiteralString] = f"""
     insert into received_known (holder_id, until) values ($1, $2)
     on conflict (holder_id) do update set until = excluded.until where received_known.until < excluded.until
 """
+# Millions may have come in since; each step keeps what it has counted, and ends long before a statement must.
+_STEP: Final = timedelta(days=7)
 
 
 async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
     """Count the hours up to ``until``, of which none may still change."""
-    if not await pool.fetchval(_IS_COUNTED, holder_id, until):
-        await pool.execute(_COUNT_HOURS, holder_id, until)
+    counted_until: datetime | None = await pool.fetchval(_COUNTED_UNTIL, holder_id)
+    while counted_until is not None and counted_until < until:
+        counted_until = min(counted_until + _STEP, until)
+        await pool.execute(_COUNT_HOURS, holder_id, counted_until)
 
 
 _FORGET_HOURS: Final[LiteralString] = "with forgotten as (delete from received_known) delete from received_hour"

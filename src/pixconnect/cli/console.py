@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pixconnect import __version__, assembly
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.cli import private_files, processes
+from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import read_settings
 from pixconnect.config import Settings, refuse_unsafe_live
 from pixconnect.console import pages
@@ -54,6 +55,9 @@ def console_on(sockets: Sequence[socket.socket], lifeline: Lifeline) -> None:
 def _serve(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None) -> None:
     settings = read_settings()
     refuse_unsafe_live(settings)
+    # Sessions of operators would cross a network in the clear.
+    if settings.mode == "live" and not settings.public_console_url.startswith("https://"):
+        raise CommandError("PIXCONNECT_CONSOLE_BASE_URL: must be an https:// address in live mode")
     processes.run_process(
         lifeline, lambda stop, report_ready: _answer(settings, sockets, stop, report_ready, idle_max_s)
     )

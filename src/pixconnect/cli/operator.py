@@ -10,7 +10,9 @@ from cyclopts import App, Parameter
 from pixconnect.cli import operating, output, terminal
 from pixconnect.cli.integrator import qr_code
 from pixconnect.cli.output import Json
+from pixconnect.cli.settings import read_settings
 from pixconnect.domain.console import Role
+from pixconnect.local import sandbox_file
 from pixconnect.store.console import ConsoleOperator
 from pixconnect.usecases import console_session, operator_access
 from pixconnect.usecases.operator_access import IssuedOperator
@@ -54,8 +56,14 @@ def list_operators(*, json: Json = False) -> None:
 
 @app.command
 def link(*, json: Json = False) -> None:
-    """Sandbox: print a token that lets one browser in to the console, once, within twelve hours."""
-    output.show({"token": operating.run(console_session.make_link)}, as_json=json)
+    """Sandbox: print a link that lets one browser in to the console, once, within twelve hours."""
+    token = operating.run(console_session.make_link)
+    file = sandbox_file.read(read_settings().home_path)
+    shown: output.Shown = {"token": token}
+    # Where no sandbox has run on this home, nobody here knows where its console is.
+    if file is not None:
+        shown = {"link": f"{file.console_url}/enter?token={token}", **shown}
+    output.show(shown, as_json=json)
 
 
 def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:

@@ -180,6 +180,9 @@ def refuse(visit: Visit, error: Exception) -> Response:
     """The page that says what went wrong; of a defect of ours the log learns everything, and the page nothing."""
     if isinstance(error, DATABASE_FAILED):
         error = errors.ServiceUnavailable("the database gives no answer")
+    # So Starlette calls a form that is too large, or none.
+    elif isinstance(error, HTTPException):
+        error = errors.BadRequest("the form cannot be read, or is too large")
     elif not isinstance(error, errors.PixConnectError):
         _log.error("page failed", path=visit.request.url.path, exc_info=error)
         error = errors.InternalError("internal error")
@@ -209,12 +212,11 @@ def _lead_to_door(request: Request) -> Response:
 def _complete(scope: Scope, host: str, parts: ConsoleParts) -> Scope:
     """Our server's scope with what Starlette needs of it besides."""
     name, _, port = host.rpartition(":")
-    return {
-        **scope,
+    return dict(scope) | dict(
         # By 2.4 a server raises, or cancels, where nobody listens any more; before it Starlette would ask in a loop.
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "path": unquote(quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~-._")),
-        "root_path": "",
-        "scheme": ("http", "https")[parts.is_secure],
-        "server": (name or host, int(port) if port.isdecimal() else None),
-    }
+        asgi=dict(version="3.0", spec_version="2.4"),
+        path=unquote(quote(scope["raw_path"], safe="/%:@!$&'()*+,;=~-._")),
+        root_path="",
+        scheme="https" if parts.is_secure else "http",
+        server=(name or host, int(port) if port.isdecimal() else None),
+    )

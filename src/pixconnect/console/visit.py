@@ -22,7 +22,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import Caller, client_address
 from pixconnect.domain.console import Viewer, Visitor
 from pixconnect.usecases import audit
-from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.operator import Operator, acting_as
 
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"
@@ -80,7 +80,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     @property
     def operator(self) -> Operator:
         """The operators' context, in the visitor's name."""
-        return msgspec.structs.replace(self.parts.operator, operator=self.who.audit_name)
+        return acting_as(self.parts.operator, self.who.audit_name)
 
     @property
     def address(self) -> str:
@@ -154,18 +154,18 @@ class Visit(Struct, frozen=True, kw_only=True):
         said = (
             values
             | filters.of_language(self.language)
-            | {
-                "visit": self,
-                "visitor": self.visitor,
-                "parts": self.parts,
-                "language": self.language,
-                "languages": tuple(LANGUAGES.values()),
-                "zone": ZONE_NAME,
-                "link": self.link,
-                "here": self.here,
-                "_": self.language.text,
-                "layout": ("base.html", "part.html")[self.is_part],
-            }
+            | dict(
+                visit=self,
+                visitor=self.visitor,
+                parts=self.parts,
+                language=self.language,
+                languages=tuple(LANGUAGES.values()),
+                zone=ZONE_NAME,
+                link=self.link,
+                here=self.here,
+                _=self.language.text,
+                layout="part.html" if self.is_part else "base.html",
+            )
         )
         return HTMLResponse(found.render(said), status, headers)
 

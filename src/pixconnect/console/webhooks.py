@@ -11,7 +11,6 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors
 from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
 from pixconnect.domain.event import EventName
@@ -138,11 +137,7 @@ async def remove_endpoint(visit: Visit) -> Response:
 
 
 async def _find_line(visit: Visit) -> browse.EndpointLine:
-    lines = await browse.list_endpoint_lines(visit.parts.context, visit.viewer)
-    found = next((line for line in lines if line.endpoint.id == visit.path_id()), None)
-    if found is None:
-        raise errors.NotFound("id: there is no such endpoint")
-    return found
+    return await browse.read_endpoint(visit.parts.context, visit.viewer, visit.path_id())
 
 
 def _text(form: FormData, name: str) -> str:

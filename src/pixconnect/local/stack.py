@@ -137,15 +137,20 @@ class Stack:
 
     async def stop(self) -> None:
         # No new connections; then the API processes, whose requests under way still need all the others; the database last.
-        if self._console is not None:
-            await self._console.stop(_BACK_STOP_TIMEOUT_S)
-        for one in (*self._sockets, *chain(*self._tls_sockets), self._console_socket, self._sandbox_reservation):
+        for one in (*self._sockets, *chain(*self._tls_sockets), self._sandbox_reservation):
             if one is not None:
                 one.close()
-        await _stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S)
+        await asyncio.gather(_stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S), self._stop_console())
         await _stop_together([self._worker, *self._sandbox], _BACK_STOP_TIMEOUT_S)
         if self.postgres is not None:
             await self.postgres.stop(_POSTGRES_STOP_TIMEOUT_S)
+
+    async def _stop_console(self) -> None:
+        if self._console is not None:
+            await self._console.stop(_BACK_STOP_TIMEOUT_S)
+        # Only now: until then somebody waits for connections to it.
+        if self._console_socket is not None:
+            self._console_socket.close()
 
 
 async def _stop_together(children: list[ChildProcess], timeout_s: float) -> None:

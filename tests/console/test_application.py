@@ -1,0 +1,46 @@
+"""What is said when something goes wrong, without a service behind it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from pixconnect.console.application import refuse
+from pixconnect.console.assets import Assets
+from pixconnect.console.visit import read_visit
+from pixconnect.domain import errors
+
+
+def _visit(language: str = "en") -> Any:
+    parts: Any = SimpleNamespace(assets=Assets(), is_sandbox=True, version="0.1.0")
+    headers = [(b"host", b"127.0.0.1:9080"), (b"accept-language", language.encode())]
+    scope = dict(type="http", method="GET", path="/charges", query_string=b"", headers=headers)
+    return read_visit(Request(scope), parts, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (ConnectionRefusedError("10.0.0.7 port 5432"), 503, "The service does not answer just now"),
+        (errors.OutcomeUnknown("nobody knows"), 504, "Nobody knows yet whether it was done"),
+        (errors.NotFound("id: there is no such charge"), 404, "There is no such thing here"),
+        (errors.InsufficientFunds("amount: is more than the available funds"), 422, "That was refused"),
+        (errors.RateLimited("too many", 42), 429, "Too many attempts"),
+        (HTTPException(400, "too many parts"), 400, "That cannot be asked for"),
+        (RuntimeError("the password is hunter2"), 500, "Something went wrong on our side"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_page_that_tells_nothing_of_our_inside(
+    error: Exception, status: int, words: str
+) -> None:
+    answer = refuse(_visit(), error)
+    page = bytes(answer.body).decode()
+    assert (answer.status_code, words in page) == (status, True)
+    for inside in ("Traceback", "hunter2", "5432"):
+        assert inside not in page
+
+
+def test_what_goes_wrong_is_said_in_portuguese_too() -> None:
+    assert "O serviço não responde" in bytes(refuse(_visit("pt-BR"), TimeoutError()).body).decode()

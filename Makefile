@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test programs test-16 coverage prove check lint format types imports docs bench lock clean environment dev-environment
+.PHONY: help run test programs test-16 coverage prove check lint format types imports docs pictures bench lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -50,6 +50,9 @@ imports: dev-environment ## Check that imports go down
 
 docs: dev-environment ## Write the pages that are made from the program itself (docs/reference)
 	@.venv/bin/python -m scripts.write_pages
+
+pictures: dev-environment ## Take the pictures of docs/guides/console.md again, in a browser
+	@PIXCONNECT_WRITE_PICTURES=1 .venv/bin/pytest -q tests/console/test_pictures.py
 
 bench: dev-environment ## Measure for about six minutes; bench/results.json and docs/reference/figures.md
 	@.venv/bin/python bench/run.py

@@ -1,0 +1,165 @@
+"""The pictures of the guide show the console as it is: each is kept with the words that its page had, and those are compared.
+
+``make pictures`` takes them again. No pixels are compared: they differ with a machine's fonts. What a reader reads by does not:
+headings, states, columns, labels and buttons; numbers in them are left out.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from playwright.async_api import Page
+
+from support.browser import needs_chromium
+from support.installation import wait_until
+
+pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console pictures")]
+
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "guides" / "console"
+WORDS = PICTURES / "words.json"
+MEND = "the pictures are of pages that are others now: run `make pictures`, and look at them"
+SIZE_MAX = 100_000
+_STORY = "order-1042"
+_DAY_S = 86_400
+
+_READ = """() => [...document.querySelectorAll(
+    'h1, h2, th, dt, summary, button:not(.copy), .field > span, .state, .what strong'
+      .split(', ').map(each => 'main ' + each).join())]
+  .filter(each => each.checkVisibility() && !each.closest('.day')).map(each => each.innerText)"""
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    path: str
+    scheme: str = "light"
+    size: tuple[int, int] = (1280, 800)
+    language: str = "en"
+    unfolds: bool = False
+    """Whether what can be folded is open, as after a click on it."""
+
+
+PHONE = (390, 844)
+
+
+async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    with _failing_once() as url:
+        charge, delivery = _live_through_three_days(played, own, url)
+    phone = f"/sandbox/phone/{played.charge(own, 4990, payer=dict(name='Maria Silva', tax_id='12345678909'))['id']}"
+    pictures = {
+        "list": Picture(path="/charges"),
+        "list-phone": Picture(path="/charges", scheme="dark", size=PHONE, language="pt"),
+        "timeline": Picture(path=f"/charges/{charge}"),
+        "timeline-dark": Picture(path=f"/charges/{charge}", scheme="dark"),
+        "attempt": Picture(path=f"/deliveries/{delivery}", size=(1280, 1200), unfolds=True),
+        "phone": Picture(path=phone, size=PHONE),
+        "figures": Picture(path="/figures?days=7", size=(1280, 1200)),
+        "figures-dark": Picture(path="/figures?days=7", scheme="dark", size=(390, 1200), language="pt"),
+    }
+    words, shots = dict[str, list[str]](), dict[str, bytes]()
+    async with door.holder(own) as page:
+        for name, picture in pictures.items():
+            words[name], shots[name] = await _take(page, picture)
+    if os.environ.get("PIXCONNECT_WRITE_PICTURES"):
+        _write(words, shots)
+    assert json.loads(WORDS.read_text()) == words, MEND
+    assert {file.stem for file in PICTURES.glob("*.png")} == set(words), MEND
+    for name, said in words.items():
+        file = PICTURES / f"{name}.png"
+        assert file.stat().st_size < SIZE_MAX
+        with Image.open(file) as image:
+            assert image.info["words"] == _digest(said), MEND
+
+
+async def _take(page: Page, picture: Picture) -> tuple[list[str], bytes]:
+    """The words of a page, each once and by the alphabet, and its picture."""
+    width, height = picture.size
+    await page.context.add_cookies([dict(name="pixconnect_language", value=picture.language, url=page.url)])
+    await page.emulate_media(color_scheme="dark" if picture.scheme == "dark" else "light")
+    await page.set_viewport_size({"width": width, "height": height})
+    await page.goto(picture.path)
+    if picture.unfolds:
+        await page.evaluate("for (const each of document.querySelectorAll('main section details')) each.open = true")
+    found = {re.sub(r"\d[\d.,:]*", "#", " ".join(text.split())) for text in await page.evaluate(_READ)}
+    return sorted(found - {""}), await page.screenshot(animations="disabled")
+
+
+def _live_through_three_days(played: Any, own: Any, url: str) -> tuple[int, int]:
+    """Let there be something of everything to see; the charge and the delivery that the pictures are about."""
+    played.call(own, "POST", "/v1/webhook/endpoints", dict(url=url, secret="s" * 32, event_types=["qrcode.approved"]))
+    for number, (day, receiver) in enumerate([(2, "settle"), (4, "reject-ac03"), (3, "settle")]):
+        if number:
+            played.call(own, "POST", "/sandbox/v1/clock", dict(advance_s=_DAY_S))
+        for each in range(day):
+            played.paid_charge(own, 1990 + 1500 * each, external_id=f"order-{1000 + 10 * number + each}")
+        played.charge(own, 7500, external_id=f"order-{1009 + 10 * number}")
+        body = dict(amount=2550 + number, key=f"{receiver}@sandbox.pix.example", key_type="EMAIL")
+        path = f"/v1/connect/transfer/id/{played.call(own, 'POST', '/v1/connect/transfer/key', body)['id']}"
+        wait_until(lambda path=path: played.call(own, "GET", path)["status"] != "PROCESSING")
+    charge = played.paid_charge(own, 12345, external_id=_STORY)
+
+    def deliveries() -> list[Any]:
+        [endpoint] = played.call(own, "GET", "/v1/webhook/endpoints")
+        return played.call(own, "GET", f"/v1/webhook/endpoints/{endpoint['id']}/deliveries")
+
+    wait_until(lambda: len(deliveries()) == 10 and all(each["status"] == "delivered" for each in deliveries()))
+    return charge["id"], next(each["id"] for each in deliveries() if len(each["attempts"]) > 1)
+
+
+@contextmanager
+def _failing_once() -> Iterator[str]:
+    """A receiver that does not take the first webhook about one charge, and takes all others."""
+    failed = list[bytes]()
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            is_failing = _STORY.encode() in body and not failed
+            failed.extend([body] if is_failing else [])
+            answer = b'{"error": "no connection to the database of orders"}' if is_failing else b""
+            self.send_response(500 if is_failing else 204)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/webhooks"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _write(words: dict[str, list[str]], shots: dict[str, bytes]) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    for old in PICTURES.glob("*.png"):
+        old.unlink()
+    for name, shot in shots.items():
+        kept = PngInfo()
+        kept.add_text("words", _digest(words[name]))
+        with Image.open(io.BytesIO(shot)) as image:
+            # The usual way would give up the few red pixels of what failed for one grey more.
+            few = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+            few.save(PICTURES / f"{name}.png", optimize=True, pnginfo=kept)
+    WORDS.write_text(json.dumps(words, indent=2, ensure_ascii=False) + "\n")
+
+
+def _digest(words: list[str]) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()

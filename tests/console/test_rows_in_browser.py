@@ -184,9 +184,13 @@ async def test_pages_are_in_portuguese_by_the_browsers_wish_and_in_english_by_ch
 async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(played: Any, door: Any) -> None:
     own = played.open_holder()
     async with door.holder(own) as page, door.holder(own) as other:
+        await other.goto("/charges")
+        await expect(other.locator("#live[data-live=on]")).to_have_count(1)
         await page.goto("/sessions")
         await page.locator("tbody tr", has_not_text="this one").get_by_role("button").first.click()
         await expect(page.get_by_role("status")).to_contain_text("ended")
+        # What was open follows no more, and what is opened leads to the door.
+        await expect(other.locator("#live[data-live=off]")).to_have_count(1, timeout=60_000)
         await other.goto("/charges")
         assert "/sign-in" in other.url
         cookies = await page.context.cookies()

@@ -144,6 +144,16 @@ async def test_a_reset_ends_sessions_and_old_secrets_and_keeps_the_role(
     assert await operator_access.list_operators(operator) == []
 
 
+async def test_a_page_that_is_left_open_keeps_no_session_from_ending(
+    operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    begun = await door.operator(_asked(maria, clock))
+    clock.advance(minutes=29)
+    assert await console_session.find_session(operator, begun.token, is_used=False) is not None
+    clock.advance(minutes=2)
+    assert await console_session.find_session(operator, begun.token) is None
+
+
 async def test_a_name_is_taken_once_and_has_a_form(operator: Operator, maria: IssuedOperator) -> None:
     for name in (maria.operator.name, "", "-x", "Maria", "a b", "x" * 64):
         with pytest.raises(errors.BadRequest, match=r"^name: "):

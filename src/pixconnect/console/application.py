@@ -40,7 +40,7 @@ STREAMS_MAX: Final = 64
 LOOK_S: Final = 2.0
 """How often a live page is made again while somebody looks at it."""
 STREAM_S: Final = 600.0
-"""The browser connects again after this long: whoever has signed out meanwhile stays out."""
+"""The browser connects again after this long."""
 
 _EVENTS: Final = "text/event-stream"
 _SAFE_METHODS: Final = {"GET", "HEAD"}
@@ -133,9 +133,11 @@ class Console:
 
         return answer
 
-    async def _find_visitor(self, request: Request) -> Visitor | None:
+    async def _find_visitor(self, request: Request, *, is_used: bool = True) -> Visitor | None:
         token = request.cookies.get(self._parts.cookie_name)
-        return None if token is None else await console_session.find_session(self._parts.operator, token)
+        if token is None:
+            return None
+        return await console_session.find_session(self._parts.operator, token, is_used=is_used)
 
     def _stream(self, visit: Visit, page: Page) -> Response:
         if self._streams_count >= STREAMS_MAX:
@@ -151,6 +153,11 @@ class Console:
             while self._parts.context.clock.monotonic_s() < until_s:
                 self._use()
                 try:
+                    # A page that is only left open keeps no session from ending, and one that has ended shows nothing more.
+                    visitor = await self._find_visitor(visit.request, is_used=False)
+                    if visitor is None:
+                        return
+                    visit = msgspec.structs.replace(visit, visitor=visitor)
                     content = bytes((await page(visit)).body)
                 except (errors.PixConnectError, *DATABASE_FAILED):
                     # The browser keeps what it has and asks again.

@@ -137,7 +137,7 @@ async def make_link(context: OperatorContext) -> str:
     return token
 
 
-async def find_session(context: OperatorContext, token: str) -> Visitor | None:
+async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
     """Who holds this token; ``None`` if nobody may any more. That it was used moves the session's end on."""
     if len(token) != _TOKEN_LENGTH:
         return None
@@ -147,7 +147,7 @@ async def find_session(context: OperatorContext, token: str) -> Visitor | None:
         if found is None:
             return None
         session = found.session
-        if now - session.seen_at >= SEEN_EVERY:
+        if is_used and now - session.seen_at >= SEEN_EVERY:
             ends_at = console.end_session_at(session.created_at, now)
             await console_store.slide_session(connection, session.id, now, ends_at)
     return _visitor(found, token)

@@ -39,6 +39,8 @@
       if (!live.querySelector("input:focus, textarea:focus, select:focus")) replace(event.data);
       live.dataset.live = "on";
     });
+    // Closed and not only cut: the session has ended, or too many look.
+    source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) live.dataset.live = "off"; });
   };
   const wake = () => { idle = 0; start(); };
   setInterval(() => { idle += 1; if (idle > 15) stop(); }, 60000);

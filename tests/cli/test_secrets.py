@@ -16,11 +16,13 @@ OLD_KEY = base64.urlsafe_b64encode(SECRET_KEY).decode()
 def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
     pixconnect.json("signing-key", "rotate")
     made = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())
+    pixconnect.json("operator", "add", "--name", "maria")
     renewed = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY, PIXCONNECT_SECRET_KEY_PREVIOUS=OLD_KEY)
     assert renewed.json("secrets", "reseal") == {
         "webhook_endpoints_resealed": 0,
         "signing_keys_resealed": 1,
         "authorities_resealed": 1,
+        "operators_resealed": 1,
         "secrets_left": 0,
         "clients_left": 1,
     }

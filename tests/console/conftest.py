@@ -43,17 +43,19 @@ class Played:
             key=file["pix_keys"][0],
         )
 
-    def call(self, holder: Holder, method: str, path: str, body: object = None) -> Any:
-        """Ask the API as a holder, and give back what it answers in ``data``."""
+    def token(self, holder: Holder) -> str:
         login = urllib.parse.urlencode(
             dict(grant_type="client_credentials", client_id=holder.client_id, client_secret=holder.client_secret)
         )
         with urlopen(f"{self.base_url}/v1/iam/users/login", login.encode(), timeout=60) as answer:  # noqa: S310 - our own
-            token = json.load(answer)["data"]["access_token"]
+            return json.load(answer)["data"]["access_token"]
+
+    def call(self, holder: Holder, method: str, path: str, body: object = None) -> Any:
+        """Ask the API as a holder, and give back what it answers in ``data``."""
         request = Request(  # noqa: S310 - our own
             f"{self.base_url}{path}",
             None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            {"Authorization": f"Bearer {self.token(holder)}", "Content-Type": "application/json"},
             method=method,
         )
         with urlopen(request, timeout=60) as answer:  # noqa: S310 - our own

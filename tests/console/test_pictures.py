@@ -85,7 +85,7 @@ async def test_the_pictures_of_the_guide_show_the_pages_as_they_are(played: Any,
 async def _take(page: Page, picture: Picture) -> tuple[list[str], bytes]:
     """The words of a page, each once and by the alphabet, and its picture."""
     width, height = picture.size
-    await page.context.add_cookies([dict(name="pixconnect_language", value=picture.language, url=page.url)])
+    await page.context.add_cookies([{"name": "pixconnect_language", "value": picture.language, "url": page.url}])
     await page.emulate_media(color_scheme="dark" if picture.scheme == "dark" else "light")
     await page.set_viewport_size({"width": width, "height": height})
     await page.goto(picture.path)

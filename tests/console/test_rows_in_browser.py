@@ -1,5 +1,6 @@
 """What the console is for, row by row: endpoints, filters, feed, sandbox, ledger, copying, languages."""
 
+import json
 import re
 from typing import Any
 
@@ -137,6 +138,12 @@ async def test_the_ledger_shows_balance_and_lines_and_saves_exactly_them(played:
         saved = (await (await downloading.value).path()).read_text().splitlines()
         assert len(saved) == 3
         assert saved[-1].endswith("123.45,10123.45")
+        async with page.expect_download() as downloading:
+            await page.get_by_role("link", name="Save as JSON").click()
+        lines = json.loads((await (await downloading.value).path()).read_text())
+        assert [line["running_balance_cents"] for line in lines] == [1_000_000, 1_012_345]
+        assert await (await page.request.get("/ledger/export?format=json&when=2020-01-01..2020-01-31")).json() == []
+        assert (await page.request.get("/ledger/export?format=xml")).status == 400
         await page.goto("/ledger?when=2020-01-01..2020-01-31")
         await expect(page.get_by_role("heading", name="No entries")).to_be_visible()
 

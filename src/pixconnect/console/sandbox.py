@@ -31,6 +31,11 @@ FAULTS: Final = (
 )
 
 
+# What is said about a payment and about a return, by how it ended.
+_PAID: Final = dict(CONFIRMED="paid", PROCESSING="not_yet", ERROR="not_done")
+_GIVEN_BACK: Final = dict(CONFIRMED="returned", PROCESSING="not_yet", ERROR="not_done")
+
+
 async def show_sandbox(visit: Visit) -> Response:
     _check_sandbox(visit)
     context = visit.parts.context
@@ -72,8 +77,9 @@ async def pay(visit: Visit) -> Response:
         return visit.go(path, said="refused")
     caller = await visit.begin_act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=_text(form, "name") or None)
-    await sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
-    return visit.go(path, said="paid")
+    arrival = await sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
+    # Somebody may have paid it since the phone was shown: that payment is refused, as by a bank, and no money moves.
+    return visit.go(path, said=_PAID[arrival.status])
 
 
 async def deposit(visit: Visit) -> Response:
@@ -93,8 +99,8 @@ async def give_back(visit: Visit) -> Response:
     transfer = next(each for each in found.facts.transfers if each.id == visit.path_id())
     visit = visit.about(transfer.holder_id)
     caller = await visit.begin_act("sandbox return", f"transfer {transfer.id}")
-    await sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
-    return visit.go(f"/transfers/{transfer.id}", said="returned")
+    arrival = await sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
+    return visit.go(f"/transfers/{transfer.id}", said=_GIVEN_BACK[arrival.status])
 
 
 async def make_charge(visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
+from pixconnect.domain.clock import format_instant
 from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
 from pixconnect.domain.event import EventName
@@ -31,8 +32,12 @@ async def list_events(visit: Visit) -> Response:
 
 async def show_event(visit: Visit) -> Response:
     found = await browse.read_event(visit.parts.context, visit.viewer, visit.path_id())
+    # The API lists events and shows no single one: what happened in this very microsecond.
+    at = format_instant(found.event.created_at)
     return visit.page(
         "event.html",
+        curl=f"curl -s '{visit.parts.api_url}/v1/webhook/events?initial_date={at}&final_date={at}' "
+        '-H "Authorization: Bearer $TOKEN"',
         event=found.event,
         deliveries=found.deliveries,
         cli=f"pixconnect events show {found.event.id}",

@@ -1,0 +1,127 @@
+"""What people do in the console beside each other and against a wrong guess, in a browser."""
+
+import json
+import re
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+from pyotp.totp import TOTP
+
+from support.browser import needs_chromium
+from support.installation import run_verb, wait_until
+
+pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console acts")]
+
+
+async def test_a_deposit_is_made_and_one_that_makes_no_sense_is_not(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    async with door.holder(own) as page:
+        for amount, words in (("much", "That cannot be asked for"), ("0,00", "That was refused")):
+            await _deposit(page, amount)
+            await expect(page.get_by_role("alert")).to_contain_text(words)
+        await _deposit(page, "250,00")
+        await expect(page.get_by_role("status")).to_contain_text("The deposit was made")
+        await expect(page.locator(".figure").first).to_have_text("R$ 10.250,00")
+
+
+async def test_a_payer_who_refuses_pays_nothing(played: Any, door: Any) -> None:
+    charge = played.charge(played.holder, 2500)
+    async with door.operator() as page:
+        await page.goto(f"/sandbox/phone/{charge['id']}")
+        await page.get_by_role("button", name="Refuse").click()
+        await expect(page.get_by_role("status")).to_contain_text("The payer has refused")
+        await expect(page.locator(".summary")).to_contain_text("waiting for payment")
+    assert played.call(played.holder, "GET", f"/v1/connect/charge/{charge['id']}")["status"] == "PENDING"
+
+
+async def test_only_what_failed_is_shown(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    for receiver, status in (("settle", "CONFIRMED"), ("reject-ac03", "ERROR")):
+        body = dict(amount=100, key=f"{receiver}@sandbox.pix.example", key_type="EMAIL")
+        path = f"/v1/connect/transfer/id/{played.call(own, 'POST', '/v1/connect/transfer/key', body)['id']}"
+        wait_until(lambda path=path, status=status: played.call(own, "GET", path)["status"] == status)
+    async with door.holder(own) as page:
+        await page.goto("/transfers")
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await page.get_by_role("checkbox", name="refused").check()
+        await page.get_by_role("button", name="Filter").click()
+        await page.wait_for_url(re.compile("status=ERROR"))
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await page.locator("a.row-link").click()
+        await expect(page.locator("ol.line-of-time")).to_contain_text("AC03")
+
+
+async def test_an_operator_comes_in_by_password_and_a_code_that_is_good_once(played: Any, door: Any) -> None:
+    said = run_verb(played.installation.home, "operator", "add", "--name", "maria", "--role", "operator", "--json")
+    account = json.loads(said.stdout)
+    code = TOTP(account["totp_secret"])
+    first, second, *_ = account["recovery_codes"].split()
+    async with door.nobody() as page:
+        used = code.now()
+        await _sign_in(page, account["password"], used)
+        await page.wait_for_url(f"{played.console_url}/")
+        await page.goto("/sessions")
+        await expect(page.locator("tbody")).to_contain_text("maria")
+    async with door.nobody() as page:
+        for password, wrong in ((account["password"], used), ("x" * 24, first), (account["password"], "000-000")):
+            await _sign_in(page, password, wrong)
+            await expect(page.get_by_role("alert")).to_contain_text("One of what you typed is wrong")
+        await _sign_in(page, account["password"], second)
+        await page.wait_for_url(f"{played.console_url}/")
+
+
+async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    charge = played.charge(own, 500)
+    endpoint = dict(url=f"{played.base_url}/livez", secret="s" * 32, event_types=["qrcode.expired"])
+    made = played.call(own, "POST", "/v1/webhook/endpoints", endpoint)
+    # Without script the second sees what was there when the page was loaded.
+    async with door.operator() as page, door.holder(own, java_script_enabled=False) as other:
+        for each in (page, other):
+            await each.goto(f"/sandbox/phone/{charge['id']}")
+        await page.get_by_role("button", name="Pay", exact=True).click()
+        await expect(page.get_by_role("status")).to_contain_text("The payment was made")
+        await other.get_by_role("button", name="Pay", exact=True).click()
+        await expect(other.get_by_role("status")).to_contain_text("It was refused: no money moved")
+        assert played.call(own, "GET", "/v1/connect/ledger/balance")["current_funds"] == 1_000_500
+        for each in (page, other):
+            await each.goto(f"/endpoints/{made['id']}")
+        await page.get_by_text("Remove it", exact=True).click()
+        await page.get_by_role("button", name="Remove it for ever").click()
+        await expect(page.get_by_role("status")).to_contain_text("Saved")
+        await other.get_by_role("button", name="Switch it off").click()
+        await expect(other.get_by_role("alert")).to_contain_text("There is no such thing here")
+
+
+async def test_an_event_is_copied_as_a_command_that_answers_with_it(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    charge = played.charge(own, 500)
+    async with door.holder(own) as page:
+        await page.goto("/events")
+        await page.locator("a.row-link", has_text="qrcode.pending").click()
+        await page.get_by_text("Copy as…").click()
+        sources = page.locator(".sources pre")
+        curl = await sources.nth(0).inner_text()
+        event = json.loads(await sources.nth(2).inner_text())
+    words = shlex.split(curl.replace("$TOKEN", played.token(own)))
+    answer = subprocess.run(words, capture_output=True, timeout=60, check=True)
+    assert json.loads(answer.stdout)["data"][0]["id"] == event["id"]
+    assert event["payload"]["id"] == charge["id"]
+
+
+async def _deposit(page: Page, amount: str) -> None:
+    await page.goto("/sandbox")
+    form = page.locator("form[action^='/sandbox/deposit']")
+    await form.locator("[name=amount]").fill(amount)
+    await form.get_by_role("button").click()
+
+
+async def _sign_in(page: Page, password: str, code: str) -> None:
+    await page.goto("/sign-in?as=operator")
+    await page.fill("[name=name]", "maria")
+    await page.fill("[name=password]", password)
+    await page.fill("[name=code]", code)
+    await page.press("[name=code]", "Enter")

@@ -93,22 +93,27 @@ async def read_listed(connection: Connection | Pool, rows: Sequence[asyncpg.Reco
     return await _with_attempts(connection, rows, ATTEMPTS_LISTED_MAX, RESPONSE_LISTED_MAX)
 
 
-def _list_of(status: DeliveryStatus | None) -> Source:
+def lists_of(columns: LiteralString) -> dict[DeliveryStatus | None, Source]:
+    """An endpoint's deliveries, by their status, and all of them."""
+    statuses: tuple[DeliveryStatus | None, ...] = (None, "pending", "delivered", "failed")
+    return {status: _list_of(columns, status) for status in statuses}
+
+
+def _list_of(columns: LiteralString, status: DeliveryStatus | None) -> Source:
     # The status stands in the text: an index of failed deliveries is of no use to a statement that may ask for others.
     in_status: LiteralString = "" if status is None else f"and status = '{status}'"
     owned: LiteralString = f"from delivery where endpoint_id = $1 {in_status}"
     where: LiteralString = f"{owned} and created_at between $2 and $3"
     return Source(
         hours=webhook_hours_statement("delivery", status or "made"),
-        page=f"select {DELIVERY.select} {where} order by created_at desc, id desc offset $4 limit $5",
-        page_after=f"select {DELIVERY.select} {owned} and {AFTER} {AFTER_ORDER}",
+        page=f"select {columns} {where} order by created_at desc, id desc offset $4 limit $5",
+        page_after=f"select {columns} {owned} and {AFTER} {AFTER_ORDER}",
         count=f"select count(*) {where}",
         is_sparse=status is not None,
     )
 
 
-_STATUSES: Final[tuple[DeliveryStatus | None, ...]] = (None, "pending", "delivered", "failed")
-_LISTS: Final = {status: _list_of(status) for status in _STATUSES}
+_LISTS: Final = lists_of(DELIVERY.select)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[Delivery]:

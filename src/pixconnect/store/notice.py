@@ -21,9 +21,8 @@ from pixconnect.store.delivery_history import (
     ATTEMPTS_SHOWN_MAX,
     RESPONSE_LISTED_MAX,
     find_attempts,
+    lists_of,
 )
-from pixconnect.store.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.store.tally import webhook_hours_statement
 
 _LOCK_UNCOVERED: Final[LiteralString] = """
     select id, resource_id from delivery
@@ -98,24 +97,8 @@ async def restart(connection: Connection, delivery_ids: Sequence[int], now: date
     await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
 
 
-_OWNED: Final[LiteralString] = "from delivery where endpoint_id = $1"
 _SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"
-
-
-def _list_of(status: DeliveryStatus | None) -> Source:
-    in_status: LiteralString = "" if status is None else f"and status = '{status}'"
-    where: LiteralString = f"{_OWNED} {in_status} and created_at between $2 and $3"
-    return Source(
-        hours=webhook_hours_statement("delivery", status or "made"),
-        page=f"select {_SHOWN} {where} order by created_at desc, id desc offset $4 limit $5",
-        page_after=f"select {_SHOWN} {_OWNED} {in_status} and {AFTER} {AFTER_ORDER}",
-        count=f"select count(*) {where}",
-        is_sparse=status is not None,
-    )
-
-
-_STATUSES: Final[tuple[DeliveryStatus | None, ...]] = (None, "pending", "delivered", "failed")
-_LISTS: Final = {status: _list_of(status) for status in _STATUSES}
+_LISTS: Final = lists_of(_SHOWN)
 
 
 async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:

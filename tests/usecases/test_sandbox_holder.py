@@ -48,21 +48,21 @@ async def test_two_of_them_have_nothing_in_common(service: Service, caller: Call
 
 
 @pytest.mark.parametrize(
-    ("new", "error"),
+    ("new", "error", "field"),
     [
-        (NewSandboxHolder(name=""), errors.BadRequest),
-        (NewSandboxHolder(name="a\nb"), errors.BadRequest),
-        (NewSandboxHolder(tax_id="12345678000190"), errors.InvalidTaxId),
-        (NewSandboxHolder(scopes=("everything",)), errors.BadRequest),
-        (NewSandboxHolder(scopes=()), errors.BadRequest),
-        (NewSandboxHolder(balance_cents=0), errors.AmountOutOfRange),
-        (NewSandboxHolder(balance_cents=10**400), errors.AmountOutOfRange),
+        (NewSandboxHolder(name=""), errors.BadRequest, "name"),
+        (NewSandboxHolder(name="a\nb"), errors.BadRequest, "name"),
+        (NewSandboxHolder(tax_id="12345678000190"), errors.InvalidTaxId, "tax_id"),
+        (NewSandboxHolder(scopes=("everything",)), errors.BadRequest, "scope"),
+        (NewSandboxHolder(scopes=()), errors.BadRequest, "scope"),
+        (NewSandboxHolder(balance_cents=0), errors.AmountOutOfRange, "balance"),
+        (NewSandboxHolder(balance_cents=10**400), errors.AmountOutOfRange, "balance"),
     ],
 )
 async def test_what_no_holder_can_be_makes_none(
-    service: Service, caller: Caller, new: NewSandboxHolder, error: type[errors.Refusal]
+    service: Service, caller: Caller, new: NewSandboxHolder, error: type[errors.Refusal], field: str
 ) -> None:
-    with pytest.raises(error):
+    with pytest.raises(error, match=f"^{field}"):
         await open_sandbox_holder(service.context, caller, new)
     assert [row["id"] for row in await service.fetch("select id from holder")] == [caller.holder_id]
 

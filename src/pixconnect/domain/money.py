@@ -15,10 +15,10 @@ AMOUNT_MAX_CENTS = 999_999_999_999
 AmountCents = Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)]
 
 
-def check_amount(amount_cents: int) -> None:
-    """Refuse an amount that no Pix can have."""
+def check_amount(amount_cents: int, field: str = "amount") -> None:
+    """Refuse an amount that no Pix can have, by the name that the caller gave it."""
     if not AMOUNT_MIN_CENTS <= amount_cents <= AMOUNT_MAX_CENTS:
-        raise errors.AmountOutOfRange(f"amount: must be from {AMOUNT_MIN_CENTS} to {AMOUNT_MAX_CENTS} cents")
+        raise errors.AmountOutOfRange(f"{field}: must be from {AMOUNT_MIN_CENTS} to {AMOUNT_MAX_CENTS} cents")
 
 
 def format_reais(amount_cents: Cents) -> str:

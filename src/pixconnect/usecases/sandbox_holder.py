@@ -64,7 +64,7 @@ async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     tax_id_rules.check_tax_id(new.tax_id, "tax_id")
     if new.balance_cents is not None:
-        money.check_amount(new.balance_cents)
+        money.check_amount(new.balance_cents, "balance")
     client = Client(
         client_id=access.make_client_id(context.entropy),
         holder_id=0,

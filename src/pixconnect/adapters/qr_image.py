@@ -1,13 +1,13 @@
 """Draws QR codes as PNG pictures.
 
-zxing-cpp makes the symbol (QR Code Model 2, error correction M, quiet zone of four modules) but no PNG. We write the PNG
-ourselves, which is short because a module is eight pixels wide: at one bit a pixel it is one byte, 0x00 if dark and 0xFF if
-light, and that is the byte that zxing-cpp has for it.
+zxing-cpp makes the symbol (QR Code Model 2, error correction M) but no PNG, and where it is to choose the mask it takes eight
+times as long: ``qr_mask.py`` does that. We write the PNG ourselves, which is short because a module is eight pixels wide: at
+one bit a pixel it is one byte, 0x00 if dark and 0xFF if light, and that is the byte that zxing-cpp has for it.
 
-A picture takes ten times as long as the charge that it shows, so the event loop draws one in each of its turns, for each party
-in turn. A thread would not help: zxing-cpp holds the interpreter's lock for nearly all of it, and the loop, which takes that
-lock anew for each thing that it does, would wait for a whole picture each time. While others than its party are there, whatever
-they ask for, the loop has a rest from pictures after each.
+A picture takes about as long as the charge that it shows, so the event loop draws one in each of its turns, for each party in
+turn. A thread would not help: zxing-cpp holds the interpreter's lock for nearly all of it, and the loop, which takes that lock
+anew for each thing that it does, would wait for a whole picture each time. While others than its party are there, whatever they
+ask for, the loop has a rest from pictures after each.
 """
 
 import asyncio
@@ -20,10 +20,16 @@ from typing import Final, cast
 
 import zxingcpp
 
+from pixconnect.adapters.qr_mask import MASKS_COUNT, Masks
 from pixconnect.foundation.shares import FairSemaphore, Presence, current_party
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _PIXELS_PER_MODULE: Final = 8
+_QUIET_MODULES: Final = 4
+_TO_DIGITS: Final = bytes.maketrans(b"\x00\xff", b"10")
+_FROM_DIGITS: Final = bytes.maketrans(b"10", b"\x00\xff")
+_masks: Final = dict[int, Masks]()
+"""By a symbol's width; the standard has forty."""
 
 # How many times as long as a picture took none is drawn after it, while others than its party are there.
 REST_TIMES: Final = 3
@@ -58,18 +64,40 @@ class QrPictures:
 
 def render_qr_png(text: str) -> bytes:
     """Draw a text of a BR Code's length as a black and white PNG (ISO/IEC 18004, RFC 2083)."""
-    # The library's stubs leave its options untyped and do not know that an image is a buffer.
-    barcode = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level="M")  # pyright: ignore[reportUnknownMemberType]
-    octets = bytes(cast(bytes, barcode.to_image(scale=1, add_quiet_zones=True)))
-    width = isqrt(len(octets))
+    octets, width = _make_symbol(text)
+    light = b"\xff" * _QUIET_MODULES
+    width_in_all = width + 2 * _QUIET_MODULES
     # Each row of modules is written once (filter 0) and then seven times as "the same as above" (filter 2, all zeros).
-    repeats = (b"\x02" + bytes(width)) * (_PIXELS_PER_MODULE - 1)
-    rows = b"".join(b"\x00" + octets[at : at + width] + repeats for at in range(0, len(octets), width))
+    repeats = (b"\x02" + bytes(width_in_all)) * (_PIXELS_PER_MODULE - 1)
+    quiet = (b"\x00" + b"\xff" * width_in_all + repeats) * _QUIET_MODULES
+    end, begin = light + repeats, b"\x00" + light
+    rows = b"".join(begin + octets[at : at + width] + end for at in range(0, len(octets), width))
     # Level 3 takes 1.6 ms less than level 9 and makes 300 bytes more.
-    picture = zlib.compress(rows, 3)
-    pixels = width * _PIXELS_PER_MODULE
+    picture = zlib.compress(quiet + rows + quiet, 3)
+    pixels = width_in_all * _PIXELS_PER_MODULE
     header = struct.pack(">IIBBBBB", pixels, pixels, 1, 0, 0, 0, 0)
     return _SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", picture) + _chunk(b"IEND", b"")
+
+
+def _make_symbol(text: str) -> tuple[bytes, int]:
+    """The modules of a text's symbol, row after row, 0x00 if dark and 0xFF if light, and how many are in a row."""
+    octets = _encode(text, 0)
+    width = isqrt(len(octets))
+    masks = _masks.get(width)
+    if masks is None:
+        symbols = [_pack(_encode(text, mask)) for mask in range(MASKS_COUNT)]
+        masks = _masks[width] = Masks(width, symbols)
+    return f"{masks.choose(_pack(octets)):0{len(octets)}b}".encode().translate(_FROM_DIGITS), width
+
+
+def _encode(text: str, mask: int) -> bytes:
+    # The library's stubs leave its options untyped and do not know that an image is a buffer.
+    barcode = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level="M", data_mask=mask)  # pyright: ignore[reportUnknownMemberType]
+    return bytes(cast(bytes, barcode.to_image(scale=1, add_quiet_zones=False)))
+
+
+def _pack(octets: bytes) -> int:
+    return int(octets.translate(_TO_DIGITS), 2)
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

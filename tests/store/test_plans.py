@@ -613,6 +613,36 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
                         assert [item.id for item in rest.items] == wanted[page * page_size : (page + 1) * page_size]
 
 
+@pytest.mark.parametrize("known_s", [None, 3_600, 86_400])
+async def test_what_was_received_has_the_totals_and_first_pages_that_are_counted(
+    new_database: Addresses, known_s: int | None
+) -> None:
+    async with open_tables(new_database) as (owner, _):
+        await fill(owner, 1, 9_000, HOT)
+        # Hours that are not known yet are counted from the index.
+        until = None if known_s is None else STARTED_AT + timedelta(seconds=known_s)
+        await owner.execute("delete from received_known where $1::timestamptz is null", until)
+        await owner.execute("update received_known set until = $1", until)
+        await owner.execute("delete from received_hour where hour >= coalesce($1::timestamptz, '-infinity')", until)
+        for initial_s, final_s in (
+            (-9_999, 99_999),
+            (1_799, 5_401),
+            (3_599, 3_601),
+            (3_600, 7_199),
+            (40, 250),
+            (50, 40),
+        ):
+            span = Span(
+                page_size=7,
+                initial_at=STARTED_AT + timedelta(seconds=initial_s),
+                final_at=STARTED_AT + timedelta(seconds=final_s),
+            )
+            wanted = [n for n in range(min(final_s, 9_000), max(initial_s, 1) - 1, -1) if n % 2 == 1]
+            found = await received_store.read_page(cast("Pool", OneConnection(owner)), HOT, span)
+            assert found.total_count == len(wanted)
+            assert [item.id for item in found.items] == wanted[:7]
+
+
 async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addresses) -> None:
     async with open_tables(new_database) as (owner, open_one):
         await fill(owner, 1, ROWS_COUNT, HOT)

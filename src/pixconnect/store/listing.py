@@ -2,7 +2,7 @@
 
 Whole hours are added up from ``tally``, those of events and deliveries from ``webhook_tally``; only the hours at the two edges
 of the span are counted. The page is then looked for in the hours in which it begins and ends, so that a page far down the list
-does not read all that comes before it. Everything is read from one snapshot.
+does not read all that comes before it. Everything is read from one snapshot. The first page needs no hours, only their sum.
 
 A page by cursor costs the same at any depth: it begins in the index, right after the item that was seen last, and its total is
 that of the cursor.
@@ -19,11 +19,12 @@ from msgspec import Struct
 
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.tally import Kind, hours_statement
+from pixconnect.store.tally import Kind, hours_statement, sum_statement
 
 _HOUR = timedelta(hours=1)
 _EARLIEST = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
 _LATEST = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
+_MICROSECOND = timedelta(microseconds=1)
 _ID_MAX = 2**63 - 1
 
 
@@ -50,6 +51,10 @@ class Source(Struct, frozen=True, kw_only=True):
     """With ``$6`` status."""
     count_of_status: LiteralString = ""
     """With ``$4`` status."""
+    total: LiteralString = ""
+    """As ``total_statement`` makes it, where the first page's text leads to its rows by the index whatever the span is."""
+    total_of_status: LiteralString = ""
+    """With ``$6`` status."""
     is_sparse: bool = False
     """Whether the index leads to rows that are not wanted too; the hours then say how far to look."""
 
@@ -108,12 +113,35 @@ def count_statuses(kind: Kind, where: LiteralString, *, statuses: LiteralString 
     """
 
 
+def total_statement(
+    hours: LiteralString, count: LiteralString, *, counted_from: LiteralString = "$5 + interval '1 hour'"
+) -> LiteralString:
+    """The total of ``$1``'s span from ``$2`` to ``$3``, in which ``$4`` and ``$5`` are the first and the last whole hour.
+
+    Args:
+        hours: Adds up whole hours.
+        count: Counts what is between ``edge.oldest`` and ``edge.newest``.
+        counted_from: From where on there is no hour to add up.
+    """
+    return f"""
+        select (({hours}) + (
+            select sum(found.count) from (values
+                ($2::timestamptz, least($3::timestamptz, $4::timestamptz - interval '1 microsecond')),
+                (greatest($4::timestamptz, {counted_from}), $3::timestamptz)
+            ) as edge (oldest, newest)
+            cross join lateral ({count}) as found (count)
+        ))::bigint
+    """
+
+
 _BETWEEN: Final[LiteralString] = "created_at between $2 and $3"
+_EDGE: Final[LiteralString] = "created_at between edge.oldest and edge.newest"
 
 
 def source_of_statuses(kind: Kind, columns: LiteralString) -> Source:
     """The same list, always asked for by a list of statuses."""
     noted: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $2 and $3"
+    summed: LiteralString = f"where holder_id = $1 and kind = '{kind}' and hour between $4 and $5"
     return Source(
         hours="",
         page="",
@@ -123,6 +151,10 @@ def source_of_statuses(kind: Kind, columns: LiteralString) -> Source:
         page_of_status=merge_statuses(kind, columns, _BETWEEN, skipped="$4"),
         page_after_of_status=merge_statuses(kind, columns, AFTER),
         count_of_status=count_statuses(kind, _BETWEEN),
+        total_of_status=total_statement(
+            sum_statement("tally", f"{summed} and status = any($6::text[])"),
+            count_statuses(kind, _EDGE, statuses="$6"),
+        ),
     )
 
 
@@ -153,6 +185,8 @@ async def read_page_in(
     # A cursor knows the total and where to go on: no hours are needed.
     if span.after is not None:
         return await _read_page_after(connection, source, owner_id, status, span, span.after)
+    if span.position == 0 and (source.total or source.total_of_status):
+        return await _read_first_page(connection, source, owner_id, status, span)
     read_hours, page, count_rows, of_status = source.hours, source.page, source.count, ()
     if status is not None:
         read_hours, page, count_rows = source.hours_of_status, source.page_of_status, source.count_of_status
@@ -161,10 +195,10 @@ async def read_page_in(
     total_count, page_start = 0, span.position
     newest_of_page, oldest_of_page, skipped_count = newest, oldest, 0
     for row in hours:
-        first, last = max(oldest, row["hour"]), min(newest, row["hour"] + _HOUR - timedelta(microseconds=1))
+        first, last = max(oldest, row["hour"]), min(newest, row["hour"] + _HOUR - _MICROSECOND)
         count: int = row["count"]
         # Only an hour that the span cuts is counted row by row.
-        if last - first < _HOUR - timedelta(microseconds=1):
+        if last - first < _HOUR - _MICROSECOND:
             count = await connection.fetchval(count_rows, owner_id, first, last, *of_status)
         # Hours that end before the page begins are skipped by their totals, and those after its end are not read.
         if total_count <= page_start:
@@ -178,6 +212,25 @@ async def read_page_in(
         page, owner_id, oldest_of_page, newest_of_page, page_start - skipped_count, span.page_size, *of_status
     )
     return make_page(span, rows, total_count, has_more=page_start + len(rows) < total_count)
+
+
+async def _read_first_page(
+    connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
+) -> Page[asyncpg.Record]:
+    oldest, newest = bounds(span)
+    oldest, newest = min(max(oldest, _EARLIEST), _LATEST), min(newest, _LATEST)
+    read_total, page, of_status = source.total, source.page, ()
+    if status is not None:
+        read_total, page, of_status = source.total_of_status, source.page_of_status, (status,)
+    first_whole, last_whole = _hour_of(oldest + _HOUR - _MICROSECOND), _hour_of(newest + _MICROSECOND) - _HOUR
+    # A month has 720 hours: fetched one by one they would cost as much as the page.
+    total_count: int = await connection.fetchval(
+        read_total, owner_id, oldest, newest, first_whole, last_whole, *of_status
+    )
+    if total_count == 0:
+        return Page(items=[], total_count=0)
+    rows = await connection.fetch(page, owner_id, oldest, newest, 0, span.page_size, *of_status)
+    return make_page(span, rows, total_count, has_more=len(rows) < total_count)
 
 
 async def _read_page_after(

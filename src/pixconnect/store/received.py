@@ -34,6 +34,14 @@ _LIST: Final = listing_store.Source(
     page=f"select {TRANSFER.select} {_RECEIVED} and settled_at between $2 and $3 {_NEWEST_FIRST} offset $4 limit $5",
     page_after="",
     count=f"select count(*) {_RECEIVED} and settled_at between $2 and $3",
+    total=listing_store.total_statement(
+        f"""
+            select coalesce(sum(count), 0) from received_hour
+            where holder_id = $1 and hour between $4 and $5 and hour < {_KNOWN_UNTIL}
+        """,
+        f"select count(*) {_RECEIVED} and settled_at between edge.oldest and edge.newest",
+        counted_from=f"least({_KNOWN_UNTIL}, $5 + interval '1 hour')",
+    ),
 )
 
 _COUNTED_UNTIL: Final[LiteralString] = f"""

@@ -74,6 +74,15 @@ def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralStr
     """
 
 
+def sum_statement(table: LiteralString, noted: LiteralString) -> LiteralString:
+    """Adds up counts, folded or not; ``noted`` as above."""
+    return f"""
+        select coalesce(sum(count), 0)::bigint from (
+            select count from {table} {noted} union all select change from {table}_change {noted}
+        ) as noted
+    """
+
+
 WebhookKind = Literal["event", "delivery"]
 
 
@@ -150,16 +159,8 @@ async def read_spent(
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 
-def _total_statement(table: LiteralString, noted: LiteralString) -> LiteralString:
-    return f"""
-        select coalesce(sum(count), 0)::bigint from (
-            select count from {table} {noted} union all select change from {table}_change {noted}
-        ) as noted
-    """
-
-
-_READ_TOTAL: Final = _total_statement("tally", "where holder_id = $1 and kind = $2 and status = any($3::text[])")
-_READ_EVENTS: Final = _total_statement("webhook_tally", "where kind = 'event' and owner_id = $1 and status = 'made'")
+_READ_TOTAL: Final = sum_statement("tally", "where holder_id = $1 and kind = $2 and status = any($3::text[])")
+_READ_EVENTS: Final = sum_statement("webhook_tally", "where kind = 'event' and owner_id = $1 and status = 'made'")
 
 
 async def read_total(pool: Pool, holder_id: int, kind: Kind, statuses: Sequence[str]) -> int:

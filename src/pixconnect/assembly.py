@@ -310,9 +310,9 @@ def prepare_home(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_operator(
-    settings: Settings, *, connections_max: int = 1, name: str = "pixconnect cli"
+    settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1
 ) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need, with the rights of the operators' role.
+    """Open what operators' verbs need, with the rights of the operators' role or of a lesser one.
 
     Raises:
         SchemaError: The tables are not those of this program.
@@ -321,11 +321,11 @@ async def open_operator(
     entropy = SystemEntropy()
     secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
     connections = await pool.open_pool(
-        settings.operators_url,
-        role=OPERATOR_ROLE,
+        url or settings.operators_url,
+        role=role,
         schema=SERVICE_SCHEMA,
         connections_max=connections_max,
-        name=name,
+        name=f"{role.replace('_', ' ')} verbs",
     )
     try:
         async with connections.acquire() as connection:

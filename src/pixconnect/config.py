@@ -88,6 +88,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     operator_database_url: Secret = ""
     """The address of a role that operators' verbs log in as; empty means ``owner_database_url``, or else ``database_url``."""
 
+    console_database_url: Secret = ""
+    """The address of a role that the console logs in as to sign people in; empty means that of operators' verbs."""
+
     operator: Annotated[str, Meta(max_length=255)] = ""
     """Who uses operators' verbs, as the audit names them; empty means the system's user and host."""
 
@@ -253,6 +256,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     def operators_url(self) -> str:
         """Where operators' verbs log in; empty where there is no database."""
         return self.operator_database_url or self.owner_database_url or self.database_url
+
+    @property
+    def console_login_url(self) -> str:
+        """Where the console logs in for what the service may not do."""
+        return self.console_database_url or self.operators_url
 
     @property
     def public_base_url(self) -> str:

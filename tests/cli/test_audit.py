@@ -167,6 +167,32 @@ async def test_the_service_may_not_do_what_operators_do(database: Addresses, sta
     await owner.close()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into holder default values",
+        "insert into pix_key (key, holder_id) values ('a', 1)",
+        "update client set disabled_at = now()",
+        "insert into console_operator (name) values ('mallory')",
+        "update console_operator set password_hash = 'mine'",
+        "update console_operator set totp_sealed = ''",
+        "update console_operator set role = 'operator'",
+        "delete from console_operator",
+        "insert into console_link (token_hash, expires_at) values ('', now())",
+        "set role pixconnect_operator",
+    ],
+)
+async def test_the_console_may_sign_people_in_and_not_make_operators_or_holders(
+    database: Addresses, statement: str
+) -> None:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("set session authorization pixconnect_console")
+    assert await owner.fetchval("select count(*) from console_session") >= 0
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await owner.execute(statement)
+    await owner.close()
+
+
 def test_a_login_that_may_not_be_an_operator_is_told_so(
     pixconnect: CommandLine, database: Addresses, stranger: str
 ) -> None:

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from pixconnect.local import stack
-from pixconnect.local.embedded_postgres import LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
+from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
 from support import installation, postgres
 from support.installation import Installation, running
 
@@ -65,16 +65,15 @@ def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
 def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None:
     with running(home_folder) as one:
         assert one.is_healthy()
-        serving = [
-            pid
-            for pid in installation.descendants(one.process.pid)
-            if {b"serve", b"work", b"sandbox"} & set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
-        ]
-        assert len(serving) >= 3
-        for pid in serving:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-            assert LOGIN_ROLE.encode() in environment
-            assert OWNER_ROLE.encode() not in environment
+        # Its first visitor starts the console.
+        with urlopen(one.sandbox["console_url"], timeout=60) as answer:  # noqa: S310 - our own
+            assert answer.status == 200
+        for part in ("serve", "work", "sandbox", "console"):
+            for pid in one.children(part):
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+                assert LOGIN_ROLE.encode() in environment
+                assert OWNER_ROLE.encode() not in environment
+                assert (CONSOLE_LOGIN_ROLE.encode() in environment) == (part == "console")
 
 
 def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -> None:

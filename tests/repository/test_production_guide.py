@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import asyncpg
 import pytest
@@ -22,8 +23,8 @@ from pixconnect.cli.migrate import bring_up_to_date
 from pixconnect.cli.part import command
 from pixconnect.config import Settings
 from pixconnect.foundation import pool
-from pixconnect.foundation.privileges import OPERATOR_ROLE, SERVICE_ROLE
-from pixconnect.local.embedded_postgres import GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
+from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
 from support.ports import reserved_port
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def blocks(language: str) -> list[str]:
 
 
 INSTALLED = "/opt/pixconnect/.venv"
-UNIT = blocks("ini")[2]
+UNIT = blocks("ini")[3]
 
 
 def variables(block: str) -> dict[str, str]:
@@ -52,10 +53,10 @@ def given() -> Iterator[dict[str, str]]:
         server = postgres.owner_url.replace("/pixconnect?", "/postgres?")
         asyncio.run(_run_sql(server))
         # It listens on a socket of its own, not on the guide's port.
-        socket = urlsplit(server).query
-        settings = variables(blocks("ini")[0]) | variables(blocks("ini")[1])
+        folder_of_socket = urlsplit(server).query
+        settings = {name: value for block in blocks("ini")[:3] for name, value in variables(block).items()}
         here = {
-            name: value.replace("@127.0.0.1:5432/pixconnect", f"@/pixconnect?{socket}")
+            name: value.replace("@127.0.0.1:5432/pixconnect", f"@/pixconnect?{folder_of_socket}")
             for name, value in settings.items()
         }
         here |= {"PIXCONNECT_SECRET_KEY_FILE": str(home / "secret.key"), "PIXCONNECT_HOME": str(home / "service")}
@@ -73,7 +74,9 @@ async def _run_sql(url: str) -> None:
     try:
         # What the embedded server brings, and a new server does not.
         await connection.execute("drop database pixconnect")
-        await connection.execute(f"drop role {', '.join((LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}")
+        await connection.execute(
+            f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
+        )
         # One by one, because a database is made outside of every transaction.
         for statement in filter(str.strip, blocks("sql")[0].split(";")):
             await connection.execute(statement)
@@ -139,10 +142,41 @@ def test_the_parts_run_as_the_unit_starts_them(given: dict[str, str]) -> None:
         assert created.returncode == 0, created.stderr
 
 
+# As sd_listen_fds(3) has it: the first is number 3, and the variables name the very process.
+_HAND_OVER = """import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.execve(sys.argv[2], sys.argv[2:], os.environ | {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())})
+"""
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+def test_the_console_has_a_login_of_its_own_and_takes_a_socket_as_systemd_hands_it_over(
+    given: dict[str, str], *, is_handed_over: bool
+) -> None:
+    own = {name: given[name] for block in (0, 2) for name in variables(blocks("ini")[block]) if name != "PART"}
+    words, kept = [f"{sys.prefix}/bin/pixconnect", "console"], list[int]()
+    with ExitStack() as open_until_here:
+        if is_handed_over:
+            listener = open_until_here.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port, kept = listener.getsockname()[1], [listener.fileno()]
+            words = [sys.executable, "-c", _HAND_OVER, str(kept[0]), *words]
+        else:
+            port = open_until_here.enter_context(reserved_port())
+        open_until_here.enter_context(running_part(words, own | {"PIXCONNECT_CONSOLE_PORT": str(port)}, kept))
+        asked = Request(f"http://127.0.0.1:{port}/sign-in", headers={"Host": "console.example"})
+        with urlopen(asked, timeout=60) as answer:  # noqa: S310 - our own
+            assert answer.status == 200
+    asyncio.run(_open_as(given["PIXCONNECT_CONSOLE_DATABASE_URL"], CONSOLE_ROLE))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        asyncio.run(_open_as(given["PIXCONNECT_CONSOLE_DATABASE_URL"], OPERATOR_ROLE))
+
+
 @contextmanager
-def running_part(words: Sequence[str], environment: dict[str, str]) -> Iterator[None]:
+def running_part(words: Sequence[str], environment: dict[str, str], kept: Sequence[int] = ()) -> Iterator[None]:
     """A part that has said that it is ready, with nothing in its environment but what its files say; stopped as by the unit."""
-    part = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    part = subprocess.Popen(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=kept
+    )
     try:
         assert part.stdout is not None
         said: list[str] = []

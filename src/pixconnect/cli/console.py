@@ -24,6 +24,7 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain import access
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
@@ -74,7 +75,12 @@ async def _answer(
     port = int(sockets[0].getsockname()[1])
     async with (
         assembly.open_base(settings, "pixconnect console") as base,
-        assembly.open_operator(settings, connections_max=_OPERATOR_CONNECTIONS_MAX) as operator,
+        assembly.open_operator(
+            settings,
+            url=settings.console_login_url,
+            role=CONSOLE_ROLE,
+            connections_max=_OPERATOR_CONNECTIONS_MAX,
+        ) as operator,
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
         is_secure = address.scheme == "https"

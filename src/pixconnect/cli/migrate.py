@@ -65,6 +65,8 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         # The owner and the operators' login may both use operators' verbs.
         for login_url in (url, settings.operators_url):
             await privileges.let_take(connection, await _login_of(connection, login_url), privileges.OPERATOR_ROLE)
+        console_login = await _login_of(connection, settings.console_login_url)
+        await privileges.let_take(connection, console_login, privileges.CONSOLE_ROLE)
         # Only in a sandbox may the service make money, and holders, out of nothing.
         if settings.mode == "sandbox":
             await privileges.allow_play(connection, _SCHEMA, login)

@@ -11,6 +11,7 @@ from pixconnect.foundation.pool import Connection
 
 SERVICE_ROLE: Final = "pixconnect_service"
 OPERATOR_ROLE: Final = "pixconnect_operator"
+CONSOLE_ROLE: Final = "pixconnect_console"
 FUNDING_ROLE: Final = "pixconnect_funding"
 SANDBOX_ROLE: Final = "pixconnect_sandbox"
 

@@ -29,6 +29,7 @@ from pixconnect.local.postgres_programs import PostgresUnavailableError, Postgre
 
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
+CONSOLE_LOGIN_ROLE = "pixconnect_console_login"
 DATABASE = "pixconnect"
 GROUP_ROLES = (SERVICE_ROLE, SANDBOX_ROLE)
 
@@ -90,6 +91,12 @@ class EmbeddedPostgres:
     def login_url(self) -> str:
         """The address of the service's login, which owns nothing and may take the group roles."""
         return postgres_placement.address(LOGIN_ROLE, self._placement.login_password, self._socket_folder, DATABASE)
+
+    @property
+    def console_url(self) -> str:
+        """The address of the console's login, which may sign people in."""
+        password = self._placement.console_password
+        return postgres_placement.address(CONSOLE_LOGIN_ROLE, password, self._socket_folder, DATABASE)
 
     @property
     def data_folder(self) -> Path:
@@ -281,16 +288,15 @@ class EmbeddedPostgres:
         )
         connection = await asyncpg.connect(url, timeout=30)
         try:
+            # Homes from before the console lack its login.
+            await _ensure_login(connection, CONSOLE_LOGIN_ROLE, self._placement.console_password)
             # The database is made last: if it is there, so is everything else.
             if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
                 return
             for role in (*GROUP_ROLES, OPERATOR_ROLE):
                 if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
                     await connection.execute(f"create role {role} nologin")
-            if not await connection.fetchval("select 1 from pg_roles where rolname = $1", LOGIN_ROLE):
-                # We made the password ourselves, without quotes.
-                password = self._placement.login_password
-                await connection.execute(f"create role {LOGIN_ROLE} login noinherit password '{password}'")
+            await _ensure_login(connection, LOGIN_ROLE, self._placement.login_password)
             await connection.execute(f"grant {', '.join(GROUP_ROLES)} to {LOGIN_ROLE}")
             await connection.execute(f"create database {DATABASE} template template0")
         finally:
@@ -335,6 +341,12 @@ class EmbeddedPostgres:
         lines = [line for line in log.splitlines() if line.strip()]
         complaints = [line for line in lines if "FATAL" in line or "PANIC" in line or "error" in line]
         return f"{(complaints or lines or ['it said nothing'])[-1].strip()} (see {self._log})"
+
+
+async def _ensure_login(connection: asyncpg.Connection, role: str, password: str) -> None:
+    if not await connection.fetchval("select 1 from pg_roles where rolname = $1", role):
+        # We made the password ourselves, without quotes.
+        await connection.execute(f"create role {role} login noinherit password '{password}'")
 
 
 def _processes_in(data_folder: Path) -> list[int]:

@@ -13,6 +13,7 @@
 Folders above the home belong to somebody else: nothing there is ever changed.
 """
 
+import hmac
 import os
 import re
 import secrets
@@ -46,6 +47,11 @@ class Placement(Struct, frozen=True, kw_only=True):
     """Absolute, or relative to the home so that a home can be moved."""
     owner_password: str
     login_password: str
+
+    @property
+    def console_password(self) -> str:
+        """Made of the owner's, which no process has that serves: homes from before the console need none more."""
+        return hmac.digest(self.owner_password.encode(), b"console", "sha256").hex()
 
 
 def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], None]) -> Placement:

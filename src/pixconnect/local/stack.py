@@ -81,8 +81,11 @@ class Stack:
         self.settings = _resolve(
             settings, home, self._sockets[0], self._console_socket, self._sandbox_reservation, self.postgres
         )
-        # Only the preparation gets the owner's and the operator's addresses.
-        own = _environment(structs.replace(self.settings, owner_database_url="", operator_database_url=""))
+        # Only the preparation gets the owner's and the operator's addresses, and only the console its own.
+        served = structs.replace(self.settings, owner_database_url="", operator_database_url="")
+        own = _environment(structs.replace(served, console_database_url=""))
+        if not self.settings.console_database_url:
+            served = structs.replace(served, operator_database_url=self.settings.operators_url)
         self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings))
         self._sandbox = [ChildProcess("sandbox", command("sandbox"), own)] if self._sandbox_reservation else []
         self._api = [
@@ -95,7 +98,7 @@ class Stack:
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
         self._worker = ChildProcess("worker", command("work"), own)
-        self._console = _make_console(self.settings, self._console_socket, command("console"), tell)
+        self._console = _make_console(served, self._console_socket, command("console"), tell)
 
     async def start(self) -> Prepared:
         """Start everything and return the preparation's report.
@@ -188,11 +191,7 @@ def _make_console(
 ) -> ActivatedProcess | None:
     if listener is None:
         return None
-    # It signs operators in and acts for them, so it logs in to the database as their verbs do; the owner's address is not its.
-    environment = _environment(
-        structs.replace(settings, owner_database_url="", operator_database_url=settings.operators_url)
-    )
-    return ActivatedProcess(ChildProcess("console", command, environment, [listener]), listener, tell)
+    return ActivatedProcess(ChildProcess("console", command, _environment(settings), [listener]), listener, tell)
 
 
 def _reserve_sandbox(settings: Settings) -> socket | None:
@@ -240,7 +239,12 @@ def _resolve(
         sandbox_port = int(sandbox_reservation.getsockname()[1])
         found = structs.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")
     if postgres is not None:
-        found = structs.replace(found, database_url=postgres.login_url, owner_database_url=postgres.owner_url)
+        found = structs.replace(
+            found,
+            database_url=postgres.login_url,
+            owner_database_url=postgres.owner_url,
+            console_database_url=postgres.console_url,
+        )
     return found
 
 

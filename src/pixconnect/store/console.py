@@ -95,6 +95,16 @@ async def update_operator(connection: Connection, operator: ConsoleOperator) -> 
     await connection.execute(_UPDATE_OPERATOR, *_CHANGED.values(operator))
 
 
+_NOTE_CODE_USED: Final[LiteralString] = """
+    update console_operator set totp_step = $2, recovery_hashes = $3 where name = $1
+"""
+
+
+async def note_code_used(connection: Connection, operator: ConsoleOperator) -> None:
+    """Keep which codes are good no more: all that the console may change of an operator."""
+    await connection.execute(_NOTE_CODE_USED, operator.name, operator.totp_step, list(operator.recovery_hashes))
+
+
 _DELETE_OPERATOR: Final[LiteralString] = "delete from console_operator where name = $1"
 
 

@@ -196,7 +196,7 @@ async def _judge_operator(
     is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
     after = _use_code(context, found, asked.code) if found and is_right else None
     if after is not None:
-        await console_store.update_operator(connection, after)
+        await console_store.note_code_used(connection, after)
         return after
     # A name that does not exist is not logged: it may be a password in the wrong field.
     _log.warning("sign-in refused", operator=asked.name if found else None, address=asked.address)

@@ -16,6 +16,7 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.charge import STATUSES
 from pixconnect.domain.charge_search import ChargeSearch
+from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
 from pixconnect.domain.received import ReceivedSearch
@@ -29,6 +30,7 @@ from pixconnect.store import browse as browse_store
 from pixconnect.store import charge as charge_store
 from pixconnect.store import charge_revision as revision_store
 from pixconnect.store import charge_search as charge_search_store
+from pixconnect.store import delivery as delivery_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import feed as feed_store
 from pixconnect.store import figures as figures_store
@@ -47,6 +49,7 @@ from pixconnect.store import transfer_search as transfer_search_store
 from pixconnect.store.charge import CHARGE
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
+from support.records import make_delivery
 from support.service import FakeClock
 
 if TYPE_CHECKING:
@@ -245,6 +248,27 @@ async def refuse_payments(connection: "Connection") -> None:
             msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused)
         )
     await changes.write(connection)
+
+
+PENDING = [make_delivery(id=n, event_id=n, resource_id=n, slot=n % 256) for n in range(5_000, 11_400, 100)]
+
+
+async def record_attempts(connection: "Connection") -> None:
+    """Write down what came of 64 deliveries that are pending, as 300 are."""
+    attempt = Attempt(number=1, started_at=LATER, status_code=200, duration_us=1, response="", error=None)
+    done = [
+        Conclusion(
+            delivery=due,
+            attempt=attempt,
+            status="delivered",
+            due_at=None,
+            failures_count=0,
+            ended_at=LATER,
+            is_gone=False,
+        )
+        for due in PENDING
+    ]
+    await delivery_store.record(connection, done)
 
 
 async def read_timeline(connection: "Connection") -> None:
@@ -474,6 +498,11 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),
     "transactions by cursor, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_CURSOR),
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
+    "deliveries due": lambda c: delivery_store.read_due(
+        a_pool(c), DueCursor(due_at=MIDDLE), LATER, range(256), 64, [0]
+    ),
+    "deliveries that come next": lambda c: delivery_store.read_followers(a_pool(c), PENDING, LATER),
+    "attempts recorded": record_attempts,
     "orders named": name_orders,
     "charges revised": revise_all,
     "everything changed": change_all,
@@ -488,11 +517,13 @@ DUE_BLOCKS_MAX: Final = 256 * 6
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
-    | dict.fromkeys(("charges past their time", "orders due"), DUE_BLOCKS_MAX)
+    | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
     # An endpoint's newest deliveries are looked at for replays, up to a bound.
     | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
     | {"deliveries sent again": WRITTEN_BLOCKS_MAX // 3}
-    | dict.fromkeys(("orders marked", "orders postponed", "orders unmarked"), WRITTEN_BLOCKS_MAX // 8)
+    | dict.fromkeys(
+        ("orders marked", "orders postponed", "orders unmarked", "attempts recorded"), WRITTEN_BLOCKS_MAX // 8
+    )
 )
 
 

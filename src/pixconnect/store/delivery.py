@@ -215,6 +215,8 @@ _RESULT: Final = Columns[Conclusion](
     }
     | {name: attrgetter(f"attempt.{name}") for name in ATTEMPT.types},
 )
+_ATTEMPTED: Final[LiteralString] = ", ".join([f"result.{name}" for name in ATTEMPT.types])
+# The status is judged row by row: a plan that takes next to nothing to be pending would walk all that is, for each result.
 _RECORD: Final = of_columns(
     _RESULT,
     # Most attempts are the first and are answered with the same success.
@@ -230,12 +232,11 @@ _RECORD: Final = of_columns(
             attempts_count = result.number,
             modified_at = result.ended_at
         from result
-        where delivery.id = result.id and delivery.holder_id = result.holder_id and delivery.status = 'pending'
+        where delivery.id = result.id and delivery.holder_id = result.holder_id and delivery.status || '' = 'pending'
             and delivery.attempts_count = result.number - 1
-        returning delivery.id
+        returning delivery.id, {_ATTEMPTED}
     )
-    insert into delivery_attempt (delivery_id, {ATTEMPT.names})
-    select id, {ATTEMPT.names} from result join recorded using (id)
+    insert into delivery_attempt (delivery_id, {ATTEMPT.names}) select * from recorded
     """,
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
 from typing import Protocol
 
@@ -18,6 +18,10 @@ from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX
 
 # When a bound is reached we close one in 64 at once, so that not every new connection makes us look at all the others.
 _ROOM = 64
+
+
+def _nothing() -> None:
+    pass
 
 
 class Client(Protocol):
@@ -47,7 +51,8 @@ class Client(Protocol):
 
 
 class Connections:
-    def __init__(self, count_max: int) -> None:
+    def __init__(self, count_max: int, on_first: Callable[[], None] = _nothing) -> None:
+        """``on_first`` is called when there is a connection after none, and a client that stalls after none."""
         self.all: set[Client] = set()
         # Requests under way, some of them of clients that have gone.
         self.tasks: set[asyncio.Task[None]] = set()
@@ -58,11 +63,14 @@ class Connections:
         self.held_octets = 0
         self.unsent_octets = 0
         self._count_max = count_max
+        self._on_first = on_first
         self._counts: Counter[str] = Counter()
         self._stalled: dict[Client, _Stall] = {}
 
     def add(self, connection: Client) -> None:
         """Add a connection, for which another one may be closed."""
+        if not self.all:
+            self._on_first()
         self.all.add(connection)
         self._counts[connection.address] += 1
         if len(self.all) > self._count_max:
@@ -93,6 +101,8 @@ class Connections:
 
     def stalls(self, connection: Client, now_s: float) -> None:
         """Note that the client does not read its answer as fast as we write."""
+        if not self._stalled:
+            self._on_first()
         stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
         self.unsent_octets += stall.octets
 
@@ -101,9 +111,15 @@ class Connections:
         if stall is not None:
             self.unsent_octets -= stall.octets
 
+    @property
+    def has_stalled(self) -> bool:
+        """Whether somebody does not read as fast as we write."""
+        return bool(self._stalled)
+
     def bound_unsent(self, now_s: float) -> None:
         """Hang up on the slowest readers while too much is unsent."""
-        # Called ten times a second and not with each write, so that a client that reads at all has read by then.
+        # Called ten times a second while somebody stalls, and not with each write, so that a client that reads at all has read
+        # by then.
         if self.unsent_octets <= UNSENT_OF_ONE_MAX:
             return
         self.unsent_octets = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 
@@ -18,7 +19,7 @@ from pixconnect.http.open_connections import Connections
 from pixconnect.http.tls import Tls, TlsConnection
 
 _TICK_S = 0.1
-_TICKS_OF_SECOND = 10
+_SECOND_S = 1.0
 ACCEPTED_AT_ONCE = 8
 """New connections in one turn of the event loop."""
 
@@ -40,7 +41,8 @@ class Server:
         headers: Sequence[tuple[str, str]] = (),
         grace_s: float = GRACE_S,
     ) -> None:
-        self.connections = Connections(connections_max)
+        self.connections = Connections(connections_max, self._begin)
+        self._has_news = asyncio.Event()
         self._app = app
         self._own_head = b"".join(f"{name.lower()}: {value}\r\n".encode("latin-1") for name, value in headers)
         self._grace_s = grace_s
@@ -49,6 +51,7 @@ class Server:
     def stop(self) -> None:
         """Take no more connections and finish requests under way."""
         self._is_stopped = True
+        self._has_news.set()
 
     async def serve_until(
         self,
@@ -77,8 +80,6 @@ class Server:
     ) -> None:
         """Serve until ``stop`` is called and requests under way are finished, or cut off after ``grace_s``."""
         loop = asyncio.get_running_loop()
-        # The first answer may come before the first tick.
-        self._write_common_head()
         makers: list[tuple[socket.socket, Callable[[], asyncio.BaseProtocol]]] = [
             (each, partial(Connection, self.connections, self._app)) for each in sockets
         ]
@@ -93,11 +94,7 @@ class Server:
             for _ in range(ACCEPTED_AT_ONCE)
         ]
         on_ready()
-        ticks_count = 0
-        while not self._is_stopped:
-            self._tick(loop.time(), is_new_second=ticks_count % _TICKS_OF_SECOND == 0)
-            ticks_count += 1
-            await asyncio.sleep(_TICK_S)
+        await self._keep_ticking()
         on_stop()
         for each in listening:
             each.close()
@@ -112,12 +109,36 @@ class Server:
         await stop.wait()
         self.stop()
 
-    def _tick(self, now_s: float, *, is_new_second: bool) -> None:
-        self.connections.bound_unsent(now_s)
-        if is_new_second:
-            for connection in list(self.connections.all):
-                connection.close_if_overdue(now_s)
-            self._write_common_head()
+    async def _keep_ticking(self) -> None:
+        """Drive the timers of connections: once a second, ten times while somebody stalls, and never without a connection."""
+        loop = asyncio.get_running_loop()
+        next_second_s = loop.time()
+        while not self._is_stopped:
+            now_s = loop.time()
+            self.connections.bound_unsent(now_s)
+            if now_s >= next_second_s:
+                next_second_s = now_s + _SECOND_S
+                self._tick_second(now_s)
+            self._has_news.clear()
+            if not self.connections.all:
+                await self._has_news.wait()
+            elif self.connections.has_stalled:
+                await asyncio.sleep(_TICK_S)
+            else:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(next_second_s):
+                        await self._has_news.wait()
+
+    def _tick_second(self, now_s: float) -> None:
+        # A function of its own: a name for a connection in the loop that never ends would keep it after it has gone.
+        for connection in list(self.connections.all):
+            connection.close_if_overdue(now_s)
+        self._write_common_head()
+
+    def _begin(self) -> None:
+        # The first connection after none, or the first client that does not read. An answer may come before the next tick.
+        self._write_common_head()
+        self._has_news.set()
 
     def _write_common_head(self) -> None:
         self.connections.common_head = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii") + self._own_head

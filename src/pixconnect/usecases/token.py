@@ -73,6 +73,7 @@ class TokenVerifier:
         self._fresh_until_s = float("-inf")
         self._unix_minus_monotonic_s = 0.0
         self._was_asked = False
+        self._is_used = asyncio.Event()
         self._looking: asyncio.Task[bool] | None = None
 
     def recall(self, authorization: bytes) -> Caller | None:
@@ -131,6 +132,10 @@ class TokenVerifier:
             if self._was_asked:
                 self._was_asked = False
                 await self._look()
+            elif self._monotonic_s() >= self._fresh_until_s:
+                # Whoever comes next finds what is known too old and looks itself, which ends the wait.
+                self._is_used.clear()
+                await self._is_used.wait()
 
     async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
         token = authorization[len(_SCHEME) :]
@@ -187,6 +192,7 @@ class TokenVerifier:
     async def _look_once(self) -> bool:
         # Before the question is sent: a revocation that comes during the look must still be seen within a second.
         began_at_s = self._monotonic_s()
+        self._is_used.set()
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 revision = await access_store.read_revision(self._pool)

@@ -36,8 +36,11 @@ from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.rest import Rest
 
+# Without news; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25
+_READ_EVERY_MAX_S = 1.0
 # The health check is told when nothing could be read for this long.
 _READ_LATE_S = 5.0
 _READ_PAUSE_MIN_S = 0.005
@@ -105,6 +108,7 @@ class DeliveryWorker:
         self._has_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
+        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S)
         self.figures = DeliveryFigures()
         leases.add(self)
 
@@ -151,10 +155,15 @@ class DeliveryWorker:
             has_more = await self._read()
             if self.queue.waiting_count:
                 self._has_work.set()
-            took_s = clock.monotonic_s() - started_s
-            await asyncio.sleep(max(_READ_PAUSE_MIN_S, took_s * (1 / _READ_PART_MAX - 1)))
+            ended_s = clock.monotonic_s()
+            pause_s = max(_READ_PAUSE_MIN_S, (ended_s - started_s) * (1 / _READ_PART_MAX - 1))
             if not has_more:
-                await _wait(self._has_news, _READ_EVERY_S)
+                has_found = bool(self.queue.waiting_count or self.queue.in_flight_count)
+                await _wait(self._has_news, self._rest.after(has_found=has_found))
+            # What is left of the pause, so that one that follows a longer wait is no wake-up of its own.
+            left_s = ended_s + pause_s - clock.monotonic_s()
+            if left_s > 0:
+                await asyncio.sleep(left_s)
 
     async def _read(self) -> bool:
         held = self._leases.held

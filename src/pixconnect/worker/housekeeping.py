@@ -23,8 +23,11 @@ from pixconnect.usecases.context import HasSandboxControl
 from pixconnect.usecases.endpoint import ResumingContext
 from pixconnect.usecases.operator import SigningContext
 from pixconnect.usecases.resend import ResendContext
+from pixconnect.worker.rest import Rest
 
 FOLD_EVERY_S: Final = 2.0
+FOLD_EVERY_MAX_S: Final = 8.0
+"""Once there was nothing to add up for some time."""
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
@@ -39,11 +42,16 @@ class HousekeepingContext(ResumingContext, ResendContext, HasSandboxControl, Pro
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled."""
+    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S)
 
-    async def fold() -> None:
+    async def fold() -> float:
+        has_found = False
         # A full batch means that there are more.
-        while await tally_usecases.fold_tallies(context) >= tally_usecases.NOTES_MAX:
-            pass
+        while notes_count := await tally_usecases.fold_tallies(context):
+            has_found = True
+            if notes_count < tally_usecases.NOTES_MAX:
+                break
+        return folding.after(has_found=has_found)
 
     async def resume() -> None:
         await endpoint_usecases.finish_resuming(context)
@@ -68,11 +76,12 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
         chores.create_task(_repeat("clock", agree, AGREE_EVERY_S))
 
 
-async def _repeat(name: str, chore: Callable[[], Awaitable[None]], every_s: float) -> None:
+async def _repeat(name: str, chore: Callable[[], Awaitable[float | None]], every_s: float) -> None:
     while True:
+        rest_s = None
         try:
-            await chore()
+            rest_s = await chore()
         except _AWAY as error:
             # Every chore may be late: its next round does what this one could not.
             _log.warning("housekeeping waits", chore=name, reason=type(error).__name__)
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(rest_s or every_s)

@@ -18,11 +18,13 @@ from pixconnect.usecases.context import HasClock
 from pixconnect.usecases.handover import HandoverContext, move_due
 from pixconnect.usecases.report import ReportContext, take_reports
 from pixconnect.worker.leases import LeaseLost, SlotLeases
+from pixconnect.worker.rest import Rest
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
 LOOK_AFTER_S: Final = 0.25
-"""The interval of reads without a wake-up."""
+LOOK_AFTER_MAX_S: Final = 1.0
+"""The interval of reads without a wake-up, at first and once nothing was found for some time."""
 GATHER_S: Final = 0.004
 GATHER_BUSY_S: Final = 0.025
 BUSY_FROM: Final = 8
@@ -67,6 +69,7 @@ class OrderMover:
         self._leases = leases
         self._has_news = asyncio.Event()
         self._cursor: _Cursor | None = None
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S)
         leases.add(self)
 
     async def run(self) -> None:
@@ -79,8 +82,12 @@ class OrderMover:
                 await asyncio.sleep(PAUSE_S)
                 continue
             if due_count < BATCH_MAX:
-                await asyncio.sleep(_gather_s(due_count))
-                await self._wait_for_news()
+                ended_s = self._context.clock.monotonic_s()
+                await self._wait_for_news(self._rest.after(has_found=due_count > 0))
+                # The pause is over where the news came late.
+                left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
+                if left_s > 0:
+                    await asyncio.sleep(left_s)
 
     async def move_due(self, until: datetime) -> int:
         """Do the next step of a batch of orders that are due up to an instant, and return their number."""
@@ -110,9 +117,9 @@ class OrderMover:
     def oldest_due_at(self) -> datetime | None:
         return None  # this is about deliveries only
 
-    async def _wait_for_news(self) -> None:
+    async def _wait_for_news(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(LOOK_AFTER_S):
+            async with asyncio.timeout(seconds):
                 await self._has_news.wait()
         except TimeoutError:
             return

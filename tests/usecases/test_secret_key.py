@@ -13,8 +13,9 @@ from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain import errors
 from pixconnect.domain.endpoint import endpoint_seal
 from pixconnect.domain.secret_box import SealBroken
-from pixconnect.usecases import access, secret_key, token_issuer
+from pixconnect.usecases import access, secret_key
 from pixconnect.usecases.context import Context
+from pixconnect.usecases.token_issuer import TokenIssuer
 from support import identity, operators
 from support.identity import SECRET_KEY, token_request
 from support.operators import as_operator
@@ -142,13 +143,13 @@ async def test_a_client_logs_in_with_its_old_secret_and_is_hashed_again(
     keyring = identity.keyring_of(before)
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 2
     with pytest.raises(errors.Unauthorized):
-        await token_issuer.login(after, keyring, token_request(issued.client.client_id, "wrong"))
+        await TokenIssuer(after, keyring).login(token_request(issued.client.client_id, "wrong"))
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 2
-    assert await token_issuer.login(after, keyring, request)
+    assert await TokenIssuer(after, keyring).login(request)
     assert (await secret_key.reseal(as_operator(after))).clients_left_count == 1
     assert [client.name for client in await secret_key.list_clients_left(as_operator(after))] == ["silent"]
     alone = structs.replace(after, secret_box=make_box(NEW_KEY))
-    assert await token_issuer.login(alone, keyring, request)
+    assert await TokenIssuer(alone, keyring).login(request)
 
 
 async def test_a_client_older_than_key_ids_gets_one_at_its_next_login(before: Context) -> None:
@@ -156,7 +157,7 @@ async def test_a_client_older_than_key_ids_gets_one_at_its_next_login(before: Co
     issued = await access.create_client(as_operator(before), holder_id, "shop", ["charge.read"])
     await operators.execute(before, "update client set secret_key_id = null")
     request = token_request(issued.client.client_id, issued.client_secret)
-    assert await token_issuer.login(before, identity.keyring_of(before), request)
+    assert await TokenIssuer(before, identity.keyring_of(before)).login(request)
     assert await before.pool.fetchval("select secret_key_id from client") == before.secret_box.key_id
 
 

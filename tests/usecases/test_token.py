@@ -13,11 +13,12 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, Caller, IssuedClient
 from pixconnect.foundation import jose
-from pixconnect.usecases import access, holder, signing_key, token, token_issuer
+from pixconnect.usecases import access, holder, signing_key, token
 from pixconnect.usecases import keyring as keyring_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.token import TokenVerifier
+from pixconnect.usecases.token_issuer import TokenIssuer
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator
@@ -60,7 +61,7 @@ async def issued(process: Process) -> IssuedClient:
 
 async def make_header(process: Process, issued: IssuedClient, **changes: Any) -> bytes:
     request = token_request(issued.client.client_id, issued.client_secret, **changes)
-    return b"Bearer " + (await token_issuer.login(process.context, process.keyring, request)).access_token.encode()
+    return b"Bearer " + (await TokenIssuer(process.context, process.keyring).login(request)).access_token.encode()
 
 
 def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:

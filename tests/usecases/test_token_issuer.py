@@ -9,16 +9,28 @@ import asyncpg
 import pytest
 
 from pixconnect.domain import errors
-from pixconnect.domain.access import AccessToken, IssuedClient
+from pixconnect.domain.access import AccessToken, Client, IssuedClient
+from pixconnect.store import access as access_store
 from pixconnect.usecases import access, holder, token_issuer
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.keyring import Keyring
-from pixconnect.usecases.token_issuer import AddressLimited, ClientLimited, ScopeNotGranted, TokenIssuer, TokenRequest
+from pixconnect.usecases.token_issuer import (
+    JUDGED_TOGETHER_MAX,
+    AddressLimited,
+    ClientLimited,
+    ScopeNotGranted,
+    TokenIssuer,
+    TokenRequest,
+)
 from support import identity
 from support.identity import token_request
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import STARTED_AT, FakeClock
+
+IS_WAITING = """
+    select exists (select from pg_locks join pg_database on oid = database where datname = current_database() and not granted)
+"""
 
 
 @pytest.fixture
@@ -29,7 +41,7 @@ async def issued(context: Context) -> IssuedClient:
 
 async def attempt(context: Context, keyring: Keyring, request: TokenRequest) -> AccessToken | errors.Refusal:
     try:
-        return await token_issuer.login(context, keyring, request)
+        return await TokenIssuer(context, keyring).login(request)
     except errors.Refusal as refusal:
         return refusal
 
@@ -50,20 +62,20 @@ async def test_a_token_has_the_scopes_that_were_asked_for_and_that_its_client_ha
         (["charge.read"], ("charge.read",)),
         (["rec.write", "charge.read", "refund.write"], ("charge.read",)),
     ):
-        token = await token_issuer.login(context, keyring, token_request(*credentials, scopes=wanted))
+        token = await TokenIssuer(context, keyring).login(token_request(*credentials, scopes=wanted))
         assert token.scopes == given
         _, payload, _ = identity.split(token.access_token)
         assert json.loads(payload)["scope"] == " ".join(given)
     for refused in (["refund.write"], ["charge.delete", "rec.read"]):
         with pytest.raises(ScopeNotGranted, match="scope: this client has none"):
-            await token_issuer.login(context, keyring, token_request(*credentials, scopes=refused))
+            await TokenIssuer(context, keyring).login(token_request(*credentials, scopes=refused))
 
 
 async def test_right_credentials_give_a_token_that_others_can_verify(
     context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:
     client = issued.client
-    token = await token_issuer.login(context, keyring, token_request(client.client_id, issued.client_secret))
+    token = await TokenIssuer(context, keyring).login(token_request(client.client_id, issued.client_secret))
     header, payload, signature = identity.split(token.access_token)
     claims = json.loads(payload)
     document = keyring.public_key_document()
@@ -87,7 +99,7 @@ async def test_two_tokens_of_one_instant_have_names_of_their_own(
     context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:
     request = token_request(issued.client.client_id, issued.client_secret)
-    tokens = [await token_issuer.login(context, keyring, request) for _ in range(2)]
+    tokens = [await TokenIssuer(context, keyring).login(request) for _ in range(2)]
     names = {json.loads(identity.split(token.access_token)[1])["jti"] for token in tokens}
     assert len(names) == 2
 
@@ -106,7 +118,7 @@ async def test_a_request_of_another_shape_is_told_the_field_and_does_not_count(
     ]
     for field, request in requests * 2:
         with pytest.raises(errors.BadRequest, match=f"^{field}: "):
-            await token_issuer.login(context, keyring, request)
+            await TokenIssuer(context, keyring).login(request)
 
 
 async def test_an_unknown_client_and_a_wrong_secret_look_alike(
@@ -282,13 +294,13 @@ async def test_guesses_at_a_limited_client_ask_the_database_once_a_second_and_li
     await limit_client(context, keyring, client_id)
     issuer = TokenIssuer(context, keyring)
     judged: list[TokenRequest] = []
-    login = token_issuer.login
+    judge_alone = token_issuer.judge_alone
 
-    async def count(context: Any, keyring: Any, request: TokenRequest) -> AccessToken:
+    async def count(context: Any, request: TokenRequest) -> Client:
         judged.append(request)
-        return await login(context, keyring, request)
+        return await judge_alone(context, request)
 
-    monkeypatch.setattr(token_issuer, "login", count)
+    monkeypatch.setattr(token_issuer, "judge_alone", count)
     answers = [await refusal_of(issuer, request) for request in guesses(client_id, 40)]
     assert Counter(type(answer) for answer in answers) == {ClientLimited: 10, AddressLimited: 30}
     assert len(judged) == 1
@@ -340,6 +352,57 @@ async def test_addresses_are_served_in_turn(
     refused = await asyncio.gather(*flood, return_exceptions=True)
     assert sum(isinstance(answer, errors.ServiceUnavailable) for answer in refused) >= 20
     assert {type(answer) for answer in refused} == {type(None), errors.ServiceUnavailable}
+
+
+async def test_those_who_wait_at_once_are_looked_at_together(
+    context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+    find = access_store.find_logging_in
+
+    async def count(pool: Any, addresses: list[bytes], *rest: Any) -> Any:
+        looked_at.append(len(addresses))
+        return await find(pool, addresses, *rest)
+
+    monkeypatch.setattr(access_store, "find_logging_in", count)
+    monkeypatch.setattr(token_issuer, "judge_alone", None)
+    issuer = TokenIssuer(context, keyring)
+    credentials = issued.client.client_id, issued.client_secret
+    requests = [token_request(*credentials, address=f"192.0.2.{number}") for number in range(JUDGED_TOGETHER_MAX)]
+    await asyncio.gather(*(issuer.login(request) for request in requests))
+    assert looked_at == [JUDGED_TOGETHER_MAX]
+
+
+async def test_who_guesses_right_among_many_guesses_gets_nothing_and_others_beside_it_a_token(
+    context: Context, keyring: Keyring, issued: IssuedClient
+) -> None:
+    issuer = TokenIssuer(context, keyring)
+    right = issued.client.client_id, issued.client_secret
+    guessing = [token_request(issued.client.client_id, f"guess {number}") for number in range(10)]
+    asked = [*guessing, *(token_request(*right) for _ in range(5)), token_request(*right, address="192.0.2.77")]
+    *answers, elsewhere = await asyncio.gather(*(issuer.login(request) for request in asked), return_exceptions=True)
+    kinds = [errors.Unauthorized] * 10 + [AddressLimited] * 5
+    assert [type(answer) for answer in answers] == kinds
+    assert isinstance(elsewhere, AccessToken)
+
+
+async def test_nobody_is_let_in_beside_a_failure_of_its_address_that_is_being_counted(
+    context: Context, keyring: Keyring, issued: IssuedClient
+) -> None:
+    right = token_request(issued.client.client_id, issued.client_secret)
+    address = token_issuer.failure_subject("address", right.address)
+    async with context.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
+        await access_store.append_failures(connection, [address] * 10)
+        login = asyncio.create_task(TokenIssuer(context, keyring).login(right))
+        async with asyncio.timeout(60):
+            while not await context.pool.fetchval(IS_WAITING):  # noqa: ASYNC110  nothing tells
+                await asyncio.sleep(0.01)
+        await transaction.commit()
+    with pytest.raises(AddressLimited):
+        await login
 
 
 async def refusal_of(issuer: TokenIssuer, request: TokenRequest) -> errors.Refusal:

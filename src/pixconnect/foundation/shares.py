@@ -240,6 +240,9 @@ class FairSemaphore:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
+    def is_held_by(self, party: Hashable) -> bool:
+        return party in self._held
+
     @asynccontextmanager
     async def hold(self, party: Hashable) -> AsyncGenerator[None]:
         """Hold a permit while the block runs; errors as in ``acquire``."""

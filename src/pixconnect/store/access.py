@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.access import Caller, Client
@@ -78,14 +79,38 @@ from client where client_id = $1
 
 async def find(connection: Connection, client_id: str) -> StoredClient | None:
     row = await connection.fetchrow(_FIND, client_id)
-    if row is None:
-        return None
+    return None if row is None else _read_stored(row)
+
+
+def _read_stored(row: asyncpg.Record) -> StoredClient:
     return StoredClient(
         client=_CLIENT.read(row),
         secret_hash=row["secret_hash"],
         secret_key_id=row["secret_key_id"],
         may_log_in=row["may_log_in"],
     )
+
+
+_FIND_LOGGING_IN: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id, true as may_log_in
+from find_clients_logging_in($1, $2, $3, $4, $5, $6) as client
+"""
+
+
+async def find_logging_in(
+    pool: Pool, addresses: Collection[bytes], client_ids: Collection[str], window_s: int, failures_max: int
+) -> Mapping[str, StoredClient]:
+    """Those of the clients that may log in; none while an address of these is limited, or a failure of it is being counted."""
+    rows = await pool.fetch(
+        _FIND_LOGGING_IN,
+        ADDRESS_LOCKS,
+        [_lock_key(address) for address in addresses],
+        list(addresses),
+        timedelta(seconds=window_s),
+        failures_max,
+        list(client_ids),
+    )
+    return {row["client_id"]: _read_stored(row) for row in rows}
 
 
 # The old hash is compared: a rotation that came between must not be undone.
@@ -263,8 +288,12 @@ _LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
 
 async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
     """Let nobody else count this subject's failures until the transaction ends."""
+    await connection.execute(_LOCK, lock_class, _lock_key(subject))
+
+
+def _lock_key(subject: bytes) -> int:
     # Four bytes are all that the lock takes: two subjects that share them wait for each other, and nothing worse.
-    await connection.execute(_LOCK, lock_class, int.from_bytes(subject[:4], signed=True))
+    return int.from_bytes(subject[:4], signed=True)
 
 
 # The oldest failure that still counts decides: when it leaves the window there is room for one more.

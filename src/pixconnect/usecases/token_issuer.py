@@ -1,7 +1,12 @@
 """Issues access tokens to clients that show their secret.
 
-Whoever guesses is slowed down: ten failures a minute for an address, and ten for a client_id. One request is judged and
-counted in one transaction that no other request of its address overlaps, so of a hundred guesses at once still only ten pass.
+Whoever guesses is slowed down: ten failures a minute for an address, and ten for a client_id::
+
+    request ─► those that wait are looked at together ─► right: a token
+               └► anything else, and whoever else comes from its address meanwhile ─► judged alone
+
+One request that is judged alone is judged and counted in one transaction that no other request of its address overlaps, so of a
+hundred guesses at once still only ten pass. A look counts nothing, and lets nobody in from an address of which one is judged.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import hashlib
 import hmac
 import math
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import structlog
@@ -20,18 +25,23 @@ from pixconnect.domain import access as access_rules
 from pixconnect.domain import errors
 from pixconnect.domain.access import AUDIENCE, FAILURES_WINDOW_S, AccessToken, Client
 from pixconnect.domain.rate import RatePolicy
+from pixconnect.domain.secret_box import SecretBox
 from pixconnect.foundation import jose
+from pixconnect.foundation.batches import Batches
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shares import FairSemaphore
 from pixconnect.store import access as access_store
+from pixconnect.store.access import StoredClient
 from pixconnect.usecases.access import hash_secret
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import TokenContext
 
 _log = structlog.get_logger(__name__)
 
+JUDGED_TOGETHER_MAX = 6
+"""Token requests under way at once, in one process, which are looked at together."""
 JUDGED_AT_ONCE_MAX = 2
-"""Token requests that use the database at once, in one process."""
+"""Those of them that are judged alone at once: each uses a connection of the database."""
 WAITING_MAX = 256
 """Token requests that are judged or wait for it; more are refused."""
 LIMITED_CLIENT_KNOWN_S = 1.0
@@ -70,23 +80,33 @@ class TokenIssuer:
     def __init__(self, context: TokenContext, keyring: Keyring) -> None:
         self._context = context
         self._keyring = keyring
-        waiting_max = max(1, WAITING_MAX - JUDGED_AT_ONCE_MAX)
-        self._semaphore = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=waiting_max, what="token requests")
+        waiting_max = max(1, WAITING_MAX - JUDGED_TOGETHER_MAX)
+        self._semaphore = FairSemaphore(JUDGED_TOGETHER_MAX, waiting_max=waiting_max, what="token requests")
+        # All that are under way may wait for it, of one address too.
+        self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
+        self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
+        self._judged_alone = set[str]()
+        """Addresses of which one is judged alone, or is about to be."""
         self._limited_until_s: OrderedDict[str, float] = OrderedDict()
         self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
         self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
         """When an address last sent guesses at a limited client."""
 
     async def login(self, request: TokenRequest) -> AccessToken:
-        """Give a client a token; raises what the function ``login`` raises, and ServiceUnavailable when the queue is full."""
+        """Give a client a token.
+
+        Raises:
+            BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
+            RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
+            Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but
+                for the certificate.
+            ServiceUnavailable: The queue is full, or there is no key to sign with.
+        """
         client_id, client_secret = check_shape(request)
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
         try:
-            async with self._semaphore.hold(request.address):
-                # Once more: while this one waited, others of its address may have failed.
-                self._refuse_limited(request.address)
-                return await login(self._context, self._keyring, request)
+            client = await self._judge(request)
         except AddressLimited as refusal:
             # A failure always counts for its whole minute, so until then the answer cannot change.
             _remember(self._limited_until_s, request.address, self._now_s() + refusal.left_s)
@@ -96,6 +116,47 @@ class TokenIssuer:
             _remember(self._limited_clients, failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
+        return _issue_token(self._context, self._keyring, client, request.scopes)
+
+    async def _judge(self, request: TokenRequest) -> Client:
+        address = request.address
+        if not self._semaphore.acquire_now(address):
+            await self._semaphore.acquire(address)
+        try:
+            # Once more: while this one waited, others of its address may have failed.
+            self._refuse_limited(address)
+            client = await self._batches.ask(request)
+            if client is None:
+                async with self._alone.hold(address):
+                    self._refuse_limited(address)
+                    client = await judge_alone(self._context, request)
+            return client
+        finally:
+            self._semaphore.release(address)
+            if not self._semaphore.is_held_by(address):
+                self._judged_alone.discard(address)
+
+    async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
+        """The client of each request that is right; ``None`` for one that must be judged alone."""
+        asked = {request.address: request for request in requests if request.address not in self._judged_alone}
+        addresses = [failure_subject("address", address) for address in asked]
+        client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
+        found: Mapping[str, StoredClient] = {}
+        if addresses and client_ids:
+            found = await access_store.find_logging_in(
+                self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, self._context.policy.token_failures_max
+            )
+        clients = [_find_right(self._context.secret_box, found, request) for request in requests]
+        # From here on nobody from there is let in beside a failure that is not counted yet. Who went away holds nothing.
+        self._judged_alone.update(
+            request.address
+            for request, client in zip(requests, clients, strict=True)
+            if client is None and self._semaphore.is_held_by(request.address)
+        )
+        return [
+            None if request.address in self._judged_alone else client
+            for request, client in zip(requests, clients, strict=True)
+        ]
 
     def _now_s(self) -> float:
         return self._context.clock.monotonic_s()
@@ -172,23 +233,14 @@ class ClientLimited(errors.RateLimited):
         self.secret_hash = secret_hash
 
 
-async def login(context: TokenContext, keyring: Keyring, request: TokenRequest) -> AccessToken:
-    """Give a client a token.
-
-    Raises:
-        BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
-        RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
-        Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but for
-            the certificate.
-        ServiceUnavailable: There is no key to sign with.
-    """
-    check_shape(request)
+async def judge_alone(context: TokenContext, request: TokenRequest) -> Client:
+    """Find whose credentials these are, and count a failure; refuses as ``TokenIssuer.login`` does."""
     async with context.pool.acquire() as connection, connection.transaction():
         verdict = await judge(context, connection, request)
     # Raised only now: inside the transaction it would roll back the failure that was counted.
     if not isinstance(verdict, Client):
         raise verdict
-    return _issue_token(context, keyring, verdict, request.scopes)
+    return verdict
 
 
 def check_shape(request: TokenRequest) -> tuple[str, str]:
@@ -236,6 +288,18 @@ async def judge(context: TokenContext, connection: Connection, request: TokenReq
     await access_store.append_failures(connection, [address, client])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(refusal)
+
+
+def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], request: TokenRequest) -> Client | None:
+    client_id, client_secret = check_shape(request)
+    # An unknown client costs as much time as a known one, here too.
+    hashes = hash_secret(secret_box, client_id, client_secret)
+    stored = found.get(client_id)
+    is_right = _is_among(stored.secret_hash if stored else bytes(32), hashes)
+    # A hash under an old key is written anew by whoever judges alone.
+    if stored is None or not is_right or stored.secret_key_id != secret_box.key_id:
+        return None
+    return stored.client if stored.client.certificate in (None, request.certificate) else None
 
 
 def _issue_token(context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None) -> AccessToken:

@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx2
 import pytest
 from msgspec import structs
 
+from pixconnect.adapters.rail_sandbox import SandboxConnection
 from pixconnect.domain.holder import KeyType
 from pixconnect.domain.pix_key import parse_pix_key
 from pixconnect.domain.rail import (
     Acknowledgement,
     AlreadyKnown,
     CreditReport,
+    DirectoryEntry,
     NeverTaken,
     NotTaken,
     Order,
@@ -465,6 +468,31 @@ async def test_faults_of_look_ups(sandbox: Sandbox) -> None:
         await ask("settle@sandbox.pix.example", "1", support.network_id())
     assert await ask("settle@sandbox.pix.example", "1", support.network_id()) is None
     assert await ask("settle@sandbox.pix.example", "1", support.network_id()) is not None
+
+
+async def test_look_ups_that_wait_at_once_are_one_exchange_beside_those_that_a_rule_concerns(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[str] = []
+    ask = SandboxConnection.ask
+
+    async def note(connection: SandboxConnection, method: str, path: str, *rest: Any, **options: Any) -> Any:
+        paths.append(path)
+        return await ask(connection, method, path, *rest, **options)
+
+    added = await sandbox.control.call(ADD_KEY, NewKey(key_type="EVP"))
+    rules = [rule("unavailable", operation="lookup", key="slow@sandbox.pix.example", times=1), rule("reject:AC03")]
+    await sandbox.control.call(REPLACE_FAULTS, rules)
+    monkeypatch.setattr(SandboxConnection, "ask", note)
+    keys = [added.key, "settle@sandbox.pix.example", "nobody@sandbox.pix.example", "slow@sandbox.pix.example"] * 2
+    answers = await asyncio.gather(
+        *(sandbox.rail.lookup_key(key, "1", support.network_id()) for key in keys), return_exceptions=True
+    )
+    entries = [answer.key if isinstance(answer, DirectoryEntry) else answer for answer in answers]
+    assert [*entries[:3], *entries[4:7]] == [*keys[:2], None] * 2
+    # The rule strikes one of the two that ask for its key.
+    assert {type(answers[3]), type(answers[7])} == {DirectoryEntry, RailUnavailable}
+    assert paths == ["/rail/lookups", "/rail/lookup", "/rail/lookup"]
 
 
 async def test_a_question_that_is_delayed_waits_once_for_its_group(sandbox: Sandbox) -> None:

@@ -13,7 +13,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -44,6 +44,7 @@ from pixconnect.domain.sandbox_control import (
     SandboxSilent,
     SandboxUnavailable,
 )
+from pixconnect.foundation.batches import Batches
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -73,6 +74,25 @@ _instant = msgspec.json.Decoder(datetime | None)
 _settled = msgspec.json.Decoder(list[SettledItem])
 _position = msgspec.json.Decoder(Position)
 _entry = msgspec.json.Decoder(DirectoryEntry)
+
+
+class _Question(Struct, frozen=True):
+    key: str
+    payer_tax_id: str
+    end_to_end_id: str
+
+
+class _LookupAnswers(Struct, frozen=True):
+    """What the directory says to questions that were asked together; a key that is in neither list has no entry."""
+
+    entries: list[DirectoryEntry]
+    alone: list[str]
+    """Keys that must be asked for alone."""
+
+
+_Alone = Literal["alone"]
+_ALONE: Final[_Alone] = "alone"
+_lookup_answers = msgspec.json.Decoder(_LookupAnswers)
 
 
 class _Failure(Struct, frozen=True):
@@ -176,11 +196,28 @@ class SandboxRail:
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
+        self._lookups = Batches(self._look_up, GROUP_MAX)
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        asked = {"key": key, "payer_tax_id": payer_tax_id, "end_to_end_id": end_to_end_id}
-        status, body = await self._ask("/rail/lookup", asked)
+        question = _Question(key, payer_tax_id, end_to_end_id)
+        try:
+            # For the batch before it and its own together.
+            async with asyncio.timeout(TOTAL_TIMEOUT_S):
+                found = await self._lookups.ask(question)
+        except TimeoutError as error:
+            raise RailUnavailable(f"no answer within {TOTAL_TIMEOUT_S:g} s") from error
+        if not isinstance(found, str):
+            return found
+        status, body = await self._ask("/rail/lookup", question)
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
+
+    # Every transfer has a question of its own, under its own id, as the scheme wants it: nothing is kept for the next one.
+    async def _look_up(self, questions: Sequence[_Question]) -> list[DirectoryEntry | _Alone | None]:
+        status, body = await self._ask("/rail/lookups", questions)
+        answers = _read(_lookup_answers, status, body, RailUnavailable)
+        found: dict[str, DirectoryEntry | _Alone] = {entry.key: entry for entry in answers.entries}
+        found.update(dict.fromkeys(answers.alone, _ALONE))
+        return [found.get(question.key) for question in questions]
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         return [answer for group in _groups(orders) for answer in await self._submit("/rail/orders", group)]

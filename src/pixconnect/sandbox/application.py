@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
-from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder
+from pixconnect.domain.rail import Acknowledgement, DirectoryEntry, Order, RefundOrder
 from pixconnect.domain.sandbox_control import SandboxRefusal, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
@@ -37,6 +37,14 @@ class LookupQuestion(Struct, frozen=True, kw_only=True):
     end_to_end_id: str
 
 
+class LookupAnswers(Struct, frozen=True, kw_only=True):
+    """What the directory says to questions that came together; a key that is in neither list has no entry."""
+
+    entries: Sequence[DirectoryEntry]
+    alone: Sequence[str]
+    """Keys that must be asked for alone: a fault rule concerns them, and a delay must not hold up the others."""
+
+
 class ReportQuestion(Struct, frozen=True, kw_only=True):
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
 
@@ -54,6 +62,7 @@ _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
 _report_question = msgspec.json.Decoder(ReportQuestion).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
+_lookup_questions = msgspec.json.Decoder(Annotated[list[LookupQuestion], _Group]).decode
 _statement_question = msgspec.json.Decoder(StatementQuestion).decode
 
 
@@ -132,6 +141,13 @@ async def _look_up(world: Outside, body: bytes) -> Answer:
     return http_messages.failure(404, "unknown", "no such key") if entry is None else Answer(200, _encode(entry))
 
 
+async def _look_up_together(world: Outside, body: bytes) -> Answer:
+    keys = {question.key for question in _lookup_questions(body)}
+    alone = {key for key in keys if outside.is_lookup_changed(world, key)}
+    entries = await outside.find_entries(world, keys - alone)
+    return Answer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
+
+
 async def _submit(world: Outside, body: bytes) -> Answer:
     return Answer(200, _encode(await world.network.submit(_orders(body))))
 
@@ -184,6 +200,7 @@ async def _waiting_since(world: Outside, _body: bytes) -> Answer:
 
 _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookup"): _look_up,
+    ("POST", "/rail/lookups"): _look_up_together,
     ("POST", "/rail/orders"): _submit,
     ("POST", "/rail/refund-orders"): _submit_refunds,
     ("POST", "/rail/query"): _query,

@@ -47,6 +47,10 @@ class Faults:
             return behaviour.behaviour_of(rule.effect)
         return None
 
+    def concerns(self, message: Message) -> bool:
+        """Whether a rule in force matches; nothing is counted down."""
+        return any(rule.times != 0 and _matches(rule, message) for rule in self.rules)
+
     @property
     def hides_everything(self) -> bool:
         """Whether a rule makes the network unreachable for every message."""

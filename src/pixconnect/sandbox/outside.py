@@ -5,7 +5,7 @@ where the last process stopped.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from datetime import timedelta
 from itertools import count
 from typing import Final, Literal
@@ -112,6 +112,17 @@ async def look_up(outside: Outside, key: str, end_to_end_id: str) -> DirectoryEn
     how = await _find_behaviour(outside, Message(operation="lookup", id=end_to_end_id, key=key))
     await _check_answers(how)
     return None if how.code is not None else await _find_entry(outside, key)
+
+
+def is_lookup_changed(outside: Outside, key: str) -> bool:
+    """Whether a fault rule may change what a question for this key is answered."""
+    return outside.faults.concerns(Message(operation="lookup", id="", key=key))
+
+
+async def find_entries(outside: Outside, keys: Set[str]) -> list[DirectoryEntry]:
+    fixed = [entry for key in keys if (entry := directory.FIXED_ENTRIES.get(key)) is not None]
+    added = keys - directory.FIXED_ENTRIES.keys()
+    return [*fixed, *(await registry.find_entries(outside.pool, added) if added else ())]
 
 
 async def list_keys(outside: Outside, _: None) -> list[DirectoryEntry]:
@@ -288,7 +299,7 @@ async def _make_dynamic_code(outside: Outside, new: NewQrCode, key: str) -> str:
 
 
 async def _find_entry(outside: Outside, key: str) -> DirectoryEntry | None:
-    return directory.FIXED_ENTRIES.get(key) or await registry.find_entry(outside.pool, key)
+    return next(iter(await find_entries(outside, {key})), None)
 
 
 async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:

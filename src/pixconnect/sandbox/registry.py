@@ -1,6 +1,6 @@
 """The SQL about everything but money: added directory entries, merchants' codes, fault rules, a certificate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from pixconnect.sandbox import directory
 
 ENTRIES_LISTED_MAX = 1000
 
-FIND_ENTRY = "select key, key_type, account_number, name, tax_id from directory_entry where key = $1"
+FIND_ENTRIES = "select key, key_type, account_number, name, tax_id from directory_entry where key = any($1)"
 
 LIST_ENTRIES = "select key, key_type, account_number, name, tax_id from directory_entry order by number desc limit $1"
 
@@ -74,9 +74,8 @@ async def last_code_number(pool: asyncpg.Pool) -> int:
     return await pool.fetchval("select coalesce(max(number), 0) from merchant_code")
 
 
-async def find_entry(pool: asyncpg.Pool, key: str) -> DirectoryEntry | None:
-    row = await pool.fetchrow(FIND_ENTRY, key)
-    return None if row is None else directory.entry_of(*row)
+async def find_entries(pool: asyncpg.Pool, keys: Iterable[str]) -> list[DirectoryEntry]:
+    return [directory.entry_of(*row) for row in await pool.fetch(FIND_ENTRIES, list(keys))]
 
 
 async def list_entries(pool: asyncpg.Pool) -> list[DirectoryEntry]:

@@ -6,7 +6,7 @@ look at ``access_revision`` is under a second old; without one, each key is look
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, structs
@@ -15,9 +15,12 @@ from pixconnect.domain import errors
 from pixconnect.domain.access import IN_FORCE_AFTER_S
 from pixconnect.domain.holder import Holder, Party
 from pixconnect.domain.pix_key import PixKey
+from pixconnect.foundation.batches import Batches
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import holder as holder_store
 
+BATCH_MAX = 256
+"""Keys that are looked up by one query."""
 KEPT_MAX = 20_000
 """Entries of each cache: of keys, and of accounts."""
 
@@ -42,6 +45,7 @@ class HolderDirectory:
         self._institution_name = institution_name
         self._owners: dict[str, int] = {}
         self._accounts: dict[int, OwnAccount] = {}
+        self._batches = Batches(self._find_owners, BATCH_MAX)
 
     def note_revision(self, revision: int, looked_at_s: float) -> None:
         """Take note of a look at the revision that began at this instant of the process's clock."""
@@ -56,12 +60,16 @@ class HolderDirectory:
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
         revision = self._revision
-        owner = (await holder_store.find_key_owners(self._pool, [key])).get(key)
+        owner = await self._batches.ask(key)
         # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
         # removal that we have heard of meanwhile: it may be the removed key.
         if owner is not None and revision == self._revision:
             _keep(self._owners, key, owner)
         return owner
+
+    async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
+        owners = await holder_store.find_key_owners(self._pool, list(set(keys)))
+        return [owners.get(key) for key in keys]
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
         """The account of ours with this number, or ``None``."""

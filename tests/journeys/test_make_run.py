@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import asyncpg
+import msgspec
 import pytest
 
 from pixconnect.local import stack
-from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, LOGIN_ROLE, OWNER_ROLE, EmbeddedPostgres
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.postgres_placement import Placement
 from support import installation, postgres
 from support.installation import Installation, running
 
@@ -68,12 +70,26 @@ def test_no_serving_process_is_given_the_owners_login(home_folder: Path) -> None
         # Its first visitor starts the console.
         with urlopen(one.sandbox["console_url"], timeout=60) as answer:  # noqa: S310 - our own
             assert answer.status == 200
+        placement = msgspec.json.decode((one.home / "postgres.json").read_bytes(), type=Placement)
         for part in ("serve", "work", "sandbox", "console"):
             for pid in one.children(part):
-                environment = Path(f"/proc/{pid}/environ").read_bytes()
-                assert LOGIN_ROLE.encode() in environment
-                assert OWNER_ROLE.encode() not in environment
-                assert (CONSOLE_LOGIN_ROLE.encode() in environment) == (part == "console")
+                # A part that was forked is given its environment by a message, so it is looked for wherever it may write.
+                memory = _read_memory(pid)
+                assert placement.login_password.encode() in memory
+                assert placement.owner_password.encode() not in memory
+                assert (placement.console_password.encode() in memory) == (part == "console")
+
+
+def _read_memory(pid: int) -> bytes:
+    """All that a process may write."""
+    ranges = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    found = bytearray()
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for bounds in [words[0] for words in ranges if words[1] == "rw-p"]:
+            start, end = (int(bound, 16) for bound in bounds.split("-"))
+            memory.seek(start)
+            found += memory.read(end - start)
+    return bytes(found)
 
 
 def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -> None:

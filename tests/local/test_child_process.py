@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,14 @@ lifeline = Lifeline(parent_fd=int(fds["parent-fd"]), ready_fd=int(fds["ready-fd"
 """
 
 
-def make_child(script: str, **options: list[listening.socket.socket]) -> ChildProcess:
-    return ChildProcess("child", [sys.executable, "-c", PREAMBLE + script], dict(os.environ), **options)
+def make_child(script: str, sockets: Sequence[listening.socket.socket] = ()) -> ChildProcess:
+    return ChildProcess("child", [sys.executable, "-c", PREAMBLE + script], dict(os.environ), sockets)
 
 
 async def test_a_child_works_only_after_the_word_to_go(tmp_path: Path) -> None:
     mark = tmp_path / "went"
     child = make_child(f"lifeline.wait_for_start(); open({str(mark)!r}, 'w').close(); lifeline.report_ready(b'hello')")
-    child.spawn()
+    await child.spawn()
     await asyncio.sleep(0.5)
     assert not mark.exists()
     child.signal_start()

@@ -1,19 +1,21 @@
 """``python -m pixconnect.cli.part``: one process of an installation, started by ``run``, and ended when ``run`` is gone.
 
-People have verbs for the same (see ``main``). Several parts start at once on a machine that may have two cores, so this file
-imports nothing that a part does not need.
+People have verbs for the same (see ``main``). On Linux the parts are forked from one called ``forks``; elsewhere several of
+them start at once on a machine that may have two cores, so this file imports nothing that a part does not need.
 """
 
 import gc
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from socket import socket
 
 from msgspec import Struct
 
 from pixconnect.cli import failures
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
+from pixconnect.local import fork_server
 from pixconnect.local.supervised import Lifeline
 
 
@@ -26,6 +28,8 @@ class _Arguments(Struct, frozen=True, kw_only=True):
 def main(words: Sequence[str]) -> None:
     """Run a part: ``<part> --parent-fd=<n> --ready-fd=<n> [--socket-fd=<n>...]``."""
     hide_rows_in_tracebacks()
+    if words[0] == "forks":
+        words = _fork(words[1])
     arguments = _read(words)
     with failures.reported_to_supervisor(arguments.lifeline):
         with lean_imports():
@@ -63,6 +67,14 @@ def lean_imports() -> Generator[None]:
 def command(part: str) -> list[str]:
     """The command of a part; who starts it appends the descriptors."""
     return [sys.executable, "-P", "-m", "pixconnect.cli.part", part]
+
+
+def _fork(control: str) -> list[str]:
+    """Be the fork server; returns in each part that is forked."""
+    with lean_imports():
+        for name in ("prepare", "processes"):
+            import_module(f"pixconnect.cli.{name}")
+    return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
 
 
 def _read(words: Sequence[str]) -> _Arguments:

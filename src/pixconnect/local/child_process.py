@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from socket import socket
 
 from pixconnect.local import process_death, supervised
+from pixconnect.local.launching import Launch, Process, start_program
 
 READY_TIMEOUT_S = 60
 _MESSAGE_SIZE_MAX = 65_536
@@ -27,17 +27,23 @@ class ChildProcess:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], sockets: Sequence[socket] = ()
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        sockets: Sequence[socket] = (),
+        launch: Launch = start_program,
     ) -> None:
         self.name = name
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
+        self._launch = launch
         self._command = command
         self._environment = environment
         self._sockets = sockets
         self._ready_fd: int | None = None
         self._parent_fd: int | None = None
 
-    def spawn(self) -> None:
+    async def spawn(self) -> None:
         """Start the process, which imports what it needs and waits for ``signal_start``."""
         # An earlier process that did not become ready in time may still run.
         if self.process is not None and self.process.poll() is None:
@@ -46,18 +52,10 @@ class ChildProcess:
         self._close_pipes()
         child_parent_fd, self._parent_fd = os.pipe()
         self._ready_fd, child_ready_fd = os.pipe()
-        given = (child_parent_fd, child_ready_fd, *(one.fileno() for one in self._sockets))
-        options = [f"--parent-fd={child_parent_fd}", f"--ready-fd={child_ready_fd}"]
-        options += [f"--socket-fd={one.fileno()}" for one in self._sockets]
+        given = [("parent-fd", child_parent_fd), ("ready-fd", child_ready_fd)]
+        given += [("socket-fd", one.fileno()) for one in self._sockets]
         try:
-            self.process = subprocess.Popen(  # noqa: S603 - our own words only
-                [*self._command, *options],
-                stdin=subprocess.DEVNULL,
-                env=dict(self._environment),
-                pass_fds=given,
-                # Ctrl-C reaches only the supervisor, which lets requests under way finish.
-                start_new_session=True,
-            )
+            self.process = await self._launch(self._command, self._environment, given)
         finally:
             os.close(child_parent_fd)
             os.close(child_ready_fd)
@@ -86,7 +84,7 @@ class ChildProcess:
         raise ChildFailedError(f"{self.name} ended before it was ready ({await self.wait_for_end()})")
 
     async def start(self) -> None:
-        self.spawn()
+        await self.spawn()
         self.signal_start()
         await self.wait_until_ready()
 

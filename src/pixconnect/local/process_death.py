@@ -16,6 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from pixconnect.local.launching import Process
+
 _BECOME = """
 import ctypes, os, sys
 parent_pid, death_signal, uid, gid = (int(word) for word in sys.argv[1:5])
@@ -67,7 +69,7 @@ def die_with_parent(death_signal: signal.Signals) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
 
 
-async def exit_status(process: subprocess.Popen[bytes]) -> int:
+async def exit_status(process: Process) -> int:
     """Wait for a process to end, without a thread."""
     descriptor = _open_process(process.pid) if process.poll() is None else None
     if descriptor is not None:

@@ -27,7 +27,9 @@ from pixconnect.local import postgres_tuning
 from pixconnect.local.activation import ActivatedProcess
 from pixconnect.local.child_process import ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.fork_server import ForkServer
 from pixconnect.local.home import Home
+from pixconnect.local.launching import Launch
 from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import Part, Supervisor
 
@@ -86,19 +88,24 @@ class Stack:
         own = _environment(structs.replace(served, console_database_url=""))
         if not self.settings.console_database_url:
             served = structs.replace(served, operator_database_url=self.settings.operators_url)
-        self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings))
-        self._sandbox = [ChildProcess("sandbox", command("sandbox"), own)] if self._sandbox_reservation else []
+        self._fork_server = ForkServer(command("forks"), _inherited())
+        launch = self._fork_server.launch
+        self._preparation = ChildProcess("preparation", command("prepare"), _environment(self.settings), launch=launch)
+        self._sandbox = (
+            [ChildProcess("sandbox", command("sandbox"), own, launch=launch)] if self._sandbox_reservation else []
+        )
         self._api = [
             ChildProcess(
                 f"API process {number}",
                 command("serve"),
                 own | _metrics_environment(self.settings, number),
                 listening_sockets,
+                launch,
             )
             for number, listening_sockets in enumerate(zip(self._sockets, *self._tls_sockets, strict=True), start=1)
         ]
-        self._worker = ChildProcess("worker", command("work"), own)
-        self._console = _make_console(served, self._console_socket, command("console"), tell)
+        self._worker = ChildProcess("worker", command("work"), own, launch=launch)
+        self._console = _make_console(served, self._console_socket, command("console"), tell, launch)
 
     async def start(self) -> Prepared:
         """Start everything and return the preparation's report.
@@ -108,12 +115,16 @@ class Stack:
             PostgresUnavailableError: The database cannot start.
         """
         children = [*self._sandbox, *self._api, self._worker]
-        # All children import what they need at the same time, while PostgreSQL starts.
-        for child in (self._preparation, *children):
-            child.spawn()
-        if self.postgres is not None:
-            await self.postgres.start()
-            self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
+        # What the children need is imported while PostgreSQL starts.
+        self._fork_server.start()
+        spawning = asyncio.create_task(_spawn([self._preparation, *children]))
+        try:
+            if self.postgres is not None:
+                await self.postgres.start()
+                self._tell(f"PostgreSQL runs in {self.postgres.data_folder}")
+            await spawning
+        finally:
+            spawning.cancel()
         self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
         await self._preparation.wait_for_end()
@@ -145,6 +156,7 @@ class Stack:
                 one.close()
         await asyncio.gather(_stop_together([self._preparation, *self._api], _API_STOP_TIMEOUT_S), self._stop_console())
         await _stop_together([self._worker, *self._sandbox], _BACK_STOP_TIMEOUT_S)
+        self._fork_server.stop()
         if self.postgres is not None:
             await self.postgres.stop(_POSTGRES_STOP_TIMEOUT_S)
 
@@ -154,6 +166,11 @@ class Stack:
         # Only now: until then somebody waits for connections to it.
         if self._console_socket is not None:
             self._console_socket.close()
+
+
+async def _spawn(children: list[ChildProcess]) -> None:
+    for child in children:
+        await child.spawn()
 
 
 async def _stop_together(children: list[ChildProcess], timeout_s: float) -> None:
@@ -187,11 +204,12 @@ def _listen_for_console(settings: Settings, port: int) -> socket:
 
 
 def _make_console(
-    settings: Settings, listener: socket | None, command: list[str], tell: Callable[[str], None]
+    settings: Settings, listener: socket | None, command: list[str], tell: Callable[[str], None], launch: Launch
 ) -> ActivatedProcess | None:
     if listener is None:
         return None
-    return ActivatedProcess(ChildProcess("console", command, _environment(settings), [listener]), listener, tell)
+    child = ChildProcess("console", command, _environment(settings), [listener], launch)
+    return ActivatedProcess(child, listener, tell)
 
 
 def _reserve_sandbox(settings: Settings) -> socket | None:
@@ -260,13 +278,16 @@ def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
     return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 
 
+def _inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
+
+
 def _environment(settings: Settings) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}  # noqa: TID251 - handed on unread
     # Secrets from files are passed on as files, so that no environment contains them.
     files = {name: path for name, path in config.secret_files().items() if getattr(settings, name)}
     plain = [name for name in Settings.__struct_fields__ if name not in files]
     return (
-        inherited
+        _inherited()
         | {f"PIXCONNECT_{name.upper()}": str(getattr(settings, name)) for name in plain}
         | {f"PIXCONNECT_{name.upper()}_FILE": str(path) for name, path in files.items()}
     )

@@ -117,8 +117,8 @@ class CountedEntropy:
     def uuid4(self) -> UUID:
         return UUID(bytes=self.octets(16), version=4)
 
-    def uuid7(self) -> UUID:
-        return self.uuid4()
+    def uuid7(self) -> str:
+        return str(self.uuid4())
 
     def fraction(self) -> float:
         return 0.5

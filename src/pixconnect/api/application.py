@@ -98,7 +98,7 @@ class Application:
         self._services = services
         self._now = services.context.clock.now
         self._monotonic_s = services.context.clock.monotonic_s
-        self._request_ids = envelope.RequestIds(services.context.clock, services.context.entropy)
+        self._entropy = services.context.entropy
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
@@ -116,7 +116,7 @@ class Application:
         started_s = self._monotonic_s()
         # Our server gives the headers by name already; another one, such as a test's, as ASGI has them.
         headers = scope.get("headers_by_name") or _read_headers(scope["headers"])
-        progress = _Progress(self._request_ids.choose(headers.get(b"x-request-id")))
+        progress = _Progress(envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy))
         current_request.set((progress.request_id, None))
         client = scope["client"]
         # Until it is known who asks, the address is what queues and pools are shared out by.

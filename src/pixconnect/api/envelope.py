@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 
 from pixconnect.api.wire import Instant
 from pixconnect.domain import errors
-from pixconnect.domain.clock import Clock, format_instant
+from pixconnect.domain.clock import format_instant
 from pixconnect.domain.entropy import Entropy
 from pixconnect.domain.rate import RatePolicy
 
@@ -72,9 +72,6 @@ Headers = list[tuple[bytes, bytes]]
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ITEMS_AT_ONCE: Final = 50
 """A page of 1,000 takes milliseconds, of which each request beside it would wait for all."""
-_IDS_OF_ONE_READ: Final = 256
-# Makes any hex digit one whose first two bits are 10.
-_VARIANTS: Final = str.maketrans("0123456789abcdef", "89ab" * 4)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -131,29 +128,11 @@ class Pagination(Struct, frozen=True, kw_only=True):
     """Whether there is a page before this one."""
 
 
-class RequestIds:
-    """Names requests: the caller's name where it has the right form, otherwise a UUIDv7."""
-
-    def __init__(self, clock: Clock, entropy: Entropy) -> None:
-        self._real_now = clock.real_now
-        self._entropy = entropy
-        self._tails: list[str] = []
-
-    def choose(self, given: bytes | None) -> str:
-        """The name of a request that may have brought one."""
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            return given.decode()
-        # Randomness for many names at once: a system call for each request could be measured.
-        if not self._tails:
-            digits = self._entropy.octets(10 * _IDS_OF_ONE_READ).hex()
-            self._tails = [_uuid7_tail(digits[at : at + 20]) for at in range(0, len(digits), 20)]
-        milliseconds = f"{int(self._real_now().timestamp() * 1000):012x}"
-        return f"{milliseconds[:8]}-{milliseconds[8:]}-{self._tails.pop()}"
-
-
-def _uuid7_tail(digits: str) -> str:
-    """The part after the milliseconds (RFC 9562, 5.7): version 7, 12 random bits, variant 0b10, 62 random bits."""
-    return f"7{digits[:3]}-{digits[3].translate(_VARIANTS)}{digits[4:7]}-{digits[7:19]}"
+def choose_request_id(given: bytes | None, entropy: Entropy) -> str:
+    """The caller's name for a request where it has the right form, otherwise a UUIDv7."""
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return entropy.uuid7()
 
 
 SUCCESS_HEAD: Final = b'{"success":true,"data":'

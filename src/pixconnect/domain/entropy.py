@@ -15,8 +15,8 @@ class Entropy(Protocol):
 
     def uuid4(self) -> UUID: ...
 
-    def uuid7(self) -> UUID:
-        """A UUID that sorts by the time at which it was made."""
+    def uuid7(self) -> str:
+        """The text of a UUID that sorts by the time at which it was made."""
         ...
 
     def fraction(self) -> float:

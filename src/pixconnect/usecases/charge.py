@@ -71,7 +71,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid7()),
+        external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
         charge_id=await context.ids.charge_id(),

@@ -65,7 +65,7 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     new = NewRefund(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid7()),
+        external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
         original_id=original.id,

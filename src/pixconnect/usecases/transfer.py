@@ -95,7 +95,7 @@ async def _start_transfer(
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
-        external_id=request.external_id or str(context.entropy.uuid7()),
+        external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
         payee=payee,

@@ -45,6 +45,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "expiry": "pixconnect.worker.expiry:expire_charges",
+        "notice": "pixconnect.usecases.notice:make_notice",  # after it: the body is kept, and not sent
         "post": "pixconnect.usecases.delivery:attempt",
         "record of the post": "pixconnect.store.delivery:record",
     },

@@ -8,9 +8,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from support.books import RULES
 from support.both_sides import Seen, read_both_sides
 from support.installation import Installation
 from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
+from support.listener import Listener
 from support.records import a_new_holder
 
 TIMEOUT_S = 180.0
@@ -41,6 +42,8 @@ ADVANCED_WHILE_WAITING_S = 15
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
 Answered = TypeVar("Answered")
+
+_SINCE, _UNTIL = "2020-01-01T00:00:00Z", "2099-12-31T23:59:59Z"
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -59,46 +62,12 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """A holder with a key, who is told of every event."""
+    """A holder with a key, who is told of every event, and by the key's webhook of every Pix."""
 
     holder_id: int
     key: str
     client_id: str
     client_secret: str
-
-
-class Listener:
-    """A receiver of webhooks that outlives everybody else: what came, by holder, in order."""
-
-    def __init__(self) -> None:
-        self.heard: dict[int, list[tuple[int, bytes]]] = {}
-        heard = self.heard
-
-        class Hook(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                heard.setdefault(int(self.path[1:]), []).append((json.loads(body)["id"], body))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def handle(self) -> None:
-                with suppress(ConnectionError):  # who posted has died
-                    super().handle()
-
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class WholeInstallation:
@@ -143,6 +112,8 @@ class WholeInstallation:
             "event_types": sorted(EVENT_NAMES),
         }
         assert self.insist(account, "POST", "/v1/webhook/endpoints", hook).status == 200
+        told_at = {"webhookUrl": hook["url"]}
+        assert self.insist(account, "PUT", f"/v2/webhook/{account.key}", told_at).status == 200
         if funds_cents:
             assert self.insist(account, "POST", "/sandbox/v1/deposits", {"amount": funds_cents}).status == 200
         return account
@@ -160,7 +131,7 @@ class WholeInstallation:
             del self._tokens[account.holder_id]
             return self.ask(account, method, path, body)
         assert response.status_code != 500, (path, body, self.complaints())
-        return Answer(status=response.status_code, body=response.json())
+        return Answer(status=response.status_code, body=response.json() if response.content else {})
 
     def insist(
         self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True
@@ -301,6 +272,31 @@ class WholeInstallation:
                 resource = row["resource"], row["resource_id"]
                 assert first[row["id"]] > last_place.get(resource, -1), (resource, heard)
                 last_place[resource] = first[row["id"]]
+            self._check_told(account)
+
+    def _check_told(self, account: Account) -> None:
+        """The statement and the standard's door agree on what came in, and the key's webhook was told how it stands."""
+        path = f"/v2/pix?inicio={_SINCE}&fim={_UNTIL}&paginacao.itensPorPagina=1000"
+        received = {pix["endToEndId"]: pix for pix in self.insist(account, "GET", path).body["pix"]}
+        path = f"/v1/connect/ledger/statement?initial_date={_SINCE}&final_date={_UNTIL}"
+        booked: dict[str, Counter[str]] = {}
+        for line in self.insist(account, "GET", path).data["lines"]:
+            is_refund = line.get("return_identification") is not None
+            if "end_to_end_id" in line and line["impact_type"] == ("OUT" if is_refund else "IN"):
+                booked.setdefault(line["end_to_end_id"], Counter())["refunds" if is_refund else "pix"] += line["amount"]
+        assert {name: sums for name, sums in booked.items() if sums["pix"]} == {
+            name: _sum_up(pix) for name, pix in received.items()
+        }
+        told: dict[str, list[dict[str, Any]]] = {}
+        for pix in self.listener.told.get(account.holder_id, []):
+            seen = told.setdefault(pix["endToEndId"], [])
+            # A body that was sent, and not recorded, comes again.
+            if pix not in seen:
+                seen.append(pix)
+        by_key = {name: pix for name, pix in received.items() if pix.get("chave") == account.key}
+        assert told.keys() == by_key.keys()
+        for name, pix in by_key.items():
+            assert _unnamed(told[name][-1]) == _unnamed(pix), (told[name], pix)
 
     def _is_everybody_there(self) -> bool:
         """Whether what is asked now finds each part at work; the health check does not know whether there is a worker."""
@@ -373,6 +369,23 @@ class WholeInstallation:
 
     def _running(self) -> dict[str, str]:
         return json.loads((self.installation.home / "running.json").read_text())
+
+
+def _sum_up(pix: dict[str, Any]) -> Counter[str]:
+    """The cents of a Pix, and of its refunds that have settled."""
+    refunds = [refund for refund in pix.get("devolucoes", []) if refund["status"] == "DEVOLVIDO"]
+    sums = Counter(pix=_cents_of(pix))
+    sums.update(refunds=sum(map(_cents_of, refunds)))
+    return sums
+
+
+def _unnamed(pix: dict[str, Any]) -> dict[str, Any]:
+    """Without the names of its refunds, which some rails give late."""
+    return pix | {"devolucoes": [refund | {"rtrId": None} for refund in pix.get("devolucoes", [])]}
+
+
+def _cents_of(shown: dict[str, Any]) -> int:
+    return int(shown["valor"].replace(".", ""))
 
 
 class _NoTokenError(Exception):

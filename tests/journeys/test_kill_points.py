@@ -132,11 +132,14 @@ _ANSWERING: dict[Callable[[Story, str], None], dict[str, tuple[str, ...]]] = {
     transfer_over_a_rail_that_is_away: {"work": ("before unmark", "after unmark")},
     refund: {
         "serve": (*_GROUP_WRITE, "after COMMIT of start_refunds"),
-        "work": ("before mark", "after mark", "before refund call", "after refund call", *_GROUP_WRITE),
+        "work": ("before mark", "after mark", "before refund call", "after refund call", *_GROUP_WRITE, "after notice"),
         "sandbox": ("after orders",),
     },
     be_paid_by_charge: {
-        "work": (*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
+        "work": (
+            *(*_GROUP_WRITE, "after COMMIT of receive_credits", "before acknowledgement", "after acknowledgement"),
+            *("before notice", "after notice"),
+        ),
         "sandbox": ("after arrivals", "before word on arrivals", "after word on arrivals"),
     },
     be_paid_in_two_steps: {

@@ -1,0 +1,58 @@
+"""A receiver of webhooks as a thread of the tests."""
+
+import json
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Listener:
+    """A receiver of webhooks that outlives everybody else: what came, by holder, in order.
+
+    Events come to ``/HOLDER``, and what the webhook of the holder's key is sent to ``/HOLDER/pix``.
+    """
+
+    def __init__(self) -> None:
+        self.heard: dict[int, list[tuple[int, bytes]]] = {}
+        self.told: dict[int, list[dict[str, Any]]] = {}
+        self._news = threading.Condition()
+        heard, told, news = self.heard, self.told, self._news
+
+        class Hook(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                read, (holder, *rest) = json.loads(body), self.path[1:].split("/")
+                if rest == ["pix"]:
+                    with news:
+                        told.setdefault(int(holder), []).extend(read["pix"])
+                        news.notify_all()
+                else:
+                    heard.setdefault(int(holder), []).append((read["id"], body))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def handle(self) -> None:
+                with suppress(ConnectionError):  # who posted has died
+                    super().handle()
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def wait_until_told(self, holder_id: int, pix: dict[str, Any]) -> None:
+        """Wait until a key's webhook was told of a Pix as it is given."""
+        told = self.told.setdefault(holder_id, [])
+        with self._news:
+            assert self._news.wait_for(lambda: pix in told, timeout=60), (pix, told)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,7 +1,7 @@
 """Libraries that were written for banks speak the central bank's Pix API to us, by TLS with a certificate, unmodified.
 
 Each is told where we are and which certificate it shows, in the lines that the guide has; the rest is its own. It makes a
-charge, is paid, reads what came, gives some of it back, and sets a webhook.
+charge, is paid, reads what came, gives some of it back, and sets a webhook; what a webhook is told, one of them sees.
 """
 
 import json
@@ -17,6 +17,7 @@ from msgspec import Struct
 from pypix_api.exceptions import PixAcessoNegadoException, PixErroValidacaoException, PixRecursoNaoEncontradoException
 
 from support import toolchains
+from support.listener import Listener
 from support.pages import ROOT, read_blocks
 from support.tls_installation import TlsInstallation, running_with_tls
 
@@ -51,14 +52,14 @@ class Bank(Struct, frozen=True, kw_only=True):
             "infoAdicionais": [{"nome": "Pedido", "valor": "4711"}],
         }
 
-    def pay(self, code: str) -> str:
-        """Pay a code as somebody outside; the payment's name on the network."""
+    def pay(self, **how: object) -> str:
+        """Pay as somebody outside; the payment's name on the network."""
         sandbox = self.installation.service.sandbox
         credentials = {name: sandbox[name] for name in ("client_id", "client_secret")}
         with httpx2.Client(base_url=sandbox["base_url"], timeout=60) as client:
             login = client.post("/oauth/token", json={"grant_type": "client_credentials"} | credentials).json()
             token = {"Authorization": f"Bearer {login['access_token']}"}
-            paid = client.post("/sandbox/v1/payments", json={"emv": code}, headers=token).json()["data"]
+            paid = client.post("/sandbox/v1/payments", json=how, headers=token).json()["data"]
         assert paid["status"] == "CONFIRMED", paid
         return paid["end_to_end_id"]
 
@@ -100,8 +101,17 @@ def build(bank: Bank, library: str) -> dict[str, Any]:
     return names
 
 
-def test_pypix_api(bank: Bank) -> None:
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    listener = Listener()
+    yield listener
+    listener.close()
+
+
+def test_pypix_api(bank: Bank, listener: Listener) -> None:
     api = build(bank, "pypix_api")["api"]
+    hook = f"{listener.url}/1"
+    assert api.configurar_webhook(bank.key, hook) == {}
     txid = "pypix00000000000000000000001"
     made = api.criar_cob(txid, bank.cob("123.45"))
     assert (made["txid"], made["status"], made["valor"]["original"]) == (txid, "ATIVA", "123.45")
@@ -112,18 +122,21 @@ def test_pypix_api(bank: Bank) -> None:
     listed = api.consultar_cobs(INICIO, FIM, cpf="12345678909", status="ATIVA", pagina_atual=0, itens_por_pagina=1000)
     assert txid in [cob["txid"] for cob in listed["cobs"]]
 
-    e2eid = bank.pay(api.consultar_cob(txid)["pixCopiaECola"])
+    e2eid = bank.pay(emv=api.consultar_cob(txid)["pixCopiaECola"])
     assert api.consultar_cob(txid)["status"] == "CONCLUIDA"
     assert [pix["endToEndId"] for pix in api.consultar_pix(INICIO, FIM, txid=txid)["pix"]] == [e2eid]
     assert api.consultar_pix_por_e2eid(e2eid)["valor"] == "100.00"
+    listener.wait_until_told(1, api.consultar_pix_por_e2eid(e2eid))
     assert api.solicitar_devolucao_pix(e2eid, "d1", {"valor": "40.00"})["valor"] == "40.00"
     assert until_returned(lambda: api.consultar_devolucao_pix(e2eid, "d1"))["status"] == "DEVOLVIDO"
+    listener.wait_until_told(1, api.consultar_pix_por_e2eid(e2eid))
+    without_txid = bank.pay(key=bank.key, amount=500)
+    listener.wait_until_told(1, api.consultar_pix_por_e2eid(without_txid))
 
     location = api.criar_location("cob")
     assert api.consultar_location(location["id"])["location"] == location["location"]
     assert location["id"] in [each["id"] for each in api.listar_locations(INICIO, FIM)["loc"]]
-    assert api.configurar_webhook(bank.key, HOOK) == {}
-    assert api.consultar_webhook(bank.key)["webhookUrl"] == HOOK
+    assert api.consultar_webhook(bank.key)["webhookUrl"] == hook
     assert bank.key in [each["chave"] for each in api.listar_webhooks(INICIO, FIM)["webhooks"]]
     assert api.excluir_webhook(bank.key)
 
@@ -150,7 +163,7 @@ def test_efipay(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     span = {"inicio": INICIO, "fim": FIM}
     assert txid in [cob["txid"] for cob in efi.pix_list_charges(params=dict(span))["cobs"]]
 
-    e2eid = bank.pay(made["pixCopiaECola"])
+    e2eid = bank.pay(emv=made["pixCopiaECola"])
     assert e2eid in [pix["endToEndId"] for pix in efi.pix_received_list(params=dict(span))["pix"]]
     assert efi.pix_detail_received(params={"e2eId": e2eid})["txid"] == txid
     refund = {"e2eId": e2eid, "id": "d1"}
@@ -202,7 +215,7 @@ def test_sdk_node_apis_efi(bank: Bank, tmp_path: Path) -> None:
     assert txid in [cob["txid"] for cob in listed["answer"]["cobs"]]
     assert set_["answer"] == ""
 
-    e2eid = bank.pay(changed["answer"]["pixCopiaECola"])
+    e2eid = bank.pay(emv=changed["answer"]["pixCopiaECola"])
     refund = {"e2eId": e2eid, "id": "d1"}
     paid, received, one, refunded, forgotten, absent = call(
         ("pixDetailCharge", "DetailCharge", {"txid": txid}),

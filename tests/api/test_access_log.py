@@ -13,13 +13,17 @@ import pytest
 
 from pixconnect.api import application
 from pixconnect.api.application import make_application
+from pixconnect.api.operation import Reply
 from pixconnect.api.refusal_pace import AT_ONCE_COUNT
 from pixconnect.api.request_lines import RequestLines
 from pixconnect.api.services import Services
+from pixconnect.api.standard.listing import Paginacao
+from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
 from pixconnect.domain.access import parse_networks
 from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
 from pixconnect.foundation.terminal_log import LinesOnTerminal
+from pixconnect.usecases.standard_pix import Devolucao, Horario
 from support.api import Api, UseCases
 
 CHARGES = "/v1/connect/charge/list"
@@ -108,6 +112,24 @@ async def test_whoever_watches_a_sandbox_sees_each_request_and_why_it_was_refuse
     assert told[1] == f"GET    {CHARGES}  400  BAD_REQUEST: page: must be at least 1  (request mine)"
     assert told[2].startswith("GET    /v1/connect/health?[2J  404  NOT_FOUND")
     assert len(told) == 3
+
+
+def test_whoever_watches_a_sandbox_sees_what_the_standards_door_answered(terminal: io.StringIO) -> None:
+    returned = Devolucao(
+        id="d1",
+        rtr_id="D" * 32,
+        valor="4.00",
+        natureza="ORIGINAL",
+        horario=Horario(solicitacao="2026-07-01T15:00:00.000Z"),
+        status="EM_PROCESSAMENTO",
+    )
+    page = Paginacao(pagina_atual=0, itens_por_pagina=100, quantidade_de_paginas=1, quantidade_total_de_itens=7)
+    listed = PixConsultados(parametros=ParametrosConsultaPix(paginacao=page), pix=[])
+    for record in (returned, listed, None):
+        answered = dict(operation="any", method="PUT", target=b"/v2/pix", status=200, duration_ms=1.0, request_id="1")
+        RequestLines().append(**answered, said=Reply(status=200, record=record))  # type: ignore[arg-type]
+    told = [line.partition("1 ms")[2].strip() for line in terminal.getvalue().splitlines()]
+    assert told == ["R$ 4.00  EM_PROCESSAMENTO", "7 in all", ""]
 
 
 def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_bad() -> None:

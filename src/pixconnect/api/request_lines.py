@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from pixconnect.api.envelope import Listing
+from pixconnect.api.operation import Reply
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.errors import PixConnectError
 from pixconnect.domain.money import format_reais
@@ -59,8 +60,21 @@ def _describe(said: object) -> list[str]:
             return [f"{code}: {message}"]
         case Listing(total_count=count):
             return [f"{count} in all"]
+        case Reply(record=record):
+            return _describe_standard(record)
         case _:
             amount = getattr(said, "amount", None)
             found = [f"R$ {format_reais(amount)}"] if isinstance(amount, int) else []
             named = ("external_id", "status", "code", "reason")
             return found + [str(word) for name in named if (word := getattr(said, name, None))]
+
+
+def _describe_standard(record: object) -> list[str]:
+    """What the standard's door answered: its lists say how many there are inside, and amounts are texts."""
+    page = getattr(getattr(record, "parametros", None), "paginacao", None)
+    if page is not None:
+        return [f"{page.quantidade_total_de_itens} in all"]
+    value = getattr(record, "valor", None)
+    original = getattr(value, "original", value)
+    found = [f"R$ {original}"] if isinstance(original, str) else []
+    return found + [word for name in ("txid", "status") if isinstance(word := getattr(record, name, None), str)]

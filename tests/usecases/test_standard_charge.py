@@ -290,6 +290,18 @@ async def test_a_location_that_cannot_be_had_is_refused(service: Service, caller
     await check_books(service)
 
 
+async def test_what_is_refused_touches_nothing_else_of_its_batch(service: Service, caller: Caller) -> None:
+    free = await location_usecases.create_location(service.context, caller, "cob")
+    wanted = [free.id, None, 2**53 - 1, free.id, None, 2**53 - 1, free.id, None]
+    outcomes = await asyncio.gather(
+        *(put(service, caller, f"{number:026}", location_id=location_id) for number, location_id in enumerate(wanted)),
+        return_exceptions=True,
+    )
+    made = [location_id for location_id, done in zip(wanted, outcomes, strict=True) if isinstance(done, StandardCharge)]
+    assert sorted(made, key=str) == [free.id, None, None, None]
+    await check_books(service)
+
+
 async def test_of_two_charges_that_want_one_location_one_gets_it(
     service: Service, caller: Caller, database: Addresses
 ) -> None:

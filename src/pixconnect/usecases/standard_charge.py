@@ -215,7 +215,7 @@ async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | err
     for write in batch:
         try:
             outcomes.append(_decide(work, write, locked))
-        except (errors.RuleBroken, errors.NotFound) as refusal:
+        except (Violated, errors.RuleBroken, errors.NotFound) as refusal:
             outcomes.append(refusal)
     await work.write()
     return outcomes

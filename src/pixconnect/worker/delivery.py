@@ -200,11 +200,16 @@ class DeliveryWorker:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}
             await asyncio.sleep(_RETRY_RECORD_S)
+        begun: list[tuple[Work, Endpoint]] = []
         for work in taken:
             endpoint = endpoints.get(work.delivery.endpoint_id)
             if endpoint is None or endpoint.status != "active":
                 self.queue.start_over(work)
-                continue
+            else:
+                begun.append((work, endpoint))
+        with_body = [work.delivery for work, _ in begun if not work.delivery.needs_notice]
+        self._signatures.sign_ahead(with_body, self._context.clock.real_now())
+        for work, endpoint in begun:
             deliver = self._tell_key if work.delivery.needs_notice else self._deliver
             attempt = asyncio.create_task(deliver(work, endpoint))
             self._attempts.add(attempt)

@@ -5,6 +5,7 @@ expensive, so a signature is used again while it is young and its key is the cur
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -29,6 +30,14 @@ class EventSignatures:
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
         self._kept: OrderedDict[str, _Signature] = OrderedDict()
+
+    def sign_ahead(self, deliveries: Iterable[DueDelivery], real_now: datetime) -> None:
+        """Sign what is sent next, one after the other: that costs a fifth less than each before it is sent."""
+        for delivery in deliveries:
+            try:
+                self.sign(delivery, real_now)
+            except Exception:  # noqa: BLE001  whatever it is, it comes again in the attempt, which judges it
+                return
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
         """Return the detached JWS of a delivery's body.

@@ -236,3 +236,18 @@ def test_endpoints_of_which_there_is_nothing_are_forgotten() -> None:
     assert queue.full_endpoints() == []
     with pytest.raises(KeyError):
         queue.finish(work, 0.0, has_answered=True)
+
+
+def test_while_much_waits_an_endpoint_keeps_a_quarter() -> None:
+    queue = make_queue(kept_max=8, kept_in_all=9)
+    assert sum(queue.offer(make_work(delivery_id, endpoint_id=1)) for delivery_id in range(1, 11)) == 8
+    assert sum(queue.offer(make_work(delivery_id, endpoint_id=2)) for delivery_id in range(11, 21)) == 2
+
+
+def test_reads_are_told_what_is_here_until_it_is_done() -> None:
+    queue = make_queue()
+    for delivery_id in (1, 2, 3):
+        queue.offer(make_work(delivery_id))
+    assert queue.known_lately() == [1, 2, 3]
+    queue.finish(queue.take(1)[0], 0.0, has_answered=True)
+    assert queue.known_lately() == [2, 3]

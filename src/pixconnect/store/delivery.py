@@ -6,8 +6,10 @@ from a cursor, so that what was delivered is not walked over again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final, LiteralString
 
@@ -105,12 +107,15 @@ _NOT_HELD_BACK: Final[LiteralString] = """
 _CANDIDATE: Final[LiteralString] = f"{DUE.select}, delivery.notice, delivery.covered_by"
 _OF_CANDIDATE: Final[LiteralString] = ", ".join([f"candidate.{name}" for name in DUE.types])
 
+# What is in memory already is neither sent nor counted. Ranges are searched by halving, and a subselect reads them once.
+_NOT_KNOWN: Final[LiteralString] = "not delivery.id <@ (select {}::text::int8multirange)"
+
 _READ_DUE: Final[LiteralString] = f"""
     select {_OF_CANDIDATE}, case when ready.body is not null then coalesce(notice, ready.body) end as body
     from (
         select {_CANDIDATE} from delivery
         where (delivery.due_at, delivery.id) > ($1, $2) and delivery.due_at <= $3 and delivery.slot = any($4::smallint[])
-            and delivery.status = 'pending'
+            and delivery.status = 'pending' and {_NOT_KNOWN.format("$7")}
         order by delivery.due_at, delivery.id limit $5
     ) as candidate
     left join lateral (
@@ -125,20 +130,36 @@ _READ_DUE: Final[LiteralString] = f"""
 
 
 async def read_due(
-    pool: Pool, cursor: DueCursor, until: datetime, slots: Sequence[int], count_max: int, passed_over: Sequence[int]
+    pool: Pool,
+    cursor: DueCursor,
+    until: datetime,
+    slots: Sequence[int],
+    count_max: int,
+    passed_over: Sequence[int],
+    known_ids: Sequence[int] = (),
 ) -> DueRead:
     """Read on in what is due.
 
     Args:
         passed_over: Endpoints that have as much in memory already as a worker keeps.
+        known_ids: Deliveries that are in memory already.
     """
     # A row without its event is not ready: it is held back, or its endpoint is. It counts as read all the same.
-    rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over)
+    known = _ranges(known_ids)
+    rows = await pool.fetch(_READ_DUE, cursor.due_at, cursor.id, until, slots, count_max, passed_over, known)
     is_unfinished = len(rows) == count_max
     return DueRead(
         ready=[DUE.read(row) for row in rows if row["body"] is not None],
         unfinished=DueCursor(due_at=rows[-1]["due_at"], id=rows[-1]["id"]) if is_unfinished else None,
     )
+
+
+def _ranges(ids: Sequence[int]) -> str:
+    """Ids as PostgreSQL writes an ``int8multirange``; most follow one another."""
+    ordered = sorted(ids)
+    firsts = [each for before, each in pairwise([-math.inf, *ordered]) if each > before + 1]
+    lasts = [each for each, after in pairwise([*ordered, math.inf]) if after > each + 1]
+    return "{" + ",".join([f"[{first},{last}]" for first, last in zip(firsts, lasts, strict=True)]) + "}"
 
 
 _READ_FOLLOWERS: Final[LiteralString] = f"""
@@ -174,6 +195,7 @@ _READ_BACKLOG: Final[LiteralString] = f"""
     from (
         select {_CANDIDATE} from delivery
         where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.status = 'pending'
+            and {_NOT_KNOWN.format("$6")}
         order by delivery.resource_id, delivery.event_id, delivery.id limit $5
     ) as candidate
     left join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
@@ -183,14 +205,21 @@ _READ_BACKLOG: Final[LiteralString] = f"""
 
 
 async def read_backlog(
-    pool: Pool, endpoint_id: int, after_resource_id: int, slots: Sequence[int], until: datetime, count_max: int
+    pool: Pool,
+    endpoint_id: int,
+    after_resource_id: int,
+    slots: Sequence[int],
+    until: datetime,
+    count_max: int,
+    known_ids: Sequence[int] = (),
 ) -> tuple[list[DueDelivery], int | None]:
     """Walk through what is pending for one endpoint, resource by resource: it has more than a worker keeps in memory.
 
     Returns:
         What can be tried, and the resource's id to go on after; ``None`` at the end.
     """
-    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, after_resource_id, slots, until, count_max)
+    known = _ranges(known_ids)
+    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, after_resource_id, slots, until, count_max, known)
     ready = [DUE.read(row) for row in rows if row["body"] is not None]
     return ready, rows[-1]["resource_id"] if len(rows) == count_max else None
 

@@ -20,6 +20,8 @@ _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0
 # For this long, a read that began before a record was written may still show the delivery as pending.
 _FINISHED_KEPT_S = 30.0
+# Reads pass over so many of those that were taken last: what is due now was mostly read by the reads just before.
+_TAKEN_LATELY_MAX = 2048
 
 
 class QueueLimits(Struct, frozen=True, kw_only=True):
@@ -29,8 +31,9 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
     endpoint_max: int = 64
     holder_max: int = 128
     total_max: int = 2048
-    kept_max: int = 256
-    """How many deliveries of one endpoint wait in memory."""
+    kept_max: int = 1024
+    """How many deliveries of one endpoint wait in memory; a quarter of it while ``kept_in_all`` wait."""
+    kept_in_all: int = 4096
 
 
 class Work(Struct, frozen=True, kw_only=True):
@@ -85,6 +88,7 @@ class DeliveryQueue:
         self._may_start_in = may_start
         self._queues: dict[int, EndpointQueue] = {}
         self._known: set[int] = set()
+        self._taken_lately: deque[int] = deque(maxlen=_TAKEN_LATELY_MAX)
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
         self._finished_attempts: set[tuple[int, int]] = set()
         self._in_flight_by_slot: Counter[int] = Counter()
@@ -103,13 +107,22 @@ class DeliveryQueue:
         queue = self._queues.get(delivery.endpoint_id)
         if queue is None:
             queue = self._queues[delivery.endpoint_id] = EndpointQueue(delivery.endpoint_id, delivery.holder_id)
-        if queue.kept_count >= self._limits.kept_max:
+        if self.room(queue) <= 0:
             queue.has_more = True
             return False
         (queue.retries if work.is_retry else queue.fresh).append(work)
         self._known.add(delivery.id)
+        self._taken_lately.append(delivery.id)
         self.waiting_count += 1
         return True
+
+    def room(self, queue: EndpointQueue) -> int:
+        """How many more deliveries of an endpoint may be offered."""
+        return self._kept_max() - queue.kept_count
+
+    def known_lately(self) -> list[int]:
+        """Deliveries that are here already and that reads would find again."""
+        return [delivery_id for delivery_id in self._taken_lately if delivery_id in self._known]
 
     def take(self, count_max: int) -> list[Work]:
         """Take out what may start now: one of each endpoint in turn, first attempts before retries."""
@@ -165,9 +178,7 @@ class DeliveryQueue:
         """Yield the queues of endpoints that have more in the database, and room for it here."""
         # From half on: one read then brings many deliveries, and not one for each that is finished.
         return (
-            queue
-            for queue in self._queues.values()
-            if queue.has_more and queue.kept_count <= self._limits.kept_max // 2
+            queue for queue in self._queues.values() if queue.has_more and queue.kept_count <= self._kept_max() // 2
         )
 
     def oldest_startable_at(self) -> datetime | None:
@@ -188,6 +199,10 @@ class DeliveryQueue:
         for queue in list(self._queues.values()):
             if not queue.kept_count and not queue.in_flight_count and not queue.has_more:
                 del self._queues[queue.endpoint_id]
+
+    def _kept_max(self) -> int:
+        has_much = self.waiting_count >= self._limits.kept_in_all
+        return self._limits.kept_max // 4 if has_much else self._limits.kept_max
 
     def _take_in_turn(self, taken: list[Work], count_max: int, *, is_retry: bool) -> None:
         queues = deque(queue for queue in self._queues.values() if queue.waiting(is_retry=is_retry))

@@ -80,7 +80,13 @@ class DeliveryReader:
 
     async def _read_page(self, cursor: DueCursor, until: datetime, held: dict[int, int]) -> DueCursor | None:
         found = await delivery_store.read_due(
-            self._context.pool, cursor, until, list(held), _PAGE, self._queue.full_endpoints()
+            self._context.pool,
+            cursor,
+            until,
+            list(held),
+            _PAGE,
+            self._queue.full_endpoints(),
+            self._queue.known_lately(),
         )
         for delivery in found.ready:
             self._offer(delivery, held)
@@ -95,7 +101,9 @@ class DeliveryReader:
                 queue.walked_to_id,
                 list(held),
                 self._context.clock.now(),
-                _BACKLOG_PAGE,
+                # Others may have filled memory since the last read.
+                max(1, min(self._queue.room(queue), _BACKLOG_PAGE)),
+                self._queue.known_lately(),
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
             queue.walked_to_id = walked_to_id or 0

@@ -216,6 +216,7 @@ async def serve(
             shows_system=settings.health_system == "shown",
             draw_qr_png=pictures.draw,
             feed_waits=feed_waits,
+            admission=base.context.writes.admission,
             presence=presence,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,

@@ -10,6 +10,7 @@ from pixconnect.api import charge, descriptions, endpoint, feed, ledger, locatio
 from pixconnect.api.application import make_application
 from pixconnect.api.services import Descriptions, Services
 from pixconnect.api.standard import payment
+from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.feed_waits import FeedWaits
@@ -74,6 +75,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         read_readiness=no_health,
         draw_qr_png=draw,
         feed_waits=FeedWaits(no_health),
+        admission=Admission(),
         presence=Presence(),
         descriptions=described,
         base_url=BASE_URL,

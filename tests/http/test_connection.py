@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pixconnect.http import limits
+from pixconnect.http.asgi import Answer
 from pixconnect.http.limits import HEAD_MAX, UNREAD_MAX
 from pixconnect.http.open_connections import Connections
 from pixconnect.http.server import Server
@@ -133,6 +134,52 @@ async def test_a_client_that_waits_for_100_continue_hears_it() -> None:
         assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(b"x")
         assert (await client.answer())[2] == b"POST /? x"
+
+
+class Prompt:
+    """Has an answer at once, to posts alone."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await echo(scope, receive, send)
+
+    def answer_at_once(self, scope: dict[str, Any]) -> Answer | None:
+        return Answer(503, [(b"retry-after", b"1")], b"no " + scope["raw_path"]) if scope["method"] == "POST" else None
+
+
+async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:
+    async with serving(Prompt()) as (_, connect):
+        client = await connect()
+        post, get = (
+            b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+            b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n",
+        )
+        await client.send(b"".join((get if number % 5 == 4 else post) % number for number in range(700)))
+        for number in range(700):
+            expected = b"GET /%d? " if number % 5 == 4 else b"no /%d"
+            assert (await client.answer())[2] == expected % number
+
+
+async def test_a_body_that_comes_after_its_answer_is_dropped() -> None:
+    async with serving(Prompt()) as (_, connect):
+        client = await connect()
+        await client.send(b"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n")
+        status, headers, body = await client.answer()
+        assert (status, headers[b"retry-after"], body) == (b"HTTP/1.1 503 Service Unavailable", b"1", b"no /1")
+        await client.send(b"abcGET /2 HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (await client.answer())[2] == b"GET /2? "
+        # Nobody knows whether a body follows that was announced only.
+        await client.send(b"POST /3 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+        assert (await client.answer())[1][b"connection"] == b"close"
+        assert await client.is_hung_up()
+
+
+async def test_a_client_that_is_gone_before_an_answer_at_once_leaves_nothing() -> None:
+    async with serving(Prompt()) as (server, connect):
+        client = await connect()
+        client.writer.write(b"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n")
+        client.writer.transport.abort()
+        await until(lambda: not server.connections.all)
+        assert not server.connections.tasks
 
 
 async def refuse(_scope: dict[str, Any], _receive: Any, send: Any) -> None:

@@ -438,6 +438,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     ),
     "anything by an id that nothing has": lambda c: search_store.find_by_any_id(a_pool(c), "nothing", None, "n", 100),
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
+    "oldest orders": lambda c: order_store.find_oldest(a_pool(c)),
     "orders locked": lambda c: order_store.lock(c, NAMES),
     "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),
     "orders postponed": lambda c: order_store.postpone(c, dict.fromkeys(NAMES, STARTED_AT)),

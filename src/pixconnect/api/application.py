@@ -32,14 +32,14 @@ from pixconnect.api.request_lines import RequestLines
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
-from pixconnect.domain.access import authorize
-from pixconnect.foundation.admission import Admission
+from pixconnect.domain.access import authorize, check_certificate
+from pixconnect.foundation.admission import TOO_MANY
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.shares import current_party
 from pixconnect.foundation.turns import LongTurns, Turns
-from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Receive, Scope, Send
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Answer, Receive, Scope, Send
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -61,6 +61,7 @@ _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 
 _NOTHING: Final = Nothing()
 _NO_CONTENT: Final = 204
+_FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
 _log = structlog.get_logger(__name__)
 
 
@@ -102,7 +103,7 @@ class Application:
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
-        self._admission = Admission()
+        self._admission = services.admission
         self._turns = Turns(services.presence)
         self._long_turns = LongTurns(services.presence)
         self.answers: Counter[tuple[str, int]] = Counter()
@@ -158,6 +159,33 @@ class Application:
             # Whoever guesses could otherwise hang up before a refusal is told, and leave no line.
             if self._access_log.wants(status):
                 self._note_access(scope, headers, status, started_s, progress, said)
+
+    def answer_at_once(self, scope: Scope) -> Answer | None:
+        """Refuse what a full process refuses without a task for it, because of these there are the most."""
+        if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
+            return None
+        headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
+        caller = self._services.verifier.recall(headers.get(b"authorization", b""))
+        if caller is None:
+            return None
+        started_s = self._monotonic_s()
+        try:
+            endpoint, _ = self._router.find(scope["method"], scope["raw_path"])
+            check_certificate(caller, scope["client_certificate"])
+            if endpoint.scope is not None:
+                authorize(caller, endpoint.scope)
+        except errors.PixConnectError:
+            return None
+        if endpoint.is_public or not endpoint.has_body or not self._admission.refuses(caller.holder_id):
+            return None
+        # It counts this one, so it is asked last.
+        if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
+            return None
+        request_id = envelope.choose_request_id(headers.get(b"x-request-id"), self._entropy)
+        refused = endpoint.operation.refusals.write(errors.ServiceUnavailable(TOO_MANY), request_id, self._now())
+        self._count(endpoint.operation, refused.status, self._monotonic_s() - started_s)
+        own_headers = [*_refusal_headers(refused), (b"x-request-id", request_id.encode())]
+        return Answer(refused.status, own_headers, refused.content)
 
     async def _slow_down(self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress) -> None:
         """Let a refusal wait if there are many of this party."""

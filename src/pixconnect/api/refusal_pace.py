@@ -29,6 +29,11 @@ class RefusalPace:
         self._due_at_s: OrderedDict[Hashable, float] = OrderedDict()
         self._spread = 0
 
+    def is_due_now(self, party: Hashable, now_s: float) -> bool:
+        """Count one more refusal if it may be told without waiting."""
+        due_at_s = self._due_at_s.get(party, now_s)
+        return due_at_s + EACH_S <= now_s + AT_ONCE_COUNT * EACH_S and not self.delay_s(party, now_s)
+
     def delay_s(self, party: Hashable, now_s: float) -> float:
         """How long to wait before telling one more refusal.
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pixconnect.api.authentication import Verifier
 from pixconnect.api.rates import RequestRates
 from pixconnect.domain.access import Network
+from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.feed_waits import FeedWaits
@@ -47,6 +48,8 @@ class Services(Struct, frozen=True, kw_only=True):
     """A PNG of this text; callers take turns."""
     feed_waits: FeedWaits
     """Requests that wait for events."""
+    admission: Admission
+    """What is under way in this process."""
     presence: Presence
     """Who has asked for something lately."""
     descriptions: Descriptions

@@ -13,13 +13,35 @@ from pixconnect.domain import errors
 
 UNDER_WAY_MAX: Final = 512
 """As many as are answered in half a second where the service is slow; far more than one batch needs."""
+UNDER_WAY_MIN: Final = 128
+ANSWERED_IN_S: Final = 0.5
+TOO_MANY: Final = "too many requests are under way: try again shortly; nothing was done"
 
 
 class Admission:
     def __init__(self, under_way_max: int = UNDER_WAY_MAX) -> None:
-        self._under_way_max = under_way_max
+        self._most = self._under_way_max = under_way_max
         self._counts: dict[Hashable, int] = {}
         self._count = 0
+        self.has_refused = False
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= self._under_way_max
+
+    def refuses(self, party: Hashable) -> bool:
+        """Whether ``enter`` would raise."""
+        # Whoever has nothing under way is let in however full it is: there are no more parties than connections.
+        if self._count < self._under_way_max or self._counts.get(party, 0) * len(self._counts) < self._under_way_max:
+            return False
+        self.has_refused = True
+        return True
+
+    def expect(self, per_second: float | None) -> None:
+        """Let in what is answered in half a second if so many are answered in one; ``None`` if nothing limits them."""
+        self._under_way_max = (
+            self._most if per_second is None else min(self._most, max(UNDER_WAY_MIN, round(per_second * ANSWERED_IN_S)))
+        )
 
     def enter(self, party: Hashable) -> None:
         """Count a request until ``leave``.
@@ -27,11 +49,9 @@ class Admission:
         Raises:
             ServiceUnavailable: Too much is under way, and this party has its share of it.
         """
-        own_count = self._counts.get(party, 0)
-        # Whoever has nothing under way is let in however full it is: there are no more parties than connections.
-        if self._count >= self._under_way_max and own_count * len(self._counts) >= self._under_way_max:
-            raise errors.ServiceUnavailable("too many requests are under way: try again shortly; nothing was done")
-        self._counts[party] = own_count + 1
+        if self.refuses(party):
+            raise errors.ServiceUnavailable(TOO_MANY)
+        self._counts[party] = self._counts.get(party, 0) + 1
         self._count += 1
 
     def leave(self, party: Hashable) -> None:

@@ -1,11 +1,12 @@
 """The types of ASGI, as far as our applications and our server use it.
 
 Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
-``client_certificate``, the thumbprint of the certificate that the client showed, or ``None``.
+``client_certificate``, the thumbprint of the certificate that the client showed, or ``None``. It asks an application that is
+``Prompt`` for an answer before it makes a task of a request.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 HTTP: Final = "http"
 REQUEST: Final = "http.request"
@@ -18,3 +19,18 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """An application that has some answers at once."""
+
+    def answer_at_once(self, scope: Scope) -> Answer | None:
+        """The whole answer to a request whose body need not be read; ``None`` where the application must be called."""
+        ...

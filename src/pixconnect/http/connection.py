@@ -29,7 +29,7 @@ import httptools
 
 from pixconnect.domain.access import client_address
 from pixconnect.http import head, limits
-from pixconnect.http.asgi import HTTP, ASGIApp, Scope
+from pixconnect.http.asgi import HTTP, ASGIApp, Prompt, Scope
 from pixconnect.http.exchange import STATUS_LINES, Exchange
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
@@ -56,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self.held_octets = 0
         self.waits_since_s = self.loop.time()
         self._app = app
+        self._prompt = app if isinstance(app, Prompt) else None
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._client: tuple[str, int] | None = None
         # The request that is being answered, those after it, and the one read last, whose body may still be coming.
@@ -390,6 +391,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
+        if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
+            # Not before the parser has returned: it cannot be called again from what it calls.
+            self.loop.call_soon(exchange.tell, answer)
+            return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)
 

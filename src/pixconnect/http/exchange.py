@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope
+from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, Answer, ASGIApp, Message, Scope
 from pixconnect.http.flow import FlowControl
 from pixconnect.http.open_connections import Connections
 
@@ -48,28 +48,29 @@ class Exchange:
         "_has_started",
         "_head",
         "_is_chunked",
-        "_scope",
         "body",
         "is_abandoned",
         "is_answered",
         "is_broken",
         "keeps_alive",
         "more_body",
+        "scope",
         "task",
     )
 
-    # Set when it is this request's turn.
-    task: asyncio.Task[None]
+    # Set when it is this request's turn; one that is answered at once has none.
+    task: asyncio.Task[None] | None
 
     def __init__(self, channel: Channel, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
-        self._scope = scope
+        self.scope = scope
         self._expects_continue = expects_continue
         self._arrived: asyncio.Future[None] | None = None
         self._head = b""
         self._has_started = False
         self._is_chunked = False
         self.keeps_alive = keeps_alive
+        self.task = None
         self.body: bytes | bytearray = b""
         self.more_body = True
         self.is_abandoned = False
@@ -83,7 +84,7 @@ class Exchange:
 
     async def run(self, app: ASGIApp) -> None:
         try:
-            await app(self._scope, self.receive, self.send)
+            await app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
             if self.is_broken and not self._has_started:
                 self._channel.refuse(HTTPStatus.BAD_REQUEST)
@@ -94,7 +95,15 @@ class Exchange:
             _log.exception("answer broken off")
             self._channel.transport.close()
         finally:
+            assert self.task is not None, "it runs"
             self._channel.ended(self.task)
+
+    def tell(self, answer: Answer) -> None:
+        """Send an answer that was there at once."""
+        if not self.is_abandoned:
+            headers = [*answer.headers, (b"content-length", b"%d" % len(answer.body))]
+            self._start(answer.status, headers)
+            self._continue(answer.body, is_last=True)
 
     def feed(self, body: bytes) -> None:
         if not self.body:
@@ -120,9 +129,10 @@ class Exchange:
     def abandon(self) -> None:
         """Cancel the request, because the client has gone."""
         self.is_abandoned = True
-        # A task that is cancelled before its first step never reaches the end of ``run``.
-        self.task.add_done_callback(self._channel.ended)
-        self.task.cancel()
+        if self.task is not None:
+            # A task that is cancelled before its first step never reaches the end of ``run``.
+            self.task.add_done_callback(self._channel.ended)
+            self.task.cancel()
 
     async def receive(self) -> Message:
         if self._expects_continue and self.more_body:
@@ -171,7 +181,7 @@ class Exchange:
             if name == b"content-length":
                 self._is_chunked = False
         # HTTP/1.0 has no chunks: the end of the connection ends the answer.
-        if self._is_chunked and self._scope["http_version"] == "1.0":
+        if self._is_chunked and self.scope["http_version"] == "1.0":
             self._is_chunked = self.keeps_alive = False
         if self._is_chunked:
             parts.append(b"transfer-encoding: chunked\r\n")
@@ -179,7 +189,7 @@ class Exchange:
         self._head = b"".join(parts)
 
     def _continue(self, body: bytes, *, is_last: bool) -> None:
-        if self._scope["method"] == "HEAD":
+        if self.scope["method"] == "HEAD":
             body = b""
         elif self._is_chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"0\r\n\r\n" if is_last else b"")

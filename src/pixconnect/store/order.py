@@ -67,6 +67,19 @@ async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOr
     return {order.name: order for order in found}
 
 
+# Of those that are due first: there may be millions that a rail is silent about, which are asked about more and more seldom.
+# And not the very oldest one, about which it may be silent too.
+_FIND_OLDEST: Final[LiteralString] = """
+    select percentile_disc(0.1) within group (order by ordered_at)
+    from (select ordered_at from open_order order by due_at limit 4096) as due_first
+"""
+
+
+async def find_oldest(pool: Pool) -> datetime | None:
+    """When the oldest tenth was made of the orders that workers look at next."""
+    return await pool.fetchval(_FIND_OLDEST)
+
+
 # From this mark on only the rail's answer ends an order: what may have been sent is never given back by us.
 _MARK: Final[LiteralString] = """
     update open_order set handed_at = $2, due_at = $3 where name = any($1) and handed_at is null returning name

@@ -88,7 +88,9 @@ async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixCon
     return outcomes
 
 
-START_REFUNDS: Final = WriteOperation("start_refunds", _start_refunds, external_id_of=lambda new: new.external_id)
+START_REFUNDS: Final = WriteOperation(
+    "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
+)
 
 
 async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:

@@ -121,7 +121,9 @@ async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.
     return outcomes
 
 
-START_TRANSFERS: Final = WriteOperation("start_transfers", _start_transfers, external_id_of=lambda new: new.external_id)
+START_TRANSFERS: Final = WriteOperation(
+    "start_transfers", _start_transfers, makes_orders=True, external_id_of=lambda new: new.external_id
+)
 
 
 def _holders_of(new: NewTransfer) -> tuple[int, ...]:

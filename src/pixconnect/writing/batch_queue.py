@@ -49,6 +49,7 @@ from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.busy_holder import BusyHolder
 from pixconnect.writing.operation import Answer, Outcomes, Request, WriteOperation
+from pixconnect.writing.order_pace import OrderPace
 from pixconnect.writing.stalled_holders import StalledHolders
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 10.0
@@ -113,10 +114,11 @@ class BatchQueue(Generic[Request, Answer]):
 
     Args:
         queue_length_max: Requests waiting at most, of all holders together.
+        pace: Of what makes orders.
         stalled_tries: Limits the tries for stalled holders of all queues over the same pool.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  most of them every queue of a process has
         self,
         operation: WriteOperation[Request, Answer],
         *,
@@ -127,8 +129,10 @@ class BatchQueue(Generic[Request, Answer]):
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
         stalled_tries: asyncio.Semaphore,
+        pace: OrderPace | None = None,
     ) -> None:
         self._operation = operation
+        self._pace = pace
         self._wake_workers = wake_workers
         self._wake_sequencer = wake_sequencer
         self._pool = pool
@@ -184,6 +188,8 @@ class BatchQueue(Generic[Request, Answer]):
     async def _run(self) -> None:
         waiters: list[_Waiter[Request, Answer]] = []
         while True:
+            if self._pace is not None:
+                await self._pace.wait(is_busy=False)
             self._busy.choose(waiter.request.holder_id for waiter in waiters)
             waiters = self._take_next(is_busy=False)
             if waiters:
@@ -196,6 +202,8 @@ class BatchQueue(Generic[Request, Answer]):
 
     async def _write_busy(self) -> bool:
         """Write what waits of the busy holder, and say whether there was anything."""
+        if self._pace is not None:
+            await self._pace.wait(is_busy=True)
         waiters = self._take_next(is_busy=True)
         if waiters:
             # Where it meets a lock it is tried once more before it is refused, as in a batch with others.
@@ -321,6 +329,8 @@ class BatchQueue(Generic[Request, Answer]):
             attempt.is_committing = True
             await transaction.commit()
             self.commits_by_size[len(batch)] += 1
+            if self._pace is not None:
+                self._pace.note(len(batch), is_busy=waiters[0].request.holder_id == self._busy.holder_id)
             batch.tell_committed()
             return outcomes
 

@@ -34,6 +34,7 @@ class WriteOperation(Generic[Request, Answer]):
     Args:
         write: Writes a batch in its transaction and returns one outcome for each request, in order, admitted ones
             included. It may be called again with the same requests, and must then find what it wrote.
+        makes_orders: Whether workers have to hand over what it writes.
         external_id_of: The idempotency key under which a client can repeat a request.
     """
 
@@ -42,8 +43,10 @@ class WriteOperation(Generic[Request, Answer]):
         name: str,
         write: Callable[[Batch[Request]], Awaitable[Outcomes[Answer]]],
         *,
+        makes_orders: bool = False,
         external_id_of: Callable[[Request], str | None] = lambda _: None,
     ) -> None:
         self.name = name
         self.write = write
+        self.makes_orders = makes_orders
         self.external_id_of = external_id_of

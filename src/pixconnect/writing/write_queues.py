@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
+from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.writing import stalled_holders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import Answer, Request, WriteOperation
+from pixconnect.writing.order_pace import OrderPace
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
@@ -36,7 +38,10 @@ class WriteQueues:
         queue_length_max: int,
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
+        admission: Admission | None = None,
     ) -> None:
+        self.admission = admission or Admission()
+        self._pace = OrderPace(self.admission, pool, clock)
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
@@ -74,6 +79,7 @@ class WriteQueues:
 
     async def close(self) -> None:
         """Write what is queued, and refuse what comes later."""
+        await self._pace.close()
         await asyncio.gather(*(queue.close() for queue in self._by_operation.values()))
 
     def _queue_of(self, operation: WriteOperation[Request, Answer]) -> BatchQueue[Request, Answer]:
@@ -88,6 +94,7 @@ class WriteQueues:
                 wake_workers=self._wake_workers,
                 wake_sequencer=self._wake_sequencer,
                 stalled_tries=self._stalled_tries,
+                pace=self._pace if operation.makes_orders else None,
             )
         return queue
 

@@ -1,0 +1,71 @@
+"""How much a process that refuses accepts while what it accepted before is not settled; nothing waits for real time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from pixconnect.foundation.admission import UNDER_WAY_MAX, UNDER_WAY_MIN, Admission
+from pixconnect.writing.order_pace import LOOK_EVERY_S, STUCK_LOOKS_MAX, OrderPace
+
+_START = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+class Overload:
+    """A service that makes as many orders as it may, settles so many a second, and is looked at twice a second."""
+
+    def __init__(self, *, accepts_per_second: float, settles_per_second: float) -> None:
+        self.admission = Admission()
+        self.now_s = 0.0
+        clock: Any = SimpleNamespace(now=lambda: _START + timedelta(seconds=self.now_s), monotonic_s=lambda: self.now_s)
+        self.pace = OrderPace(self.admission, SimpleNamespace(), clock)  # pyright: ignore[reportArgumentType]  never asked
+        self._accepts_per_second = accepts_per_second
+        self._settles_per_second = settles_per_second
+        # When each open order was made, the oldest first.
+        self.open_s: list[float] = []
+
+    def run(self, seconds: float) -> float:
+        """Let time pass; how many were made a second at the last look."""
+        per_second = 0.0
+        for _ in range(round(seconds / LOOK_EVERY_S)):
+            per_second = min(self._accepts_per_second, self.pace.per_second or self._accepts_per_second)
+            count = round(per_second * LOOK_EVERY_S)
+            self.open_s += [self.now_s + number * LOOK_EVERY_S / count for number in range(count)]
+            self.pace.note(count, is_busy=False)
+            del self.open_s[: round(self._settles_per_second * LOOK_EVERY_S)]
+            self.now_s += LOOK_EVERY_S
+            oldest_at = _START + timedelta(seconds=self.open_s[0]) if self.open_s else None
+            self.pace.learn(oldest_at, LOOK_EVERY_S)
+        return per_second
+
+
+def test_what_is_accepted_comes_to_what_is_settled() -> None:
+    overload = Overload(accepts_per_second=1500, settles_per_second=900)
+    overload.run(20)
+    assert 700 < sum(overload.run(LOOK_EVERY_S) for _ in range(40)) / 40 < 1050
+    assert overload.now_s - overload.open_s[0] < 4, "what was accepted does not grow old"
+
+
+def test_a_service_that_settles_what_it_accepts_has_no_pace() -> None:
+    overload = Overload(accepts_per_second=1000, settles_per_second=1000)
+    assert overload.run(10) == 1000
+    assert overload.pace.per_second is None
+
+
+def test_where_nothing_is_settled_nothing_is_slowed_down() -> None:
+    overload = Overload(accepts_per_second=1000, settles_per_second=0)
+    assert overload.run((STUCK_LOOKS_MAX + 2) * LOOK_EVERY_S) == 1000
+    assert overload.pace.per_second is None
+
+
+def test_as_many_are_let_in_as_are_answered_in_half_a_second() -> None:
+    admission = Admission()
+    for per_second, expected in ((400.0, 200), (1.0, UNDER_WAY_MIN), (100_000.0, UNDER_WAY_MAX), (None, UNDER_WAY_MAX)):
+        admission.expect(per_second)
+        for _ in range(expected):
+            admission.enter("holder")
+        assert admission.is_full
+        assert admission.refuses("holder")
+        for _ in range(expected):
+            admission.leave("holder")

@@ -53,6 +53,19 @@ _PATH_PARAMETERS: Final[Mapping[str, tuple[str, Schema]]] = {
     "/webhook/{chave}/entregas/{id}": ("O `id` da entrega.", typed("integer", minimum=1, maximum=2**53 - 1)),
 }
 """What stands last in a path that begins like this."""
+_TXID: Final = dict(txid="$response.body#/txid")
+_LOCATION: Final = dict(id="$response.body#/id")
+_REFUND: Final = dict(e2eid="$request.path.e2eid", id="$request.path.id")
+_KEY: Final = dict(chave="$request.path.chave")
+_LINKS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "cob.criar": {"cob.consultar": _TXID, "cob.revisar": _TXID, "cob.criar_com_txid": _TXID},
+    "cob.criar_com_txid": {"cob.consultar": _TXID, "cob.revisar": _TXID},
+    "cob.consultar": {"loc.consultar": dict(id="$response.body#/loc/id"), "cob.revisar": _TXID},
+    "loc.criar": {"loc.consultar": _LOCATION, "loc.desvincular": _LOCATION},
+    "devolucao.solicitar": {"devolucao.consultar": _REFUND, "pix.consultar": dict(e2eid="$request.path.e2eid")},
+    "webhook.configurar": {"webhook.consultar": _KEY, "webhook.remover": _KEY},
+}
+"""By the operation whose success they follow, and the one that they lead to: its parameters."""
 _WRITES: Final = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 _STATUS_TEXTS: Final = {
     "400": "A requisição tem algo errado.",
@@ -105,12 +118,20 @@ def _describe_operation(row: StandardOperation) -> Schema:
     success = described("Feito.")
     if row.answer is not Nothing:
         success["content"] = _json(row.answer)
+    if row.id in _LINKS:
+        links = _LINKS[row.id].items()
+        success["links"] = {_link_name(to): {"operationId": to, "parameters": dict(names)} for to, names in links}
     statuses = ["400", "401", "403", "404", "405", "429", "500", "503"]
     statuses += ["413", "415"] if row.body is not Nothing else []
     statuses += ["504"] if row.method in _WRITES else []
     refusals = {status: {"$ref": f"#/components/responses/{_name_of(status)}"} for status in sorted(statuses)}
     found["responses"] = {str(row.status): success, **refusals}
     return found
+
+
+def _link_name(operation_id: str) -> str:
+    entity, _, verb = operation_id.partition(".")
+    return f"{verb}_{entity}"
 
 
 def _describe_path(path: str) -> list[Schema]:

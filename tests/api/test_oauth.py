@@ -161,6 +161,11 @@ async def test_the_wrong_type_of_body_is_named(api: Api) -> None:
     )
 
 
+async def test_another_method_is_refused_without_the_envelope(api: Api) -> None:
+    answer = await api.get("/oauth/token", token=None)
+    assert (answer.status, answer.headers["allow"], answer.body["error"]) == (405, "POST", "invalid_request")
+
+
 async def test_the_metadata_lead_to_the_endpoint_and_the_keys(api: Api) -> None:
     answer = await api.get(oauth.METADATA_PATH, token=None)
     assert answer.status == 200

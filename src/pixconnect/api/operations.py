@@ -259,10 +259,18 @@ def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
+# A location of the kind that serves nothing yet is no path of the table; nor is another method of these.
+_FORMS_BELOW: Final = (
+    (location.LOCATION_PATH.encode(), location.REFUSALS),
+    (oauth.TOKEN_PATH.encode(), oauth.REFUSALS),
+)
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes) -> RefusalForm:
     """How to refuse a request; where nothing is routed to, by what the path begins with."""
     if operation is not None:
         return operation.refusals
+    for path, form in _FORMS_BELOW:
+        if raw_path.startswith(path):
+            return form
     return _GENERAL_PROBLEMS if is_of_the_door(raw_path) else ENVELOPED

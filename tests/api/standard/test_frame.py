@@ -83,8 +83,9 @@ async def test_refusals_in_their_order(
         assert answer.headers["allow"] == "GET, HEAD"
 
 
-async def test_a_location_at_which_nothing_is_served_is_told_as_the_standard_does(api: Api) -> None:
-    answer = await api.get("/v1/qr/nothing")
+@pytest.mark.parametrize("target", ["/v1/qr/nothing", "/v1/qr/cobv/nothing"])
+async def test_a_location_at_which_nothing_is_served_is_told_as_the_standard_does(api: Api, target: str) -> None:
+    answer = await api.get(target)
     assert (answer.status, kind(answer)) == (404, "CobPayloadNaoEncontrado")
 
 

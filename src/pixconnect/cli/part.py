@@ -74,6 +74,10 @@ def _fork(control: str) -> list[str]:
     with lean_imports():
         for name in ("prepare", "processes"):
             import_module(f"pixconnect.cli.{name}")
+        from pixconnect.adapters import outgoing_http  # noqa: PLC0415 - see above
+
+        # To read the system's authorities takes longer than most imports.
+        outgoing_http.trust_system()
     return fork_server.wait_for_part(int(control.removeprefix("--control-fd=")))
 
 

@@ -32,6 +32,8 @@ ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 RESUME_EVERY_S: Final = 1.0
+APART_S: Final = 0.05
+"""Between the first rounds of two chores."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)
 _log = structlog.get_logger(__name__)
@@ -69,14 +71,23 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
             await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
 
     async with asyncio.TaskGroup() as chores:
-        chores.create_task(_repeat("fold", fold, FOLD_EVERY_S))
-        chores.create_task(_repeat("resume", resume, RESUME_EVERY_S))
-        chores.create_task(_repeat("rotate", rotate, ROTATE_EVERY_S))
-        chores.create_task(_repeat("partition", partition, PARTITION_EVERY_S))
-        chores.create_task(_repeat("clock", agree, AGREE_EVERY_S))
+        # One after the other: each that began at once would open a connection of its own, which PostgreSQL needs 6 MiB for.
+        for number, (name, chore, every_s) in enumerate(
+            (
+                ("rotate", rotate, ROTATE_EVERY_S),
+                ("partition", partition, PARTITION_EVERY_S),
+                ("fold", fold, FOLD_EVERY_S),
+                ("resume", resume, RESUME_EVERY_S),
+                ("clock", agree, AGREE_EVERY_S),
+            )
+        ):
+            chores.create_task(_repeat(name, chore, every_s, number * APART_S))
 
 
-async def _repeat(name: str, chore: Callable[[], Awaitable[float | None]], every_s: float) -> None:
+async def _repeat(
+    name: str, chore: Callable[[], Awaitable[float | None]], every_s: float, first_after_s: float
+) -> None:
+    await asyncio.sleep(first_after_s)
     while True:
         rest_s = None
         try:

@@ -281,7 +281,7 @@ async def open_service(
     wakers: list[Callable[[], None]] = []
     sequencer_wakers: list[Callable[[], None]] = []
 
-    def wake_workers(orders_count: int = 0) -> None:
+    def wake_workers(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
         for wake in wakers:
             wake()
 

@@ -73,7 +73,7 @@ async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Wor
         WriteOperation("write_words", words.write, external_id_of=lambda word: word.external_id),
         pool=service.context.pool,
         clock=service.clock,
-        wake_workers=lambda orders_count=0: None,
+        wake_workers=lambda orders_count=0, *, only_deliveries=False: None,
         wake_sequencer=lambda: None,
         stalled_tries=asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX),
         **({"size_max": 256, "queue_length_max": 4096} | limits),

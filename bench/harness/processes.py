@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.figures import Row
 
-_KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", "postgres": "postgres"}
+_KINDS = {" serve ": "api", " work ": "worker", " sandbox ": "sandbox", " forks ": "forks", "postgres": "postgres"}
 
 
 class CpuMeter:

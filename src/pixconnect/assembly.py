@@ -111,6 +111,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     context: Context
     keyring: Keyring
     """The context's signer, with the keys that others verify by."""
+    notifier: Notifier
 
 
 @asynccontextmanager
@@ -153,13 +154,13 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
         location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
         opened.push_async_callback(webhook_http.close)
         opened.push_async_callback(location_http.close)
-        wake_workers = Notifier(connections).notify
+        notifier = Notifier(connections)
         writes = WriteQueues(
             pool=connections,
             clock=clock,
             size_max=settings.group_size_max,
             queue_length_max=settings.queue_length_max,
-            wake_workers=wake_workers,
+            wake_workers=notifier.notify,
             wake_sequencer=EventNotifier(connections).notify,
         )
         opened.push_async_callback(writes.close)
@@ -189,9 +190,9 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
             ),
             secret_box=secret_box,
             sandbox_control=control,
-            wake_workers=wake_workers,
+            wake_workers=notifier.notify,
         )
-        yield Base(context=context, keyring=keyring)
+        yield Base(context=context, keyring=keyring, notifier=notifier)
 
 
 async def serve(
@@ -256,6 +257,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         parts = WorkerParts(
             context=base.context,
             signing=base.keyring,
+            notifier=base.notifier,
             connect=_connect(settings, "pixconnect leases"),
             limits=QueueLimits(
                 endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max

@@ -10,6 +10,7 @@ from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool
 
 ORDERS, ALL = "notify pixconnect_work, 'orders'", "notify pixconnect_work"
+DELIVERIES = "notify pixconnect_work, 'deliveries'"
 
 
 class FakePool:
@@ -68,3 +69,32 @@ async def test_a_single_order_is_told_although_many_were_just_before_it(pool: Fa
     assert await pool.hear() == ORDERS
     notifier.notify(1)
     assert await pool.hear() == ORDERS
+
+
+async def test_new_deliveries_alone_are_told_as_such(pool: FakePool, notifier: Notifier) -> None:
+    notifier.notify(only_deliveries=True)
+    assert await pool.hear() == DELIVERIES
+    notifier.notify(1)
+    notifier.notify(only_deliveries=True)
+    assert await pool.hear() == ALL
+    notifier.notify(only_deliveries=True)
+    notifier.notify()
+    assert await pool.hear() == ALL
+
+
+async def test_nothing_is_told_where_the_only_worker_is_here(pool: FakePool, notifier: Notifier) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    is_alone = True
+
+    def hear(news: str) -> bool:
+        heard.put_nowait(news)
+        return is_alone
+
+    notifier.tell_here = hear
+    async with asyncio.timeout(60):
+        notifier.notify(1)
+        assert await heard.get() == "orders"
+        is_alone = False
+        notifier.notify(1)
+        assert (await heard.get(), await pool.hear()) == ("orders", ORDERS)
+    assert pool.said.empty()

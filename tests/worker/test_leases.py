@@ -164,10 +164,10 @@ class Listener:
     """A part of a worker that notes what it is woken for."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[bool] = asyncio.Queue()
+        self.heard: asyncio.Queue[tuple[bool, bool]] = asyncio.Queue()
 
-    def wake(self, *, only_orders: bool = False) -> None:
-        self.heard.put_nowait(only_orders)
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        self.heard.put_nowait((only_orders, only_deliveries))
 
     def busy_slots(self) -> frozenset[int]:
         return frozenset()
@@ -178,7 +178,7 @@ class Listener:
         return None
 
 
-async def test_a_worker_hears_whether_orders_are_all_that_is_new(service: Service) -> None:
+async def test_a_worker_hears_whether_orders_or_deliveries_are_all_that_is_new(service: Service) -> None:
     async def join() -> Connection:
         return await connect(
             service.database.service_url, role="pixconnect_service", schema="pixconnect", name="worker"
@@ -190,9 +190,12 @@ async def test_a_worker_hears_whether_orders_are_all_that_is_new(service: Servic
     running = asyncio.create_task(held.run())
     notifier = Notifier(service.context.pool)
     async with asyncio.timeout(60):
-        assert await listener.heard.get() is False  # it has slots, which may have all kinds of work
-        for orders_count, is_only_orders in [(1, True), (0, False)]:
-            notifier.notify(orders_count)
-            assert await listener.heard.get() is is_only_orders
+        assert await listener.heard.get() == (False, False)  # it has slots, which may have all kinds of work
+        for orders_count, only_deliveries in [(1, False), (0, True), (0, False)]:
+            notifier.notify(orders_count, only_deliveries=only_deliveries)
+            assert await listener.heard.get() == (orders_count == 1, only_deliveries)
+        # What it tells itself needs no statement, for no other worker has slots.
+        assert held.hear_own("")
+        assert await listener.heard.get() == (False, False)
         held.stop()
         await running

@@ -7,6 +7,7 @@ in ``QUIET_S``. A lost one only costs the time until the others poll.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from pixconnect.foundation.database_failure import DATABASE_FAILED
@@ -15,7 +16,8 @@ from pixconnect.foundation.shares import for_everybody
 
 CHANNEL: Final = "pixconnect_work"
 ONLY_ORDERS: Final = "orders"
-"""The payload where orders are all that is new: whoever looks for anything else need not wake up."""
+ONLY_DELIVERIES: Final = "deliveries"
+"""The payloads where one of the two is all that is new: whoever looks for anything else need not wake up."""
 QUIET_S: Final = 0.005
 QUIET_BUSY_S: Final = 0.02
 """The pause after ``BUSY_FROM`` orders or more: workers gather for longer then. Other news ends it."""
@@ -28,8 +30,15 @@ EVENT_QUIET_S: Final = 0.2
 
 
 class WakeWorkers(Protocol):
-    def __call__(self, orders_count: int = 0) -> None:
-        """Wake them soon, and return at once; ``orders_count`` if so many new orders are all that there is to do."""
+    def __call__(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
+        """Wake them soon, and return at once.
+
+        Either may say what is all that there is to do: so many new orders, or new deliveries.
+        """
+
+
+def _nobody_is_here(_news: str) -> bool:
+    return False
 
 
 class Notifier:
@@ -37,32 +46,45 @@ class Notifier:
         self._pool = pool
         self._speaking: asyncio.Task[None] | None = None
         self._orders_count = 0
+        self._is_all_new = False
         self._has_other_news = asyncio.Event()
+        self.tell_here: Callable[[str], bool] = _nobody_is_here
+        """Wakes the worker in this very process, and answers whether there is nobody else to be woken."""
 
-    def notify(self, orders_count: int = 0) -> None:
+    def notify(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
         """Wake the others soon; returns at once. As ``WakeWorkers``."""
         self._orders_count += orders_count
         if not orders_count:
             self._has_other_news.set()
+            self._is_all_new = self._is_all_new or not only_deliveries
         if self._speaking is None or self._speaking.done():
             self._speaking = asyncio.create_task(self._speak(), name="notifier")
 
     async def _speak(self) -> None:
         while self._orders_count or self._has_other_news.is_set():
             is_busy = self._orders_count >= BUSY_FROM
-            payload = "" if self._has_other_news.is_set() else f", '{ONLY_ORDERS}'"
-            self._orders_count = 0
-            self._has_other_news.clear()
-            try:
-                # On behalf of all, or it would wait for a connection in the share of whoever asked first.
-                with for_everybody():
-                    await self._pool.execute(f"notify {CHANNEL}{payload}")
-            # The others will find the work when they poll.
-            except DATABASE_FAILED:
-                return
+            news = self._take_news()
+            if not self.tell_here(news):
+                payload = f", '{news}'" if news else ""
+                try:
+                    # On behalf of all, or it would wait for a connection in the share of whoever asked first.
+                    with for_everybody():
+                        await self._pool.execute(f"notify {CHANNEL}{payload}")
+                # The others will find the work when they poll.
+                except DATABASE_FAILED:
+                    return
             await asyncio.sleep(QUIET_S)
             if is_busy:
                 await self._wait_for_other_news(QUIET_BUSY_S - QUIET_S)
+
+    def _take_news(self) -> str:
+        """All that is new since the last time, as it is told."""
+        has_orders, has_others, is_all_new = self._orders_count > 0, self._has_other_news.is_set(), self._is_all_new
+        self._orders_count, self._is_all_new = 0, False
+        self._has_other_news.clear()
+        if is_all_new or (has_orders and has_others):
+            return ""
+        return ONLY_DELIVERIES if has_others else ONLY_ORDERS
 
     async def _wait_for_other_news(self, timeout_s: float) -> None:
         try:

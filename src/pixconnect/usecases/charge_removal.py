@@ -41,5 +41,5 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> 
     return removed
 
 
-def _wake_nobody(orders_count: int = 0) -> None:
-    del orders_count
+def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
+    del orders_count, only_deliveries

@@ -105,6 +105,7 @@ class DeliveryWorker:
         self._done: list[DueDelivery] = []
         self._signatures = EventSignatures(context.signer)
         self._has_news = asyncio.Event()
+        self._is_due_news = False
         self._has_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
@@ -126,8 +127,9 @@ class DeliveryWorker:
         self._has_news.set()
         self._has_work.set()
 
-    def wake(self, *, only_orders: bool = False) -> None:
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_orders:
+            self._is_due_news = True
             self._has_news.set()
 
     def busy_slots(self) -> AbstractSet[int]:
@@ -149,10 +151,18 @@ class DeliveryWorker:
 
     async def _keep_reading(self) -> None:
         clock = self._context.clock
+        looked_s = float("-inf")
         while not self._stopping.is_set():
             self._has_news.clear()
             started_s = clock.monotonic_s()
-            has_more = await self._read()
+            # After a delivery that is done only what follows it is new. But time passes too, and there is room for a backlog.
+            is_follower_news = not self._is_due_news and not self.queue.full_endpoints()
+            if is_follower_news and self._done and started_s - looked_s < _READ_EVERY_S:
+                has_more = await self._read(only_followers=True)
+            else:
+                self._is_due_news, looked_s = False, started_s
+                has_more = await self._read()
+                self._is_due_news |= has_more
             if self.queue.waiting_count:
                 self._has_work.set()
             ended_s = clock.monotonic_s()
@@ -165,13 +175,16 @@ class DeliveryWorker:
             if left_s > 0:
                 await asyncio.sleep(left_s)
 
-    async def _read(self) -> bool:
+    async def _read(self, *, only_followers: bool = False) -> bool:
         held = self._leases.held
         done, self._done = self._done, []
         if not held:
             return False
         self.queue.workers_count = self._leases.workers_count
         try:
+            if only_followers:
+                await self._reader.read_followers(held, done)
+                return False
             has_more = await self._reader.read(held, done)
         except DATABASE_FAILED as error:
             _log.warning("cannot read deliveries", error=type(error).__name__)

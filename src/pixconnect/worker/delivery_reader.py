@@ -49,8 +49,7 @@ class DeliveryReader:
         """
         now = await read_clock(self._context)
         if done:
-            for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
-                self._offer(follower, held)
+            await self.read_followers(held, done)
         forward = self._begin(held, now)
         unfinished = await self._read_page(forward, now, held)
         self._forward = unfinished or DueCursor(due_at=now - _OVERLAP)
@@ -58,6 +57,11 @@ class DeliveryReader:
             self._sweep = await self._read_page(self._sweep, now, held)
         await self._walk_backlogs(held)
         return unfinished is not None or self._sweep is not None
+
+    async def read_followers(self, held: dict[int, int], done: Sequence[DueDelivery]) -> None:
+        """Read what waited for deliveries that are done."""
+        for follower in await delivery_store.read_followers(self._context.pool, done, self._context.clock.now()):
+            self._offer(follower, held)
 
     def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
         """Begin a sweep when it is time for one, and answer where this pass reads forward from."""

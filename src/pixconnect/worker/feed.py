@@ -104,7 +104,7 @@ class Sequencer:
     def slots_lost(self) -> None:
         self._is_ours = False  # what is under way another worker may do beside us
 
-    def wake(self, *, only_orders: bool = False) -> None:
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         # Called for all work there is, of which ours is only a slot that has become ours.
         if not self._is_ours:
             self._woken.set()

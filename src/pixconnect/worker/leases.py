@@ -28,7 +28,7 @@ from msgspec import Struct
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.notifier import CHANNEL, ONLY_ORDERS
+from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
 from pixconnect.store import lease as lease_store
 from pixconnect.writing.service_time import check_skew, is_clock_right
@@ -70,8 +70,8 @@ class Member(Protocol):
         """Stop what is under way: no slot is held any more."""
         ...
 
-    def wake(self, *, only_orders: bool = False) -> None:
-        """Look again: there may be work, or other slots; or only new orders."""
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        """Look again: there may be work, or other slots; or only new orders, or deliveries."""
         ...
 
     def oldest_due_at(self) -> datetime | None:
@@ -184,11 +184,18 @@ class SlotLeases:
         return True
 
     def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:
-        self._wake(only_orders=payload == ONLY_ORDERS)
+        self._wake(payload)
 
-    def _wake(self, *, only_orders: bool = False) -> None:
+    def hear_own(self, news: str) -> bool:
+        """Hear what this process would tell all workers; answers whether there is no other that has work to find."""
+        self._wake(news)
+        # A worker that gets slots looks for all that there is in them.
+        return len(self.held) == SLOTS_COUNT
+
+    def _wake(self, news: object = "") -> None:
+        only_orders, only_deliveries = news == ONLY_ORDERS, news == ONLY_DELIVERIES
         for member in self._members:
-            member.wake(only_orders=only_orders)
+            member.wake(only_orders=only_orders, only_deliveries=only_deliveries)
 
     def _lose(self) -> None:
         had = bool(self._epochs)

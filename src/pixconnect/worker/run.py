@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from msgspec import Struct, structs
 
 from pixconnect.foundation.metrics import Read
+from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import SigningContext
 from pixconnect.worker import metrics
@@ -29,6 +30,7 @@ LAST_RECORDS_TIMEOUT_S = 0.5
 class WorkerParts(Struct, frozen=True, kw_only=True):
     context: Context
     signing: SigningContext
+    notifier: Notifier
     connect: Connect
     """Opens a connection of its own for the leases."""
     limits: QueueLimits
@@ -42,6 +44,8 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     rail_figures = RailFigures()
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
     leases = SlotLeases(parts.connect, context.clock)
+    # What this worker does wakes itself without a round trip, where it holds all slots.
+    parts.notifier.tell_here = leases.hear_own
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log)
     sequencer = Sequencer(context, leases)

@@ -111,8 +111,9 @@ class OrderMover:
     def slots_lost(self) -> None:
         """Stop nothing: what is under way is refused by its fence."""
 
-    def wake(self, *, only_orders: bool = False) -> None:
-        self._has_news.set()
+    def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
+        if not only_deliveries:
+            self._has_news.set()
 
     def oldest_due_at(self) -> datetime | None:
         return None  # this is about deliveries only

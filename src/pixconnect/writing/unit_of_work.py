@@ -124,7 +124,8 @@ class UnitOfWork:
     async def write(self) -> None:
         has_deliveries = await self.changes.write(self.connection)
         if has_deliveries:
-            self._batch.on_commit(self._batch.wake_workers)
+            only_deliveries = not self._orders_count
+            self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=only_deliveries))
         elif self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
         if terminal_log.is_shown():

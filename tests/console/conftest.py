@@ -12,13 +12,16 @@ from urllib.request import Request, urlopen
 import pytest
 import pytest_asyncio
 from msgspec import Struct
-from playwright.async_api import Browser, BrowserContext, Page
+from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from support import postgres
 from support.browser import TIMEOUT_MS, open_browser
 from support.installation import Installation, run_verb, running, wait_until
 
 DESKTOP: Any = dict(width=1280, height=800)
+
+# The machine may be busy with other tests.
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 class Holder(Struct, frozen=True, kw_only=True):

@@ -289,7 +289,8 @@ async def read_timeline(connection: "Connection") -> None:
 
 def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names: str) -> Statement:
     before = browse_store.Position(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
-    return lambda c: browse_store.look_back(c, lookback, holder_id, Wanted(amount_min_cents=1), names, before, 64, 20)
+    whose = None if holder_id is None else [holder_id]
+    return lambda c: browse_store.look_back(c, lookback, whose, Wanted(amount_min_cents=1), names, before, 64, 20)
 
 
 RESEND: Final = ResendJob(

@@ -119,6 +119,29 @@ async def test_all_holders_are_listed_together_by_their_ids(service: Service, ca
     assert len(events.items) == 2
 
 
+@pytest.mark.parametrize("merged_max", [100, 1])
+async def test_all_holders_are_listed_by_instant_and_status_whether_merged_or_by_their_ids(
+    service: Service, caller: Caller, other: Caller, monkeypatch: pytest.MonkeyPatch, merged_max: int
+) -> None:
+    monkeypatch.setattr(browse, "HOLDERS_MERGED_MAX", merged_max)
+    made = [*await _make(service, caller, 6), *await _make(service, other, 6, "2")]
+    wanted = Wanted(statuses=("PENDING",), initial_at=made[2].created_at, final_at=made[8].created_at)
+
+    async def read(after: str | None) -> Browsed[Charge]:
+        return await browse.list_charges(service.context, _ALL, wanted, after, 2)
+
+    ids, _ = await _ids(read)
+    paid = {made[number].id for number in (2, 5, 8, 11)}
+    assert ids == [charge.id for charge in reversed(made[2:9]) if charge.id not in paid]
+
+    async def read_events(after: str | None) -> Browsed[Any]:
+        asked = Wanted(initial_at=made[6].created_at, final_at=made[7].created_at)
+        return await browse.list_events(service.context, _ALL, asked, after, 1)
+
+    ids, _ = await _ids(read_events)
+    assert len(ids) == 2
+
+
 async def test_looking_back_ends_in_time_and_says_how_far_it_came(
     service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

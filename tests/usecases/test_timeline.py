@@ -21,7 +21,7 @@ from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import handover, timeline
+from pixconnect.usecases import browse, handover, timeline
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit
@@ -198,3 +198,8 @@ async def test_a_delivery_says_what_holds_it_back_and_shows_the_headers_it_would
     await endpoint_usecases.delete_endpoint(service.context, structs.replace(caller), endpoint.id)
     gone = await look(first)
     assert (gone.endpoint, gone.headers, gone.waiting and gone.waiting.what) == (None, (), "endpoint_deleted")
+    # What was to be sent there is still found from the payment and from the event.
+    story = await timeline.read_timeline(service.context, _OPERATOR, "charge", charge.id)
+    assert {each.id for each in story.facts.deliveries} >= {first, second}
+    event = await browse.read_event(service.context, _OPERATOR, gone.delivery.event_id)
+    assert [(line.delivery.id, line.endpoint) for line in event.deliveries] == [(first, None)]

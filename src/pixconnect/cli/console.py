@@ -21,6 +21,7 @@ from pixconnect.config import Settings, refuse_unsafe_live
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.assets import Assets
+from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain import access
 from pixconnect.foundation.logging import set_up_logging
@@ -89,6 +90,7 @@ async def _answer(
             operator=operator,
             sign_in=SignIn(operator),
             assets=Assets(),
+            exports=Exports(),
             hosts=_own_names(address.netloc.lower(), port),
             draw_qr=render_qr_png,
             is_secure=is_secure,

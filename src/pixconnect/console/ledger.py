@@ -13,6 +13,7 @@ from msgspec import structs
 from starlette.responses import Response, StreamingResponse
 
 from pixconnect.console.application import PageRoute
+from pixconnect.console.exports import LONG_MIN, Export, Parts
 from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
 from pixconnect.domain import errors, wanted
@@ -42,6 +43,7 @@ async def show_ledger(visit: Visit) -> Response:
         extent=found.extent,
         lines=lines[::-1],
         is_cut=first > found.extent.first_number,
+        is_long=found.extent.lines_count > LONG_MIN,
         initial_at=found.initial_at,
         final_at=found.final_at,
         curl=f"curl -s '{visit.parts.api_url}/v1/connect/ledger/statement?initial_date={found.initial_at:%Y-%m-%dT%H:%M:%SZ}"
@@ -52,6 +54,33 @@ async def show_ledger(visit: Visit) -> Response:
 
 async def export_ledger(visit: Visit) -> Response:
     """Exactly the lines that the page is about, as a file for spreadsheets or for programs; written while they are read."""
+    name, media_type, _, parts = await _open_file(visit)
+    return _attach(name, media_type, (content async for _, content in parts))
+
+
+async def begin_export(visit: Visit) -> Response:
+    """The same where it takes long: it is written first, while a page says how far it is."""
+    await visit.form()
+    session_id, exports = visit.who.session_id, visit.parts.exports
+    name, media_type, lines_count, parts = await _open_file(visit)
+    await exports.make_room(session_id)
+    exports.keep(session_id, Export(name, media_type, lines_count, parts))
+    return visit.go("/ledger/saving")
+
+
+async def show_export(visit: Visit) -> Response:
+    return visit.page("saving.html", export=visit.parts.exports.find(visit.who.session_id))
+
+
+async def take_export(visit: Visit) -> Response:
+    found = visit.parts.exports.find(visit.who.session_id)
+    if not found.is_done:
+        raise errors.NotFound("this file is not whole")
+    return _attach(found.name, found.media_type, found.read(), size=found.size)
+
+
+async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
+    """Name, media type, how many lines, and what is in it."""
     visit.viewer.require("ledger.read")
     if visit.holder_id is None:
         raise errors.BadRequest("holder: choose a holder first")
@@ -61,11 +90,14 @@ async def export_ledger(visit: Visit) -> Response:
     media_type, write = _FORMATS[kind]
     found = await _open(visit, _caller(visit))
     days = f"{found.initial_at.astimezone(ZONE):%Y-%m-%d}_{found.final_at.astimezone(ZONE):%Y-%m-%d}"
-    return StreamingResponse(
-        write(visit, found),
-        media_type=media_type,
-        headers={"content-disposition": f'attachment; filename="ledger_{visit.holder_id}_{days}.{kind}"'},
-    )
+    return f"ledger_{visit.holder_id}_{days}.{kind}", media_type, found.extent.lines_count, write(visit, found)
+
+
+def _attach(name: str, media_type: str, content: AsyncIterator[bytes], size: int | None = None) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    if size is not None:
+        headers["content-length"] = str(size)
+    return StreamingResponse(content, media_type=media_type, headers=headers)
 
 
 async def _open(visit: Visit, caller: Caller) -> Statement:
@@ -77,20 +109,19 @@ async def _open(visit: Visit, caller: Caller) -> Statement:
     )
 
 
-async def _write_csv(visit: Visit, found: Statement) -> AsyncIterator[bytes]:
-    yield _write_rows([("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")])
+async def _write_csv(visit: Visit, found: Statement) -> Parts:
+    yield 0, _write_rows([("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")])
     async for part in statement.read_parts(visit.parts.context, found):
-        yield _write_rows([_row(visit, line, found) for line in part])
+        yield len(part), _write_rows([_row(visit, line, found) for line in part])
 
 
-async def _write_json(visit: Visit, found: Statement) -> AsyncIterator[bytes]:
-    separator = b"[\n"
+async def _write_json(visit: Visit, found: Statement) -> Parts:
+    opening = b"[\n"
     async for part in statement.read_parts(visit.parts.context, found):
-        for line in part:
-            yield separator + msgspec.json.encode(line)
-            separator = b",\n"
+        yield len(part), opening + b",\n".join(map(msgspec.json.encode, part))
+        opening = b",\n"
     # A file without its end is no JSON: whoever reads a broken-off one is told so.
-    yield b"\n]\n" if separator == b",\n" else b"[]\n"
+    yield 0, b"\n]\n" if opening == b",\n" else b"[]\n"
 
 
 def _row(visit: Visit, line: StatementLine, found: Statement) -> tuple[str, ...]:
@@ -127,4 +158,7 @@ _FORMATS: Final = dict(csv=("text/csv", _write_csv), json=("application/json", _
 ROUTES: Final = (
     PageRoute(path="/ledger", page=show_ledger),
     PageRoute(path="/ledger/export", page=export_ledger),
+    PageRoute(path="/ledger/saving", page=begin_export, method="POST"),
+    PageRoute(path="/ledger/saving", page=show_export),
+    PageRoute(path="/ledger/saving/file", page=take_export),
 )

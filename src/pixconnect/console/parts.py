@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from pixconnect.console.assets import Assets
+from pixconnect.console.exports import Exports
 from pixconnect.domain.access import Network
 from pixconnect.usecases.console_session import SignIn
 from pixconnect.usecases.context import Context
@@ -17,9 +18,10 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     context: Context
     """With the service's rights: reads, and what holders may do."""
     operator: Operator
-    """With the operators' rights: sessions, the audit, and what only operators do."""
+    """With the console's own rights besides: sessions and the audit."""
     sign_in: SignIn
     assets: Assets
+    exports: Exports
     hosts: frozenset[str]
     """Names under which the console is asked for, with the port. Another name is a rebound one, and is refused."""
     draw_qr: Callable[[str], bytes]

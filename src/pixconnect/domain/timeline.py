@@ -162,7 +162,9 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
     order = find_order(ordered, facts.orders)
     handed_at = ordered.handed_at or (order and order.handed_at)
     if handed_at is not None:
-        yield structs.replace(first, at=handed_at, kind="handed", status=None)
+        # The count goes with the order: of one that has ended nobody knows it any more.
+        asked_count = None if order is None else order.asked_count
+        yield structs.replace(first, at=handed_at, kind="handed", status=None, count=asked_count)
     if ordered.settled_at is not None:
         settled = "CONFIRMED" if subject == "transfer" else "RETURNED"
         yield structs.replace(first, at=ordered.settled_at, status=settled)

@@ -1,7 +1,7 @@
 """Looks back through a list for what no index knows, so many rows at a time: whoever asks says when it has been long enough.
 
-Of one holder the newest stand first by their instants, as in its lists. Of all holders together no index does that: there the
-highest ids stand first, which are the newest but for what processes write at once.
+Of some holders the newest stand first by their instants, each holder's from its own place in the index. Of all holders
+together no index does that: there the highest ids stand first, which are the newest but for what processes write at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pixconnect.store import listing as listing_store
 from pixconnect.store.charge import CHARGE
 from pixconnect.store.delivery_history import DELIVERY
 from pixconnect.store.event import EVENT
-from pixconnect.store.listing import NEWEST_FIRST, merge_statuses
+from pixconnect.store.listing import NEWEST_FIRST
 from pixconnect.store.refund import REFUND
 from pixconnect.store.tally import Kind
 from pixconnect.store.transfer import TRANSFER
@@ -45,7 +45,7 @@ class Chunk(Struct, frozen=True, kw_only=True):
 class Lookback(Struct, frozen=True, kw_only=True):
     """The statements by which one table is looked back through."""
 
-    of_holder: LiteralString
+    of_holders: LiteralString
     of_all: LiteralString
 
 
@@ -71,15 +71,26 @@ def _statement(
     """
 
 
-def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, of_holder: LiteralString = "") -> Lookback:
+def _of_holders(table: LiteralString, columns: LiteralString, *, is_by_status: bool) -> LiteralString:
+    """Reads holder by holder, and status by status, each from its own place in the index, and merges them."""
+    statuses: LiteralString = "cross join unnest($2::text[]) as wanted (status)" if is_by_status else ""
+    of_status: LiteralString = "status = wanted.status and" if is_by_status else ""
+    return f"""
+        select merged.* from unnest($1::bigint[]) as owner (holder_id) {statuses}
+        cross join lateral (
+            select {columns} from {table}
+            where {table}.holder_id = owner.holder_id and {table}.holder_id + 0 = owner.holder_id and {of_status} {_BEFORE}
+            {NEWEST_FIRST} limit $6
+        ) as merged {NEWEST_FIRST} limit $6
+    """
+
+
+def _lookback(table: Kind, columns: LiteralString, filters: LiteralString, *, is_by_status: bool = True) -> Lookback:
     of_all: LiteralString = f"select {columns} from {table} where id < $5 order by id desc limit $6"
     in_span: LiteralString = "created_at between $3 and $4 and status = any($2::text[])"
     return Lookback(
-        of_holder=_statement(
-            of_holder or merge_statuses(table, columns, _BEFORE, statuses="$2", count="$6"),
-            filters,
-            NEWEST_FIRST,
-            "created_at, id",
+        of_holders=_statement(
+            _of_holders(table, columns, is_by_status=is_by_status), filters, NEWEST_FIRST, "created_at, id"
         ),
         of_all=_statement(of_all, f"{filters} and {in_span} and $1::bigint is null", "order by id desc", "id"),
     )
@@ -107,9 +118,7 @@ REFUNDS: Final = _lookback(
     f"""status = any($2::text[]) and {_AMOUNT} and ($10::text is null or flow = $10) and ($11::text is null or (
         select {_PARTY} from transfer where transfer.id = transfer_id and transfer.holder_id = looked.holder_id
     ))""",
-    f"""
-    select {REFUND.select} from refund where holder_id = $1 and holder_id + 0 = $1 and {_BEFORE} {NEWEST_FIRST} limit $6
-    """,
+    is_by_status=False,
 )
 
 _ASKED_OF_EVENTS: Final[LiteralString] = """
@@ -117,11 +126,8 @@ _ASKED_OF_EVENTS: Final[LiteralString] = """
         and $12::text is null)
 """
 EVENTS: Final = Lookback(
-    of_holder=_statement(
-        f"select {EVENT.select} from event where holder_id = $1 and {_BEFORE} {NEWEST_FIRST} limit $6",
-        _ASKED_OF_EVENTS,
-        NEWEST_FIRST,
-        "created_at, id",
+    of_holders=_statement(
+        _of_holders("event", EVENT.select, is_by_status=False), _ASKED_OF_EVENTS, NEWEST_FIRST, "created_at, id"
     ),
     of_all=_statement(
         f"select {EVENT.select} from event where id < $5 order by id desc limit $6",
@@ -135,7 +141,7 @@ EVENTS: Final = Lookback(
 async def look_back(
     connection: Connection | Pool,
     lookback: Lookback,
-    holder_id: int | None,
+    holder_ids: Sequence[int] | None,
     wanted: Wanted,
     names: Sequence[str],
     before: Position,
@@ -145,16 +151,17 @@ async def look_back(
     """Look at so many rows before a place.
 
     Args:
+        holder_ids: Whose; ``None`` means all holders', by their ids.
         names: Statuses, or of events their types: never none.
-        before: Of one holder it is no later than the span's end.
+        before: Of some holders it is no later than the span's end.
     """
     oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
     rows = await connection.fetch(
-        lookback.of_all if holder_id is None else lookback.of_holder,
-        holder_id,
+        lookback.of_all if holder_ids is None else lookback.of_holders,
+        None if holder_ids is None else list(holder_ids),
         list(names),
         oldest,
-        newest if holder_id is None else before.at,
+        newest if holder_ids is None else before.at,
         before.id,
         look_at_count,
         show_count,

@@ -108,6 +108,14 @@ async def list_all(pool: Pool, holder_id: int | None, status: EndpointStatus | N
     return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
 
 
+_LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where holder_id = $1 order by removed_at desc"
+
+
+async def list_removed(pool: Pool, holder_id: int) -> list[int]:
+    """The ids of a holder's endpoints that were removed last."""
+    return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
+
+
 _FIND_SOME: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
     where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) and id > $3

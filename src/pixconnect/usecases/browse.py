@@ -2,7 +2,8 @@
 
 What an index knows (holder, status, instant) is listed with its exact total, as callers' lists are. Anything else is looked for
 row by row, back from the newest, for so long that a page is not late; the answer says how far that was, and the next one goes
-on there. No index is added for it: each would cost every charge that is written.
+on there. Of all holders, few enough are merged from their own places in the indexes. No index is added for it: each would cost
+every charge that is written.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import delivery_history
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
+from pixconnect.store import figures as figures_store
 from pixconnect.store import listing as listing_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
@@ -45,6 +47,9 @@ LOOK_BACK_S: Final = 0.3
 """How long one page is looked for."""
 _FIRST_LOOK: Final = 500
 _LOOK_MAX: Final = 50_000
+HOLDERS_MERGED_MAX: Final = 100
+"""Of so many holders the rows of a status or of a time are found by each one's index; those of more by looking at all."""
+_HOLDERS_OF_FIRST_LOOK: Final = 10
 _LOOK_S: Final = 0.06
 """A look that took less is followed by one at more rows."""
 PAGE_SIZE_MAX: Final = 200
@@ -76,7 +81,8 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
     """``None`` where the event is kept no more."""
     resource: str
     resource_id: int
-    endpoint: Endpoint
+    endpoint: Endpoint | None
+    """``None`` where it was deleted."""
 
 
 _Name = Literal["charge", "transfer", "refund"]
@@ -165,12 +171,14 @@ async def _list(
         next_after = None if page.next is None else write_cursor(page.next)
         return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
 
+    whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
+
     async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
-            context.pool, kind.lookback, viewer.holder_id, wanted, statuses, before, look_at_count, show_count
+            context.pool, kind.lookback, whose, wanted, statuses, before, look_at_count, show_count
         )
 
-    found = await _look_back(context, look, span, is_by_id=viewer.holder_id is None)
+    found = await _look_back(context, look, span, whose)
     return _with_items(found, [*map(kind.table.read, found.items)])
 
 
@@ -204,12 +212,14 @@ async def list_events(
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
 
+    whose = await _find_whose(context.pool, viewer, is_narrowed=_has_instants(wanted))
+
     async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
         return await browse_store.look_back(
-            context.pool, browse_store.EVENTS, viewer.holder_id, asked, names, before, look_at_count, show_count
+            context.pool, browse_store.EVENTS, whose, asked, names, before, look_at_count, show_count
         )
 
-    found = await _look_back(context, look, span, is_by_id=viewer.holder_id is None)
+    found = await _look_back(context, look, span, whose)
     return _with_items(found, [*map(event_store.EVENT.read, found.items)])
 
 
@@ -232,7 +242,7 @@ async def list_deliveries(
             context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
         )
 
-    found = await _look_back(context, look, span)
+    found = await _look_back(context, look, span, [])
     deliveries = await delivery_history.read_listed(context.pool, found.items)
     names = await browse_store.read_event_names(
         context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
@@ -261,7 +271,7 @@ async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -
 class EventView(Struct, frozen=True, kw_only=True):
     event: Event
     deliveries: Sequence[DeliveryLine]
-    """To endpoints that are there now."""
+    """To endpoints that are there now, and to those that were deleted last."""
 
 
 async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> EventView:
@@ -277,14 +287,15 @@ async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> E
         raise errors.NotFound("id: there is no such event")
     owner = structs.replace(viewer, holder_id=event.holder_id)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
-    deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints], [event])
+    removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
+    deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints, *removed_ids], [event])
     lines = [
         DeliveryLine(
             delivery=delivery,
             event_name=event.name,
             resource=event.resource,
             resource_id=event.resource_id,
-            endpoint=endpoints[delivery.endpoint_id],
+            endpoint=endpoints.get(delivery.endpoint_id),
         )
         for delivery in deliveries
     ]
@@ -318,17 +329,34 @@ async def list_endpoint_lines(
 Look = Callable[[Position, int, int], Awaitable[Chunk]]
 
 
+async def _find_whose(pool: Pool, viewer: Viewer, *, is_narrowed: bool) -> Sequence[int] | None:
+    """Whose rows are merged by their indexes; ``None`` for all holders', which are looked at by their ids."""
+    if viewer.holder_id is not None:
+        return [viewer.holder_id]
+    # Where nothing is left out, the highest ids are the page already.
+    if not is_narrowed:
+        return None
+    found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
+    return found if len(found) <= HOLDERS_MERGED_MAX else None
+
+
+def _has_instants(wanted: Wanted) -> bool:
+    return wanted.initial_at is not None or wanted.final_at is not None
+
+
 async def _look_back(
-    context: BrowseContext, look: Look, span: Span, *, is_by_id: bool = False
+    context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None
 ) -> Browsed[asyncpg.Record]:
     """Look at more and more rows, until a page is full, nothing is left or the time is over."""
     began_s = context.clock.monotonic_s()
     _, newest = listing_store.bounds(span)
     at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
     # Where ids alone say what comes next, an instant beyond the span's end does not.
-    if is_by_id and span.after is not None:
+    if whose is None and span.after is not None:
         last_id = span.after.id
-    before, rows, look_at_count = Position(at=at, id=last_id), list[asyncpg.Record](), _FIRST_LOOK
+    before, rows = Position(at=at, id=last_id), list[asyncpg.Record]()
+    # Each of many holders may have all rows of a look: the first is no more than a page.
+    look_at_count = span.page_size + 1 if whose and len(whose) > _HOLDERS_OF_FIRST_LOOK else _FIRST_LOOK
     while True:
         look_began_s = context.clock.monotonic_s()
         # One more than the page holds says whether there is a next one.

@@ -1,7 +1,7 @@
 """Reads everything that is known of one charge, transfer or refund, for whoever may see it.
 
 How often the rail was asked is known while the order is open, and forgotten with it. Events and deliveries are there as long as
-they are kept, and deliveries to an endpoint that was deleted are not found.
+they are kept; of a holder's endpoints that were deleted, the last twenty are known.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
     ]
     events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
     endpoints = await endpoint_store.list_all(pool, holder_id, None, ENDPOINTS_MAX)
-    deliveries = await timeline_store.find_deliveries(pool, [endpoint.id for endpoint in endpoints], events)
+    endpoint_ids = [*(endpoint.id for endpoint in endpoints), *await endpoint_store.list_removed(pool, holder_id)]
+    deliveries = await timeline_store.find_deliveries(pool, endpoint_ids, events)
     return structs.replace(facts, events=events, endpoints=endpoints, deliveries=deliveries)
 
 

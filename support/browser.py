@@ -1,12 +1,13 @@
 """Debian's Chromium, driven by tests; and whether what it shows can be used by everybody."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from playwright.async_api import Browser, Page, async_playwright
 
 CHROMIUM = shutil.which("chromium")
@@ -48,6 +49,20 @@ async def open_page(browser: Browser, *, scheme: Scheme, size: dict[str, int]) -
     context = await browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce")
     yield await context.new_page()
     await context.close()
+
+
+async def check_every_look(page: Page, widths: Sequence[int]) -> None:
+    """The same for a page in light and dark and at each width, at which it must not be wider than the window."""
+    await page.evaluate(AXE_SCRIPT)
+    for scheme in get_args(Scheme):
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for width in widths:
+            await page.set_viewport_size({"width": width, "height": 844})
+            found = AxeResults(await page.evaluate("axe.run({resultTypes: ['violations']})"))
+            look = f"{page.url}, {scheme}, {width} px"
+            if found.violations_count:
+                pytest.fail(f"{look}: {found.generate_report()}", pytrace=False)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width, look
 
 
 async def check_accessibility(page: Page, within: str | None = None) -> None:

@@ -46,26 +46,6 @@ async def test_an_endpoint_is_added_chosen_for_rotated_switched_off_and_removed(
             await expect(page.get_by_role("cell", name=verb, exact=True).first).to_be_visible()
 
 
-async def test_events_are_filtered_by_several_types_and_the_address_says_so(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    played.paid_charge(own, 500)
-    async with door.holder(own) as page:
-        await page.goto("/events")
-        await expect(page.locator("tbody tr")).not_to_have_count(2)
-        await page.get_by_text("Event types").click()
-        await page.get_by_role("checkbox", name="qrcode.pending").check()
-        await page.get_by_role("checkbox", name="qrcode.approved").check()
-        await page.get_by_role("button", name="Filter").click()
-        await page.wait_for_url(re.compile("type=qrcode.pending&type=qrcode.approved"))
-        address = page.url
-        await expect(page.locator("tbody tr")).to_have_count(2)
-        await page.locator("a.row-link", has_text="qrcode.approved").click()
-        await expect(page.get_by_text("Nobody: no endpoint asked")).to_be_visible()
-    async with door.holder(own) as page:
-        await page.goto(address)
-        await expect(page.locator("tbody tr")).to_have_count(2)
-
-
 async def test_lists_are_filtered_by_amount_instant_and_payer_and_walked_by_keys(played: Any, door: Any) -> None:
     own = played.open_holder()
     for amount in (1_00, 20_00, 300_00):
@@ -88,28 +68,6 @@ async def test_lists_are_filtered_by_amount_instant_and_payer_and_walked_by_keys
         await page.keyboard.press("k")
         await page.keyboard.press("Enter")
         await expect(page.locator(".big-amount")).to_have_text("R$ 300,00")
-
-
-async def test_what_is_stuck_says_what_it_waits_for_and_nothing_there_could_pay_twice(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    async with door.operator() as page:
-        await page.goto(f"/sandbox?holder={own.holder_id}")
-        await page.select_option("[name=effect]", "no_answer")
-        await page.fill("[name=times]", "1")
-        await page.get_by_role("button", name="Let it be so").click()
-        await expect(page.locator("#live")).to_contain_text("the service asks until it knows")
-        transfer = played.call(
-            own,
-            "POST",
-            "/v1/connect/transfer/key",
-            dict(amount=100, key="settle@sandbox.pix.example", key_type="EMAIL"),
-        )
-        await page.goto(f"/transfers/{transfer['id']}")
-        await expect(page.get_by_role("note")).to_contain_text("its answer can end this")
-        await expect(page.locator("#live form")).to_have_count(0)
-        await page.goto("/sandbox")
-        await page.get_by_role("button", name="Let the network be well again").click()
-        await expect(page.locator("#live")).to_contain_text("behaves well")
 
 
 async def test_the_clock_is_moved_and_what_falls_due_is_done(played: Any, door: Any) -> None:
@@ -146,17 +104,6 @@ async def test_the_ledger_shows_balance_and_lines_and_saves_exactly_them(played:
         assert (await page.request.get("/ledger/export?format=xml")).status == 400
         await page.goto("/ledger?when=2020-01-01..2020-01-31")
         await expect(page.get_by_role("heading", name="No entries")).to_be_visible()
-
-
-async def test_a_payment_is_copied_as_curl_as_our_command_and_as_json(played: Any, door: Any) -> None:
-    charge = played.charge(played.holder, 100)
-    async with door.operator() as page:
-        await page.goto(f"/charges/{charge['id']}")
-        await page.get_by_text("Copy as…").click()
-        sources = page.locator(".sources pre")
-        await expect(sources.nth(0)).to_contain_text(f"/v1/connect/charge/{charge['id']}")
-        await expect(sources.nth(1)).to_have_text(f"pixconnect charge show {charge['id']}")
-        await expect(sources.nth(2)).to_contain_text('"amount_cents": 100')
 
 
 async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) -> None:

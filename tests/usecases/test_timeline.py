@@ -19,9 +19,9 @@ from pixconnect.domain.refund import RefundRequest
 from pixconnect.domain.timeline import Timeline
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
 from pixconnect.store import delivery as delivery_store
+from pixconnect.usecases import browse, handover, timeline
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import browse, handover, timeline
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit

@@ -1,0 +1,109 @@
+"""A holder with something of everything, for tests that look at it: made once, by the API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from msgspec import Struct
+
+from support.installation import wait_until
+
+# 15 attempts take three days, and a fifth more by chance; an endpoint that fails for five is disabled.
+_GIVEN_UP_AFTER_S = 4 * 86_400
+
+
+class Shop(Struct, frozen=True, kw_only=True):
+    holder: Any
+    other: Any
+    """Another holder, with one charge."""
+    other_charge: Any
+    failing: Any
+    """An endpoint that is told of charges that were made, and takes nothing."""
+    failed_id: int
+    """A delivery to it that was given up."""
+    paid: Any
+    """A charge that was paid, of which another endpoint was told."""
+    retried: Any
+    """One whose webhook failed and will be sent again."""
+    sent: Any
+    """A transfer that settled, and was given back."""
+    refused: Any
+
+
+@contextmanager
+def open_shop(played: Any) -> Iterator[Shop]:
+    with _receiver() as url:
+        yield _make(played, url)
+
+
+def _make(played: Any, url: str) -> Shop:
+    own, other = played.open_holder(), played.open_holder()
+
+    def ask(method: str, path: str, body: object = None) -> Any:
+        return played.call(own, method, path, body)
+
+    failing, good = (
+        ask("POST", "/v1/webhook/endpoints", dict(url=where, secret="s" * 32, event_types=[event_type]))
+        for where, event_type in ((f"{played.base_url}/livez", "qrcode.pending"), (url, "qrcode.approved"))
+    )
+
+    def deliveries(endpoint: Any) -> list[Any]:
+        return ask("GET", f"/v1/webhook/endpoints/{endpoint['id']}/deliveries")
+
+    played.charge(own, 700, external_id="order-1")
+    wait_until(lambda: [len(each["attempts"]) for each in deliveries(failing)] == [1])
+    ask("POST", "/sandbox/v1/clock", dict(advance_s=_GIVEN_UP_AFTER_S))
+    [given_up] = deliveries(failing)
+    assert given_up["status"] == "failed", given_up
+    paid = played.paid_charge(own, 12345, external_id="order-1042")
+    wait_until(lambda: [each["status"] for each in deliveries(good)] == ["delivered"])
+    retried = played.charge(own, 990, external_id="order-1043")
+    wait_until(lambda: all(each["attempts"] for each in deliveries(failing)))
+    sent, refused = (
+        ask("POST", "/v1/connect/transfer/key", dict(amount=100, key=f"{who}@sandbox.pix.example", key_type="EMAIL"))
+        for who in ("settle", "reject-ac03")
+    )
+    for transfer in (sent, refused):
+        path = f"/v1/connect/transfer/id/{transfer['id']}"
+        wait_until(lambda path=path: ask("GET", path)["status"] != "PROCESSING")
+    ask("POST", "/sandbox/v1/returns", dict(end_to_end_id=sent["end_to_end_id"], amount=100))
+    wait_until(lambda: ask("GET", "/v1/connect/refund/list"))
+    return Shop(
+        holder=own,
+        other=other,
+        other_charge=played.charge(other, 100, external_id="not-yours"),
+        failing=failing,
+        failed_id=int(given_up["id"]),
+        paid=paid,
+        retried=retried,
+        sent=sent,
+        refused=refused,
+    )
+
+
+@contextmanager
+def _receiver() -> Iterator[str]:
+    """Takes every webhook."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/webhooks"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,11 +1,14 @@
 """The console as a browser shows it, against a whole service: who comes in, what is seen, what is refused."""
 
 import re
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from playwright.async_api import Page, Request, expect
 
+from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from support.browser import check_every_look, needs_chromium
 from support.console_shop import Shop, open_shop
 from support.installation import wait_until
@@ -191,6 +194,33 @@ async def test_what_makes_no_sense_is_said_on_a_page(played: Any, door: Any) -> 
             assert answer is not None
             assert answer.status == status, path
             assert "Traceback" not in await page.content()
+
+
+async def test_a_page_beyond_the_end_and_a_link_whose_time_is_over_are_clear_pages(played: Any, door: Any) -> None:
+    own = played.open_holder()
+    async with door.operator() as page:
+        for path in ("/charges", "/transfers", "/refunds", "/events", "/deliveries"):
+            for whose in ("", f"&holder={own.holder_id}"):
+                # A place in the list before everything that there is.
+                await page.goto(f"{path}?after=0-1-1-0{whose}")
+                await expect(page.get_by_role("heading", name="Nothing matches")).to_be_visible()
+                await expect(page.get_by_role("link", name="Show all", exact=True)).to_be_visible()
+        await page.goto("/audit?before=1")
+        await page.get_by_role("link", name="Newest", exact=True).click()
+        await expect(page.locator("tbody tr").first).to_be_visible()
+    token = played.link().partition("token=")[2]
+    await _end_links(played.installation.home)
+    async with door.nobody(java_script_enabled=False) as page:
+        await page.goto(f"/enter?token={token}")
+        await page.get_by_role("button", name="Open the console").click()
+        await expect(page.get_by_role("alert")).to_contain_text("its time is over")
+        assert await page.context.cookies() == []
+
+
+async def _end_links(home: Path) -> None:
+    owner = await asyncpg.connect(EmbeddedPostgres(home).owner_url, server_settings={"search_path": "pixconnect"})
+    await owner.execute("update console_link set expires_at = now() - interval '1 second'")
+    await owner.close()
 
 
 async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: Any) -> None:

@@ -26,6 +26,7 @@ from pixconnect.domain.transfer import TransferStatus
 from pixconnect.domain.transfer_search import TransferSearch
 from pixconnect.domain.wanted import Wanted
 from pixconnect.foundation.pool import connect
+from pixconnect.store import access as access_store
 from pixconnect.store import browse as browse_store
 from pixconnect.store import charge as charge_store
 from pixconnect.store import charge_revision as revision_store
@@ -105,6 +106,10 @@ _FILL: Final = (
         case when n % 100 = 0 then at end, at, at from {_ROWS}""",
     f"""insert into event_feed (position, holder_id, event_ids)
     select n, holder_id, array[n] from {_ROWS} where at > $4""",
+    f"""insert into token_failure (subject, failed_at)
+    select decode(lpad((n / 10)::text, 32, '0'), 'hex'), now() - n * interval '1 ms' from {_ROWS}""",
+    f"""insert into client (client_id, holder_id, name, scopes, secret_hash, created_at)
+    select 'client-' || n, holder_id, 'shop', array['charge.read'], sha256(''), at from {_ROWS} where n % 100 = 0""",
     """insert into tally (holder_id, kind, status, hour, count)
     select holder_id, kind, status, date_trunc('hour', at, 'UTC'), count(*) from (
         select 'charge' as kind, holder_id, status, created_at as at from charge
@@ -315,6 +320,9 @@ RESEND: Final = ResendJob(
 
 
 STATEMENTS: Final[dict[str, Statement]] = {
+    "clients that log in": lambda c: access_store.find_logging_in(
+        a_pool(c), [bytes(15) + bytes([n]) for n in range(8)], [f"client-{n}00" for n in range(50, 60)], 60, 10
+    ),
     "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
     "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
     "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),

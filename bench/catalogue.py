@@ -131,7 +131,7 @@ MEASURES: dict[str, Measure] = {
         dict(seconds=10.0, events=10_000_000),
     ),
     "overload": Measure(
-        lambda options: overload.measure_overload(options.seconds), dict(seconds=10.0), quick=dict(seconds=5.0)
+        lambda options: overload.measure_overload(options.seconds), dict(seconds=10.0), quick=dict(seconds=8.0)
     ),
     "growth": Measure(
         lambda options: growth.measure_growth(options.seconds, options.transfers),

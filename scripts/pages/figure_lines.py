@@ -154,7 +154,8 @@ PARTS: dict[str, list[Line]] = {
     ],
     "Requests accepted": [
         Line("charge", "create_charge", "charges of one account, 64 connections", _accepted),
-        Line("one_a_group", "create_charge_one_a_group", "the same, each in a transaction of its own", _accepted),
+        Line("charge", "put_cob", "the same by `PUT /cob` of the central bank's API", _accepted),
+        Line("one_a_group", "create_charge_one_a_group", "charges, each in a transaction of its own", _accepted),
         Line(
             "charge",
             "create_charge_alone",

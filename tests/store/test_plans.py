@@ -523,7 +523,7 @@ BLOCKS_MAX: Final = 64 * 9
 behind. The smallest of the tables has more blocks."""
 WRITTEN_BLOCKS_MAX: Final = 64 * 130
 """Of what writes three tables: each row goes to a new place, and into every index."""
-DUE_BLOCKS_MAX: Final = 256 * 6
+DUE_BLOCKS_MAX: Final = 256 * 8
 """Of what is due in 256 slots: down an index for each of them, as PostgreSQL 16 does it."""
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)

@@ -378,11 +378,12 @@ async def test_who_guesses_right_among_many_guesses_gets_nothing_and_others_besi
 ) -> None:
     issuer = TokenIssuer(context, keyring)
     right = issued.client.client_id, issued.client_secret
-    guessing = [token_request(issued.client.client_id, f"guess {number}") for number in range(10)]
+    guessing = [token_request(issued.client.client_id, f"guess {number}") for number in range(11)]
     asked = [*guessing, *(token_request(*right) for _ in range(5)), token_request(*right, address="192.0.2.77")]
     *answers, elsewhere = await asyncio.gather(*(issuer.login(request) for request in asked), return_exceptions=True)
-    kinds = [errors.Unauthorized] * 10 + [AddressLimited] * 5
-    assert [type(answer) for answer in answers] == kinds
+    # Two are judged at once, so which of the eleven comes too late is open; before the right ones ten are counted in any case.
+    assert Counter(type(answer) for answer in answers[:11]) == {errors.Unauthorized: 10, AddressLimited: 1}
+    assert {type(answer) for answer in answers[11:]} == {AddressLimited}
     assert isinstance(elsewhere, AccessToken)
 
 

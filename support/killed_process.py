@@ -103,6 +103,8 @@ def watch() -> None:
     if part == "run":
         # Dying once a second, for hours, is no broken part here.
         importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
+        # Parts are programs of their own, as where nothing can be forked: what is forked has imported its functions by then.
+        importlib.import_module("pixconnect.local.fork_server").ForkServer.start = lambda _: None
     if part == "sandbox":
         # What a dead worker was handed comes again sooner than after five seconds: there are many deaths here.
         importlib.import_module("pixconnect.sandbox.outbox").REDELIVERED_AFTER_S = 1.0

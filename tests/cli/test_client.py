@@ -10,8 +10,8 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.cli import client
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES
-from pixconnect.usecases import token_issuer
 from pixconnect.usecases.token import FRESH_FOR_S
+from pixconnect.usecases.token_issuer import TokenIssuer
 from support import identity
 from support.command_line import CommandLine
 from support.identity import token_request
@@ -32,15 +32,15 @@ async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disa
     assert made["scope"] == "charge.read charge.write"
     async with identity.open_context(database, SystemClock()) as context:
         keyring = await identity.start_keyring(context)
-        assert await token_issuer.login(context, keyring, token_request(client_id, made["client_secret"]))
+        assert await TokenIssuer(context, keyring).login(token_request(client_id, made["client_secret"]))
         again = pixconnect.json("client", "rotate", "--client-id", client_id)
-        assert await token_issuer.login(context, keyring, token_request(client_id, again["client_secret"]))
+        assert await TokenIssuer(context, keyring).login(token_request(client_id, again["client_secret"]))
         assert "client_secret" not in pixconnect.json("client", "disable", "--client-id", client_id)
         for secret in (made["client_secret"], again["client_secret"]):
             with pytest.raises(errors.Unauthorized):
-                await token_issuer.login(context, keyring, token_request(client_id, secret))
+                await TokenIssuer(context, keyring).login(token_request(client_id, secret))
         pixconnect.json("client", "enable", "--client-id", client_id)
-        assert await token_issuer.login(context, keyring, token_request(client_id, again["client_secret"]))
+        assert await TokenIssuer(context, keyring).login(token_request(client_id, again["client_secret"]))
 
 
 def test_what_shuts_out_returns_when_no_process_can_let_anybody_pass_any_more(pixconnect: CommandLine) -> None:

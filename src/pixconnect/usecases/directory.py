@@ -60,7 +60,8 @@ class HolderDirectory:
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
         revision = self._revision
-        owner = await self._batches.ask(key)
+        # What no text of the database can hold, which a network may report, fails for itself and not for a batch.
+        owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
         # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
         # removal that we have heard of meanwhile: it may be the removed key.
         if owner is not None and revision == self._revision:

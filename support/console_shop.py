@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from msgspec import Struct
 
 from support.installation import wait_until
+from support.listener import open_hook
 
 # 15 attempts take three days, and a fifth more by chance; an endpoint that fails for five is disabled.
 _GIVEN_UP_AFTER_S = 4 * 86_400
@@ -36,7 +35,7 @@ class Shop(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_shop(played: Any) -> Iterator[Shop]:
-    with _receiver() as url:
+    with open_hook(lambda _: (204, b"")) as url:
         yield _make(played, url)
 
 
@@ -83,27 +82,3 @@ def _make(played: Any, url: str) -> Shop:
         sent=sent,
         refused=refused,
     )
-
-
-@contextmanager
-def _receiver() -> Iterator[str]:
-    """Takes every webhook."""
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/webhooks"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

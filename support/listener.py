@@ -2,7 +2,8 @@
 
 import json
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -56,3 +57,29 @@ class Listener:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextmanager
+def open_hook(answer: Callable[[bytes], tuple[int, bytes]]) -> Iterator[str]:
+    """The address of a receiver that answers each body with this status and text."""
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, text = answer(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/webhooks"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -5,10 +5,8 @@ says what the page does not have fails; what a step leaves to whoever reads it i
 """
 
 import re
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from playwright.async_api import Locator, Page, expect
 
 from support.browser import needs_chromium
 from support.installation import wait_until
+from support.listener import open_hook
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console acts")]
 
@@ -138,24 +137,5 @@ class _Receiver:
 @contextmanager
 def _receiver() -> Iterator[_Receiver]:
     receiver = _Receiver()
-
-    class Answering(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(204 if receiver.is_up else 503)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    receiver.url = f"http://127.0.0.1:{server.server_address[1]}/webhooks"
-    try:
+    with open_hook(lambda _: (204 if receiver.is_up else 503, b"")) as receiver.url:
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -9,10 +9,8 @@ import io
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from playwright.async_api import Page
 
 from support.browser import needs_chromium
 from support.installation import wait_until
+from support.listener import open_hook
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console pictures")]
 
@@ -122,29 +121,14 @@ def _failing_once() -> Iterator[str]:
     """A receiver that does not take the first webhook about one charge, and takes all others."""
     failed = list[bytes]()
 
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            is_failing = _STORY.encode() in body and not failed
-            failed.extend([body] if is_failing else [])
-            answer = b'{"error": "no connection to the database of orders"}' if is_failing else b""
-            self.send_response(500 if is_failing else 204)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+    def answer(body: bytes) -> tuple[int, bytes]:
+        if _STORY.encode() not in body or failed:
+            return 204, b""
+        failed.append(body)
+        return 500, b'{"error": "no connection to the database of orders"}'
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/webhooks"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with open_hook(answer) as url:
+        yield url
 
 
 def _write(words: dict[str, list[str]], shots: dict[str, bytes]) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
@@ -146,9 +146,11 @@ def _pix_turn(pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[
 @pytest.fixture
 def pix(_pix_turn: _Turn, pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Pix]:
     """A holder of the test's own, with a client, a Pix key, an inbox for webhooks, and people outside who pay."""
-    mark: pytest.Mark | None = request.node.get_closest_marker("pix")
+    # Before 9.2 pytest has no type for it.
+    test: pytest.Item = cast("Any", request).node
+    mark = test.get_closest_marker("pix")
     made = _open_holder(pix_sandbox, {} if mark is None else dict(mark.kwargs))
-    request.node.stash[_pix_key] = made
+    test.stash[_pix_key] = made
     yield made
     made.close()
 

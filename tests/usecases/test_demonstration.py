@@ -1,6 +1,6 @@
 """The demonstration is made once, whatever happens in between."""
 
-from pixconnect.domain.access import SCOPES
+from pixconnect.domain.access import OWN_SCOPES, SCOPES
 from pixconnect.usecases import access, ledger
 from pixconnect.usecases.demonstration import DEPOSIT_CENTS, prepare_demonstration
 from support.operators import as_operator
@@ -38,3 +38,18 @@ async def test_credentials_of_another_database_are_replaced(service: Service) ->
     again = await prepare_demonstration(service.context, as_operator(service.context), made)
     assert again.client_id != made.client_id
     assert (again.holder_id, again.pix_keys) == (made.holder_id, made.pix_keys)
+
+
+async def test_a_client_from_before_the_central_banks_scopes_gets_them_and_one_with_chosen_scopes_does_not(
+    service: Service,
+) -> None:
+    operator = as_operator(service.context)
+    made = await prepare_demonstration(service.context, operator, None)
+    await access.set_scopes(operator, made.client_id, OWN_SCOPES)
+    assert await prepare_demonstration(service.context, operator, made) == made
+    (client,) = await access.list_clients(operator, int(made.holder_id))
+    assert set(client.scopes) == set(SCOPES)
+    await access.set_scopes(operator, made.client_id, ["cob.read"])
+    await prepare_demonstration(service.context, operator, made)
+    (client,) = await access.list_clients(operator, int(made.holder_id))
+    assert client.scopes == ("cob.read",)

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain import errors
-from pixconnect.domain.access import SCOPES
+from pixconnect.domain.access import OWN_SCOPES, SCOPES
 from pixconnect.domain.holder import Holder, KeyType
 from pixconnect.store import holder as holder_store
 from pixconnect.store import ledger as ledger_store
@@ -69,9 +69,13 @@ async def prepare_demonstration(
     # A holder with any entry has had its deposit, whatever is left of it.
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
-    clients = {client.client_id for client in await access.list_clients(operator, owner.id) if not client.disabled_at}
-    if known is not None and known.client_id in clients:
+    clients = await access.list_clients(operator, owner.id)
+    scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
+    if known is not None and known.client_id in scopes:
         client_id, client_secret = known.client_id, known.client_secret
+        # It was made before the scopes of the central bank's API were. One whose scopes an operator chose stays as it is.
+        if set(scopes[client_id]) == set(OWN_SCOPES):
+            await access.set_scopes(operator, client_id, SCOPES)
     else:
         # Also where the credentials were lost: nobody can read the old client's secret again.
         issued = await access.create_client(operator, owner.id, "demonstration", SCOPES)

@@ -7,6 +7,7 @@ which commit, on which machine and when.
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results.json"
 
 Row = dict[str, Any]
+
+_SHOWN_MAX = 12
+"""More numbers over time are only summed up where a row is shown."""
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -44,7 +48,9 @@ def keep(row: Row, command: str) -> None:
         kept[names.index(row["name"])] = row | measured
     else:
         kept.append(row | measured)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    # Numbers over time stand in one line, and not each in its own.
+    text = re.sub(r"\[[\s\d.,e+-]*\]", lambda found: " ".join(found[0].split()), json.dumps(results, indent=1))
+    RESULTS.write_text(text + "\n")
 
 
 def describe_machine() -> str:
@@ -81,6 +87,8 @@ def _show(value: object) -> str:
         return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
     if isinstance(value, dict):
         return "{" + " ".join(f"{name}:{_show(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list) and len(value) > _SHOWN_MAX:
+        return f"[{_show(value[0])} to {_show(value[-1])}, at most {_show(max(value))}]"
     if isinstance(value, list):
         return "[" + " ".join(map(_show, value)) + "]"
     return str(value)

@@ -73,15 +73,19 @@ def _of_threads_s(pid: int) -> float:
     return used_ns / 1e9
 
 
-def resident_mib(pid: int) -> dict[str, float]:
-    """Resident memory of a service's processes; what several of them share is divided among them."""
+def resident_mib(pid: int, part: str = "Pss") -> dict[str, float]:
+    """Resident memory of a service's processes; what several of them share is divided among them.
+
+    Args:
+        part: ``Pss_Shmem`` is that of PostgreSQL's cache which has been used.
+    """
     found: dict[str, float] = {}
     for child in [pid, *descendants(pid)]:
         try:
             shares = Path(f"/proc/{child}/smaps_rollup").read_text()
         except OSError:
             continue
-        kib = next(int(line.split()[1]) for line in shares.splitlines() if line.startswith("Pss:"))
+        kib = next(int(line.split()[1]) for line in shares.splitlines() if line.startswith(f"{part}:"))
         kind = "supervisor" if child == pid else kind_of(child)
         found[kind] = found.get(kind, 0) + kib / 1024
     return found

@@ -58,11 +58,11 @@ class OpenLoop:
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        self._answers = Answers(accepted_ms=[], refused_ms=[], failed_count=0, sent_late_ms=0.0)
+        self._answers = _no_answers()
 
     async def flood(self, per_second: float, seconds: float) -> Answers:
-        """Send so many a second for so long, and wait for the answers."""
-        self._answers = Answers(accepted_ms=[], refused_ms=[], failed_count=0, sent_late_ms=0.0)
+        """Send so many a second for so long, and wait for the answers; those that nobody has taken meanwhile."""
+        self._answers = _no_answers()
         started_s, sent_count, wanted_count = time.monotonic(), 0, round(per_second * seconds)
         while sent_count < wanted_count:
             now_s = time.monotonic()
@@ -75,6 +75,11 @@ class OpenLoop:
             await asyncio.sleep(_TICK_S)
         await self._until_answered()
         return self._answers
+
+    def take(self) -> Answers:
+        """How requests were answered since this was asked last; a long flood would keep millions otherwise."""
+        taken, self._answers = self._answers, _no_answers()
+        return taken
 
     def close(self) -> None:
         """Hang up everywhere."""
@@ -126,6 +131,10 @@ class OpenLoop:
                 self._answers.failed_count += sum(connection.is_asking for connection in self._all)
                 return
             await asyncio.sleep(0.01)
+
+
+def _no_answers() -> Answers:
+    return Answers(accepted_ms=[], refused_ms=[], failed_count=0, sent_late_ms=0.0)
 
 
 class _Connection(asyncio.Protocol):

@@ -1,25 +1,33 @@
 """Whether the service stays as it is under a load that it can bear: an hour at 60 % of what it can take.
 
-``soak``: whole lives of transfers on one account, with both webhooks, at an even pace. First ``capacity_per_second`` is
-measured for a tenth of the time, a minute at most; then 60 % of it is asked for, and at 60 instants of that time are noted:
+``soak``: whole lives of transfers on one account, with both webhooks, at an even pace that nothing slows down. The pace is
+found first: lives are lived three times, for a sixtieth of ``seconds`` each and 20 s at most (``capacities_per_second``), and
+60 % of the median is asked for; less where the disk could not hold what would be written (``is_held_by_disk``). After
+``seconds`` it rests for a twelfth of that, so that one sees what goes back. A sample is taken every sixtieth of ``seconds``,
+and the row is kept each time: who ends it early has the samples until then, and ``is_whole`` is false.
 
-- ``answered_p99_ms``: of the requests since the last instant; ``lag_s``: for how long what is due longest has been due, of
-  orders that were not handed over and of webhooks;
-- ``memory_mib``: by kind of process, what several share divided among them. PostgreSQL's grows until its cache
-  (``shared_buffers_mib``) has been used once;
-- ``wal_mb``: written since the beginning, and the files that are kept (``kept``);
-- ``sizes_mb``: tables and indexes apart, all partitions together, and all others;
-- ``dead_rows``: that vacuum has not removed yet. ``vacuum``: its settings, where they are not PostgreSQL's own.
+- ``per_second_in``: accepted, and told by both webhooks (``lives``); ``answered_ms``: of the requests since the last sample;
+- ``lag_s``: for how long what is due longest has been due, the longest of twenty looks since the last sample: orders that
+  were not handed over, and webhooks;
+- ``memory_mib``: by kind of process, what several share divided among them; PostgreSQL's cache apart from its processes. It
+  grows until it has been used once, to ``shared_buffers_mib``;
+- ``wal_mb``: written since the beginning, and the files that are there (``kept``);
+- ``tables_mb``, ``indexes_mb``: all partitions of a table together; ``settlement`` is the simulated network's;
+- ``dead_rows``: that vacuum has not removed yet, and ``unvacuumed_s``: for how long it has not ended on the table, or on the
+  partition where it did last. ``vacuum``: its settings, where they are not PostgreSQL's own, and ``vacuum_runs``.
 
-``failed`` are requests that were not accepted; ``left_after_s`` is how long the service took to finish all in the end.
+``failed`` are requests that were not accepted; ``left_after_s`` is how long the service took to finish all in the end, and
+``left`` what it had not finished after two minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncpg
@@ -27,17 +35,25 @@ import uvloop
 from msgspec import Struct, field
 
 from bench.figures import Row
-from bench.harness.installation import Installation, installed
+from bench.harness.installation import Installation, installed, read_backlog
 from bench.harness.processes import CpuMeter, resident_mib
 from bench.load.open_loop import OpenLoop
+from bench.load.receivers import Receivers, receiving
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
-from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, running, settle_transfer
+from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transfer
 
 PART = 0.6
 SAMPLES = 60
 AT_ONCE = 256
-CAPACITY_MAX_S = 60.0
-_TABLES = ("transfer", "ledger_entry", "event", "delivery", "delivery_attempt", "open_order")
+LOOKS = 20
+_RAMPS = 3
+_RAMP_MAX_S = 20.0
+_LEFT_MAX_S = 120.0
+_DISK_KEPT_MB = 6000
+"""What the soak leaves free: WAL takes up to 4 GiB of it."""
+_DISK_MIN_MB = 2000
+"""With less it stops: PostgreSQL would stop otherwise."""
+_TABLES = ("transfer", "ledger_entry", "event", "delivery", "delivery_attempt", "open_order", "settlement")
 _LAG = """
 select
     coalesce(extract(epoch from now() - (select min(due_at) from delivery where status = 'pending' and due_at < now())), 0)
@@ -46,11 +62,13 @@ select
 """
 # Of all partitions of a table together. What belongs to none of the named is the rest: "other".
 _SIZES = """
-select case when name = any($1) then name else 'other' end as name, sum(table_mb)::float as tables,
-    sum(index_mb)::float as indexes, sum(dead)::float as dead
+select case when name = any($1) then name else 'other' end as name, sum(table_mb)::float as tables_mb,
+    sum(index_mb)::float as indexes_mb, sum(dead)::float as dead_rows,
+    extract(epoch from now() - coalesce(max(vacuumed_at), pg_postmaster_start_time()))::float as unvacuumed_s
 from (
     select coalesce(pg_partition_root(relid)::regclass::text, relname) as name, pg_table_size(relid) / 1e6 as table_mb,
-        pg_indexes_size(relid) / 1e6 as index_mb, n_dead_tup as dead
+        pg_indexes_size(relid) / 1e6 as index_mb, n_dead_tup as dead,
+        greatest(last_vacuum, last_autovacuum) as vacuumed_at
     from pg_stat_user_tables
 ) as sized
 group by 1
@@ -61,83 +79,204 @@ select (pg_current_wal_lsn() - '0/0') / 1e6::float as written, (select sum(size)
 _VACUUM = """
 select name, setting || coalesce(unit, '') as setting from pg_settings
 where name like 'autovacuum%' and setting is distinct from boot_val
-union all
-select 'runs of ' || relname, autovacuum_count::text from pg_stat_user_tables where autovacuum_count > 0
 order by 1
+"""
+_RUNS = """
+select coalesce(pg_partition_root(relid)::regclass::text, relname) as name, sum(autovacuum_count)::int as runs
+from pg_stat_user_tables where autovacuum_count > 0 group by 1 order by 1
 """
 
 
-class _Noted(Struct, kw_only=True):
-    """What was noted so far; every list is as long as the first."""
+class _Pace(Struct, frozen=True, kw_only=True):
+    capacities_per_second: list[float]
+    """As measured, one after the other."""
+    per_second: float
+    """What is asked for."""
+    is_held_by_disk: bool
+
+
+class _Series(Struct):
+    """What was sampled so far; every list is as long as the first."""
 
     at_s: list[float] = field(default_factory=list)
-    series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    by_group: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, group: str, values: dict[str, Any]) -> None:
-        """One value more of each series; one that has only begun was 0 before."""
-        kept = self.series.setdefault(group, {})
+        """One value more of each line; one that has only begun was 0 before."""
+        kept = self.by_group.setdefault(group, {})
         for name in [*kept, *(name for name in values if name not in kept)]:
             line = kept.setdefault(name, [0.0] * (len(self.at_s) - 1))
             line.append(round(values.get(name, 0.0), 3))
 
 
 def measure_soak(seconds: float) -> Iterator[Row]:
-    """For so long, at an even pace."""
-    with installed() as service:
-        yield {"name": "soak", **uvloop.run(_soak(service, seconds))}
+    """For so long, at an even pace; the same row again and again, each time with one sample more."""
+    runners = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    with installed() as service, receiving() as receivers, runners as runner:
+        rows = _soak(service, receivers, seconds)
+
+        async def next_row() -> Row | None:
+            return await anext(rows, None)
+
+        while (row := runner.run(next_row())) is not None:
+            yield {"name": "soak", **row}
 
 
-async def _soak(service: Installation, seconds: float) -> Row:
-    capacity_s = min(CAPACITY_MAX_S, seconds / 10)
-    life = await repeat_story(service, settle_transfer, TRANSFER_TOLD, capacity_s, AT_ONCE)
-    per_second = PART * life["per_second"]
-    noted, failed_count = _Noted(), 0
-    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [service.demonstration().token])
+async def _soak(service: Installation, receivers: Receivers, seconds: float) -> AsyncIterator[Row]:
+    pace = await _find_pace(service, seconds)
+    account = service.demonstration()
+    await asyncio.to_thread(service.add_endpoint, account, f"{receivers.urls[0]}/count", *TRANSFER_TOLD)
+    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [account.token])
     connection = await service.connect()
-    async with running(service, TRANSFER_TOLD) as run:
-        wal_before = await connection.fetchval("select (pg_current_wal_lsn() - '0/0') / 1e6::float")
-        meter, started_s = CpuMeter(service.process.pid, generator=os.getpid()), time.monotonic()
-        while (at_s := time.monotonic() - started_s) < seconds:
-            answers = await load.flood(per_second, seconds / SAMPLES)
-            failed_count += len(answers.refused_ms) + answers.failed_count
-            noted.at_s.append(round(at_s + seconds / SAMPLES, 1))
-            noted.add("answered_p99_ms", {"answered": answers.said()["accepted_p99_ms"]})
-            await _note(noted, service, connection, wal_before)
-        lives_count = run.heard_count // len(TRANSFER_TOLD)
-        cost = meter.cost(max(1, lives_count))
-        vacuum = {row["name"]: row["setting"] for row in await connection.fetch(_VACUUM)}
-        left_after_s = await service.until_quiet()
-    load.close()
-    shared_mib = await connection.fetchval("select setting::int / 128 from pg_settings where name = 'shared_buffers'")
-    await connection.close()
-    return {
+    sampler = _Sampler(service, receivers, load, connection, await _count_wal_mb(connection))
+    row: Row = {
         "seconds": seconds,
-        "capacity_per_second": life["per_second"],
-        "per_second": per_second,
-        "lives": lives_count,
-        "failed": failed_count,
-        "left_after_s": left_after_s,
-        **cost,
-        "shared_buffers_mib": shared_mib,
-        "vacuum": vacuum,
-        "at_s": noted.at_s,
-        **noted.series,
+        "is_whole": False,
+        "capacity_per_second": statistics.median(pace.capacities_per_second),
+        **{name: getattr(pace, name) for name in _Pace.__struct_fields__},
+        "shared_buffers_mib": await connection.fetchval(
+            "select setting::int / 128 from pg_settings where name = 'shared_buffers'"
+        ),
+        "vacuum": {each["name"]: each["setting"] for each in await connection.fetch(_VACUUM)},
     }
+    flood = asyncio.create_task(load.flood(pace.per_second, seconds))
+    while sampler.lasted_s < seconds and _free_mb(service) > _DISK_MIN_MB:
+        await sampler.sample(seconds / SAMPLES)
+        yield row | {"lasted_s": sampler.lasted_s} | sampler.said()
+        if flood.done():
+            flood.result()  # it may have failed
+    row |= {"is_ended_by_disk": _free_mb(service) <= _DISK_MIN_MB}
+    flood.cancel()
+    row |= {"lasted_s": sampler.lasted_s, **sampler.meter.cost(max(1, sampler.lives_count))}
+    row |= await _finish(service, connection)
+    while sampler.lasted_s < row["lasted_s"] + seconds / 12:
+        await sampler.sample(seconds / SAMPLES)
+        yield row | sampler.said()
+    runs = {each["name"]: each["runs"] for each in await connection.fetch(_RUNS)}
+    yield row | sampler.said() | {"is_whole": True, "vacuum_runs": runs}
+    load.close()
+    await connection.close()
 
 
-async def _note(
-    noted: _Noted, service: Installation, connection: asyncpg.Connection[asyncpg.Record], wal_before: float
-) -> None:
-    lag = await connection.fetchrow(_LAG)
-    wal = await connection.fetchrow(_WAL)
-    sizes = await connection.fetch(_SIZES, _TABLES)
-    assert lag is not None
-    assert wal is not None
-    noted.add("lag_s", dict(lag))
-    noted.add("memory_mib", await asyncio.to_thread(resident_mib, service.process.pid))
-    noted.add("wal_mb", {"written": wal["written"] - wal_before, "kept": wal["kept"]})
-    noted.add(
-        "sizes_mb",
-        {row["name"]: row["tables"] for row in sizes} | {f"{row['name']} indexes": row["indexes"] for row in sizes},
+async def _find_pace(service: Installation, seconds: float) -> _Pace:
+    """What is asked for: a part of what it can take, and no more than the disk can hold."""
+    ramp_s = min(_RAMP_MAX_S, seconds / SAMPLES)
+    # Plans, caches and the first extents of each table come once.
+    await repeat_story(service, settle_transfer, TRANSFER_TOLD, ramp_s / 4, AT_ONCE)
+    before_mb, lives_count = await _measure_database_mb(service), 0
+    capacities: list[float] = []
+    for _ in range(_RAMPS):
+        life = await repeat_story(service, settle_transfer, TRANSFER_TOLD, ramp_s, AT_ONCE)
+        capacities.append(life["per_second"])
+        lives_count += life["lives"]
+    life_mb = (await _measure_database_mb(service) - before_mb) / lives_count
+    wanted, borne = PART * statistics.median(capacities), (_free_mb(service) - _DISK_KEPT_MB) / life_mb / seconds
+    return _Pace(
+        capacities_per_second=capacities, per_second=max(1.0, min(wanted, borne)), is_held_by_disk=borne < wanted
     )
-    noted.add("dead_rows", {row["name"]: row["dead"] for row in sizes})
+
+
+class _Sampler:
+    """Takes samples while it goes on, and keeps no more than them."""
+
+    def __init__(
+        self,
+        service: Installation,
+        receivers: Receivers,
+        load: OpenLoop,
+        connection: asyncpg.Connection[asyncpg.Record],
+        wal_before_mb: float,
+    ) -> None:
+        self._service = service
+        self._receivers = receivers
+        self._load = load
+        self._connection = connection
+        self._wal_before_mb = wal_before_mb
+        self._failed_count = self._told_count = 0
+        self._series = _Series()
+        self._started_s = time.monotonic()
+        self._sampled_s = self._started_s
+        self.meter = CpuMeter(service.process.pid, generator=os.getpid(), receivers=receivers.pid)
+
+    @property
+    def lasted_s(self) -> float:
+        return self._sampled_s - self._started_s
+
+    @property
+    def lives_count(self) -> int:
+        return self._told_count // len(TRANSFER_TOLD)
+
+    async def sample(self, seconds: float) -> None:
+        """Look for so long, and add what was seen."""
+        began_s, lag_s = self._sampled_s, dict(orders=0.0, deliveries=0.0)
+        until_s = self._started_s + (len(self._series.at_s) + 1) * seconds
+        while (left_s := until_s - time.monotonic()) > 0:
+            await asyncio.sleep(min(left_s, seconds / LOOKS))
+            found = await self._connection.fetchrow(_LAG)
+            assert found is not None
+            lag_s = {name: max(longest_s, found[name]) for name, longest_s in lag_s.items()}
+        self._sampled_s = time.monotonic()
+        self._series.at_s.append(round(self._sampled_s - self._started_s, 1))
+        self._series.add("lag_s", lag_s)
+        await self._add_answers(self._sampled_s - began_s)
+        await self._add_database()
+        pid = self._service.process.pid
+        memory, shared = [await asyncio.to_thread(resident_mib, pid, part) for part in ("Pss", "Pss_Shmem")]
+        memory["postgres"] -= shared["postgres"]
+        self._series.add("memory_mib", memory | {"postgres_cache": shared["postgres"]})
+
+    def said(self) -> Row:
+        """As fields of a row."""
+        return {
+            "lives": self.lives_count,
+            "failed": self._failed_count,
+            "at_s": self._series.at_s,
+            **self._series.by_group,
+        }
+
+    async def _add_answers(self, lasted_s: float) -> None:
+        answers = self._load.take()
+        told_count = len((await asyncio.to_thread(self._receivers.arrivals)).event_ids)
+        self._told_count += told_count
+        self._failed_count += len(answers.refused_ms) + answers.failed_count
+        lives_count = told_count / len(TRANSFER_TOLD)
+        self._series.add(
+            "per_second_in", {"accepted": len(answers.accepted_ms) / lasted_s, "lives": lives_count / lasted_s}
+        )
+        said = answers.said()
+        self._series.add("answered_ms", {part: said[f"accepted_{part}_ms"] for part in ("p50", "p99")})
+
+    async def _add_database(self) -> None:
+        wal = await self._connection.fetchrow(_WAL)
+        assert wal is not None
+        self._series.add("wal_mb", {"written": wal["written"] - self._wal_before_mb, "kept": wal["kept"]})
+        tables = await self._connection.fetch(_SIZES, _TABLES)
+        for group in ("tables_mb", "indexes_mb", "dead_rows", "unvacuumed_s"):
+            self._series.add(group, {table["name"]: table[group] for table in tables})
+
+
+async def _finish(service: Installation, connection: asyncpg.Connection[asyncpg.Record]) -> Row:
+    """Wait until all is done, but not for ever."""
+    began_s = time.monotonic()
+    try:
+        async with asyncio.timeout(_LEFT_MAX_S):
+            await service.until_quiet()
+    except TimeoutError:
+        pass  # what is left is said
+    took_s, left = time.monotonic() - began_s, await read_backlog(connection)
+    return {"left_after_s": took_s, "left": {"orders": left.orders_count, "deliveries": left.deliveries_count}}
+
+
+async def _measure_database_mb(service: Installation) -> float:
+    connection = await service.connect()
+    size_mb = await connection.fetchval("select pg_database_size(current_database()) / 1e6::float")
+    await connection.close()
+    return size_mb
+
+
+async def _count_wal_mb(connection: asyncpg.Connection[asyncpg.Record]) -> float:
+    return await connection.fetchval("select (pg_current_wal_lsn() - '0/0') / 1e6::float")
+
+
+def _free_mb(service: Installation) -> float:
+    return shutil.disk_usage(service.home).free / 1e6

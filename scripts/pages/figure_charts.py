@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.figures import Row
-from scripts.pages.charts import Bar, Panel, Series, draw_bars, draw_lines
+from scripts.pages.charts import COLOURS, Bar, Panel, Series, draw_bars, draw_lines, short
 from scripts.pages.figure_lines import LONE_RATES
 
+_Lines = Mapping[str, Sequence[float]]
+
 _PROCESSES = ("api", "worker", "postgres", "sandbox")
+_CHANGING = ("open_order", "delivery", "transfer", "settlement")
+"""Tables whose rows change or go; in the others vacuum has nothing to remove."""
 
 
 def _draw_cost(rows: Mapping[str, Row]) -> str | None:
@@ -88,33 +92,48 @@ def _draw_soak(rows: Mapping[str, Row]) -> str | None:
     if "soak" not in rows:
         return None
     row = rows["soak"]
+    memory = dict(row["memory_mib"])
+    small = [memory.pop(name) for name in ("supervisor", "forks", "sandbox")]
+    memory["the others"] = [sum(values) for values in zip(*small, strict=True)]
+    panels = {
+        "Transfers a second": row["per_second_in"],
+        "An answer took, ms": row["answered_ms"],
+        "What is due longest is late by, ms": _scaled(row["lag_s"], 1000),
+        f"Memory by process, MiB; PostgreSQL's cache may take {row['shared_buffers_mib']:,}": memory,
+        "WAL, MB": row["wal_mb"],
+        "Tables, MB": _largest(row["tables_mb"]),
+        "Indexes, MB": _largest(row["indexes_mb"]),
+        "Dead rows that vacuum has not removed": _largest(row["dead_rows"]),
+        "Seconds since vacuum has ended": {
+            name: values for name, values in row["unvacuumed_s"].items() if name in _CHANGING
+        },
+    }
     minutes = [at_s / 60 for at_s in row["at_s"]]
 
-    def series(name: str, values: Sequence[float], scale: float = 1.0) -> Series:
-        return Series(name, [(at, scale * value) for at, value in zip(minutes, values, strict=True)])
+    def lines_of(lines: _Lines) -> list[Series]:
+        return [
+            Series(name.replace("_cache", "'s cache"), list(zip(minutes, values, strict=True)))
+            for name, values in lines.items()
+        ]
 
-    sizes = row["sizes_mb"]
-    in_all = {
-        kind: [sum(values) for values in zip(*chosen, strict=True)]
-        for kind, chosen in {
-            "tables": [values for name, values in sizes.items() if not name.endswith(" indexes")],
-            "indexes": [values for name, values in sizes.items() if name.endswith(" indexes")],
-        }.items()
-    }
-    dead = [sum(values) for values in zip(*row["dead_rows"].values(), strict=True)]
-    panels = [
-        Panel("Memory by process, MiB", [series(name, values) for name, values in row["memory_mib"].items()]),
-        Panel("99 of 100 requests were answered within, ms", [series("", row["answered_p99_ms"]["answered"])]),
-        Panel(
-            "What is due longest is late by, ms", [series(name, values, 1000) for name, values in row["lag_s"].items()]
-        ),
-        Panel("WAL, MB", [series(name, values) for name, values in row["wal_mb"].items()]),
-        Panel("Tables and indexes, MB", [series(name, values) for name, values in in_all.items()]),
-        Panel("Dead rows that vacuum has not removed", [series("", dead)]),
-    ]
     return draw_lines(
-        f"{minutes[-1]:.0f} minutes at {row['per_second']:,.0f} transfers' lives a second", "minutes", panels
+        f"{short(round(row['lasted_s'] / 60, 1))} minutes at {row['per_second']:,.0f} transfers' lives a second, then rest",
+        "minutes",
+        [Panel(title, lines_of(lines)) for title, lines in panels.items()],
     )
+
+
+def _scaled(lines: _Lines, scale: float) -> _Lines:
+    return {name: [scale * value for value in values] for name, values in lines.items()}
+
+
+def _largest(lines: _Lines) -> _Lines:
+    """As many lines as can be told apart; the smallest in one."""
+    ordered = sorted(lines, key=lambda name: max(lines[name]), reverse=True)
+    named = [name for name in ordered if name != "other" and any(lines[name])][: COLOURS - 1]
+    rest = [values for name, values in lines.items() if name not in named]
+    found = {name: lines[name] for name in named}
+    return found | ({"the others": [sum(values) for values in zip(*rest, strict=True)]} if rest else {})
 
 
 def _draw_growth(rows: Mapping[str, Row]) -> str | None:
@@ -159,7 +178,7 @@ def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
 CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
     "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios, "batches.svg": _draw_batches},
     "One alone": {"lone.svg": _draw_lone},
-    "An hour at 60 %": {"soak.svg": _draw_soak},
+    "For long": {"soak.svg": _draw_soak},
     "Growth": {"growth.svg": _draw_growth},
     "More than it can take": {"overload.svg": _draw_overload},
     "With a synchronous standby": {"standby.svg": _draw_standby},

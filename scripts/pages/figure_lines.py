@@ -81,14 +81,26 @@ def _growth(row: Row) -> str:
 
 def _soak(row: Row) -> str:
     memory = [sum(values) for values in zip(*row["memory_mib"].values(), strict=True)]
-    vacuum = ", ".join(f"{name} {value}" for name, value in row["vacuum"].items())
-    return (
-        f"{row['per_second']:,.0f}/s for {row['seconds'] / 60:.0f} min, {row['lives']:,} lives, {row['failed']:,} requests "
-        f"failed; p99 of an answer at most {max(row['answered_p99_ms']['answered']):,.0f} ms between two looks; lag at most "
-        f"{max(map(max, row['lag_s'].values())):.1f} s; memory from {memory[0]:,.0f} to {memory[-1]:,.0f} MiB, of which "
-        f"PostgreSQL's cache may take {row['shared_buffers_mib']:,}; "
-        f"{row['wal_mb']['written'][-1] / row['lives'] * 1000:,.1f} kB of WAL a life; vacuum: {vacuum}"
+    cache = row["memory_mib"]["postgres_cache"]
+    held = ", which the disk could not hold longer" if row["is_held_by_disk"] else ""
+    # The last sample under load; what follows is rest.
+    last = max(number for number, at_s in enumerate(row["at_s"]) if at_s <= row["lasted_s"] + 1)
+    said = (
+        f"{row['per_second']:,.0f}/s, {row['per_second'] / row['capacity_per_second']:.0%} of the "
+        f"{row['capacity_per_second']:,.0f}/s that it could take before{held}; for {row['lasted_s'] / 60:.3g} min, "
+        f"{row['lives']:,} lives, {row['failed']:,} requests failed; p99 of an answer at most "
+        f"{max(row['answered_ms']['p99']):,.0f} ms between two samples; lag at most {max(map(max, row['lag_s'].values())):.1f} "
+        f"s; memory from {memory[0]:,.0f} to {memory[last]:,.0f} MiB, {memory[-1]:,.0f} at the end of the rest; of it "
+        f"PostgreSQL's cache {cache[0]:,.0f} to {cache[-1]:,.0f} of {row['shared_buffers_mib']:,} MiB; "
+        f"{row['wal_mb']['written'][last] / max(1, row['lives']) * 1000:,.1f} kB of WAL a life; at most "
+        f"{max(row['dead_rows']['open_order']):,.0f} dead rows of open orders and "
+        f"{max(row['dead_rows']['delivery']):,.0f} of deliveries"
     )
+    if not row["is_whole"]:
+        return f"{said}. Ended early"
+    runs = ", ".join(f"{name} {count}" for name, count in row["vacuum_runs"].items())
+    settings = ", ".join(f"`{name} = {value}`" for name, value in row["vacuum"].items())
+    return f"{said}. Vacuum ran: {runs}; with {settings}"
 
 
 def _life(row: Row) -> str:
@@ -258,8 +270,8 @@ PARTS: dict[str, list[Line]] = {
         Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", _growth)
         for count in (10_000, 1_000_000, 10_000_000)
     ],
-    "An hour at 60 %": [
-        Line("soak", "soak", "transfers' lives at an even pace, 60 % of what it can take", _soak),
+    "For long": [
+        Line("soak", "soak", "transfers' lives at an even pace, both webhooks received", _soak),
     ],
     "Webhooks": [
         Line("deliveries", "deliveries_1_plain", "one receiver, http", _delivered),

@@ -373,8 +373,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "a charge by external id": lambda c: charge_store.find_by_external_id(a_pool(c), HOT, "c5000"),
     "a charge by txid": lambda c: charge_store.find_by_txid(a_pool(c), HOT, f"T{5000:031}"),
     "charges of the contract by txid": lambda c: charge_store.find_of_contract(c, [f"T{n:031}" for n in GROUP]),
-    "the charge at a txid": lambda c: charge_store.find_served(a_pool(c), f"T{5000:031}"),
-    "the charge at a location": lambda c: charge_store.find_served(a_pool(c), f"{5000:022}"),
+    "charges at txids": lambda c: charge_store.find_served(a_pool(c), [f"T{n:031}" for n in GROUP]),
+    "charges at locations": lambda c: charge_store.find_served(a_pool(c), [f"{n:022}" for n in GROUP]),
+    "the charge at a location": lambda c: charge_store.find_served(a_pool(c), [f"{5000:022}"]),
     "charges past their time": lambda c: charge_store.find_expired(a_pool(c), list(range(256)), LATER, 64),
     "charges listed": listing(lambda pool, span: charge_store.read_page(pool, HOT, "EXPIRED", span), PAGE),
     "charges listed, a rare status": listing(

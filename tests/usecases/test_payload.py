@@ -1,5 +1,6 @@
 """What is served at the locations of our QR codes."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -52,6 +53,16 @@ async def test_a_charge_of_the_standard_is_served_with_all_that_it_says(service:
         "revisao": 0,
         "status": "ATIVA",
     }
+
+
+async def test_locations_that_are_looked_up_at_once_lead_to_what_each_serves(service: Service, caller: Caller) -> None:
+    of_contract = await make_charge(service, caller)
+    made = await standard_charge.put_charge(service.context, caller, TXID, CONTENTS)
+    assert made.location is not None
+    paths = [of_contract.txid, made.location.token, TXID, f"cobv/{of_contract.txid}", "no path", "x" * 22]
+    # The first is asked for alone, and the others together while that is under way.
+    found = await asyncio.gather(*(service.context.directory.find_served(path) for path in paths * 2))
+    assert [charge and charge.id for charge in found] == [of_contract.id, made.charge.id, None, None, None, None] * 2
 
 
 async def test_its_status_is_that_of_the_charge_and_expiry_is_none(service: Service, caller: Caller) -> None:

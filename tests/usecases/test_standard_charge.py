@@ -14,7 +14,6 @@ from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.domain.listing import Span
 from pixconnect.domain.violation import Violated
-from pixconnect.store import charge as charge_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import charge_removal
 from pixconnect.usecases import location as location_usecases
@@ -156,10 +155,10 @@ async def test_two_holders_may_choose_the_same_txid(service: Service, caller: Ca
     assert await pay(service) is None
     for one in (made, theirs):
         assert one.location is not None
-        served = await charge_store.find_served(service.context.pool, one.location.token)
+        served = await service.context.directory.find_served(one.location.token)
         assert served is not None
         assert served.id == one.charge.id
-    assert await charge_store.find_served(service.context.pool, TXID) is None
+    assert await service.context.directory.find_served(TXID) is None
     await check_books(service)
 
 
@@ -268,7 +267,7 @@ async def test_a_location_is_given_to_one_charge_after_the_other(service: Servic
     assert made.location is not None
     second = await put(service, caller, OTHER_TXID, location_id=made.location.id)
     assert second.location == msgspec.structs.replace(made.location, charge_id=second.charge.id)
-    served = await charge_store.find_served(service.context.pool, made.location.token)
+    served = await service.context.directory.find_served(made.location.token)
     assert served == second.charge
     await check_books(service)
 
@@ -327,7 +326,7 @@ async def test_a_charge_without_its_location_cannot_be_paid_until_it_has_one(
     assert await location_usecases.unbind_location(service.context, caller, free.id) == free
     unbound = await usecases.read_charge(service.context, caller, txid)
     assert (unbound.location, unbound.revision, unbound.charge.br_code) == (None, 0, made.charge.br_code)
-    assert await charge_store.find_served(service.context.pool, free.token) is None
+    assert await service.context.directory.find_served(free.token) is None
     assert await pay(service, txid=txid) == "BE17"
     assert (await patch(service, caller, txid, question="?")).location is None
     bound = await put(service, caller, txid)

@@ -147,23 +147,28 @@ async def find_by_txid(pool: Pool, holder_id: int, txid: str) -> Charge | None:
 
 
 # A charge of the contract has no row in ``location`` before the standard's door has shown it: until then its txid is the token.
+# How long the array is PostgreSQL does not see before it runs this: for a short one it would plan anew each time.
 _FIND_SERVED: Final[LiteralString] = f"""
-    select {CHARGE.select} from location
-    join charge on charge.id = location.charge_id and charge.holder_id = location.holder_id
-    where location.token = $1 and location.status = 'COB_BOUND'
+    with place as materialized (
+        select wanted.token, location.charge_id, location.holder_id, location.status
+        from unnest((select $1::text[])) as wanted (token) left join location on location.token = wanted.token
+    )
+    select place.token, {CHARGE.select} from place
+    join charge on charge.id = place.charge_id and charge.holder_id = place.holder_id
+    where place.status = 'COB_BOUND'
     union all
-    select {CHARGE.select} from charge
-    where charge.txid = $1 and charge.contents is null and not exists (select from location where token = $1)
+    select place.token, {CHARGE.select} from place join charge on charge.txid = place.token
+    where place.status is null and charge.contents is null
 """
 
 
-async def find_served(pool: Pool, path: str) -> Charge | None:
-    """The charge that is served at a location, whoever's it is; ``path`` is its address without the prefix."""
-    place = parse_path(path)
+async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
+    """The charges that are served at locations, whoever's they are; a path is an address without the prefix."""
+    places = {path: place for path in paths if (place := parse_path(path)) is not None}
     # No charge with a due date is made yet, so nothing is bound to a location for those.
-    if place is None or place[0] != "cob":
-        return None
-    return CHARGE.read_found(await pool.fetchrow(_FIND_SERVED, place[1]))
+    tokens = {token: path for path, (kind, token) in places.items() if kind == "cob"}
+    rows = await pool.fetch(_FIND_SERVED, list(tokens)) if tokens else ()
+    return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
 
 
 _LIST = listing_store.source("charge", CHARGE.select)

@@ -1,4 +1,4 @@
-"""Our own holders as others see them: who owns a Pix key, and a holder's account as one side of a transfer.
+"""Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
 
 The details kept here of a holder never change. A key may be removed, so the cache of owners may be used only while the last
 look at ``access_revision`` is under a second old; without one, each key is looked up.
@@ -13,14 +13,16 @@ from msgspec import Struct, structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import IN_FORCE_AFTER_S
+from pixconnect.domain.charge import Charge
 from pixconnect.domain.holder import Holder, Party
 from pixconnect.domain.pix_key import PixKey
 from pixconnect.foundation.batches import Batches
 from pixconnect.foundation.pool import Pool
+from pixconnect.store import charge as charge_store
 from pixconnect.store import holder as holder_store
 
 BATCH_MAX = 256
-"""Keys that are looked up by one query."""
+"""Keys, or locations, that are looked up by one query."""
 KEPT_MAX = 20_000
 """Entries of each cache: of keys, and of accounts."""
 
@@ -46,6 +48,7 @@ class HolderDirectory:
         self._owners: dict[str, int] = {}
         self._accounts: dict[int, OwnAccount] = {}
         self._batches = Batches(self._find_owners, BATCH_MAX)
+        self._locations = Batches(self._find_served, BATCH_MAX)
 
     def note_revision(self, revision: int, looked_at_s: float) -> None:
         """Take note of a look at the revision that began at this instant of the process's clock."""
@@ -71,6 +74,14 @@ class HolderDirectory:
     async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
         owners = await holder_store.find_key_owners(self._pool, list(set(keys)))
         return [owners.get(key) for key in keys]
+
+    async def find_served(self, path: str) -> Charge | None:
+        """The charge at a location of ours as it is now, whoever's it is; ``path`` is its address without the prefix."""
+        return await self._locations.ask(path)
+
+    async def _find_served(self, paths: Sequence[str]) -> list[Charge | None]:
+        charges = await charge_store.find_served(self._pool, paths)
+        return [charges.get(path) for path in paths]
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
         """The account of ours with this number, or ``None``."""

@@ -24,7 +24,6 @@ from pixconnect.domain.transfer import (
     QrCodeTransferRequest,
     TransferRequest,
 )
-from pixconnect.store import charge as charge_store
 from pixconnect.usecases.context import HasClock, HasDirectory, HasLocations, HasLookups, HasPolicy, HasPool, HasRail
 from pixconnect.usecases.directory import with_key
 from pixconnect.usecases.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
@@ -129,7 +128,7 @@ async def _find_by_static_code(
 
 
 async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
-    charge = await charge_store.find_served(context.pool, location.removeprefix(context.policy.location_prefix))
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
     # As the network's directory would say, which a payer at another institution asks.

@@ -13,12 +13,11 @@ from pixconnect.domain import errors, money, tax_id
 from pixconnect.domain.charge import ChargeStatus
 from pixconnect.domain.charge_contents import Payer
 from pixconnect.domain.clock import format_milliseconds
-from pixconnect.store import charge as charge_store
 from pixconnect.store import ledger as ledger_store
-from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasSigner
+from pixconnect.usecases.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSigner
 
 
-class PayloadContext(HasPool, HasClock, HasPolicy, HasSigner, Protocol): ...
+class PayloadContext(HasPool, HasClock, HasPolicy, HasDirectory, HasSigner, Protocol): ...
 
 
 class _Calendar(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -76,7 +75,7 @@ async def read_payload(context: PayloadContext, path: str) -> str:
     Args:
         path: The location's address without the prefix that all have.
     """
-    charge = await charge_store.find_served(context.pool, path)
+    charge = await context.directory.find_served(path)
     if charge is None:
         raise errors.NotFound("no charge is served here")
     contents, status = charge_rules.read_contents(charge), _STATUSES[charge.status]

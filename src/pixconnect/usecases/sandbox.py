@@ -30,7 +30,6 @@ from pixconnect.domain.sandbox_control import (
     SandboxSilent,
     SandboxUnavailable,
 )
-from pixconnect.store import charge as charge_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.usecases.context import HasDirectory, HasPolicy, HasPool, HasSandboxControl
 from pixconnect.usecases.directory import with_key
@@ -100,7 +99,7 @@ async def pay_by_location(
 
 
 async def _find_served(context: OutsideContext, caller: Caller, location: str) -> Charge | None:
-    charge = await charge_store.find_served(context.pool, location.removeprefix(context.policy.location_prefix))
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
     return charge if charge is not None and charge.holder_id == caller.holder_id else None
 
 

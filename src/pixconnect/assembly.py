@@ -115,12 +115,13 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
+async def open_base(settings: Settings, name: str, *, plans_once: bool = False) -> AsyncGenerator[Base]:
     """Open everything that a process of the service needs; on the way out, what waits is written first.
 
     Args:
         settings: Those of this process.
         name: The process, as PostgreSQL shows it.
+        plans_once: As in ``open_pool``.
 
     Raises:
         InstallationError: The database is of the other mode, or in live mode not durable.
@@ -132,7 +133,7 @@ async def open_base(settings: Settings, name: str) -> AsyncGenerator[Base]:
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
     secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
     async with AsyncExitStack() as opened:
-        connections = await _open_connections(settings, name, server)
+        connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
         ids = IdBlocks(connections)
         # Before anything is written: the tables must be this program's, of this mode, on a server that forgets nothing.
@@ -251,7 +252,8 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
     descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with (
-        open_base(settings, "pixconnect worker") as base,
+        # It asks for no lists, whose best plan depends on what is looked for.
+        open_base(settings, "pixconnect worker", plans_once=True) as base,
         _running(base.keyring.keep_fresh(), *_follow_clock(settings, base)),
     ):
         parts = WorkerParts(
@@ -426,7 +428,9 @@ def read_named_receivers(settings: Settings) -> NamedHosts:
     return named if settings.mode == "sandbox" else NO_HOSTS
 
 
-async def _open_connections(settings: Settings, name: str, server: installation.ServerWatch) -> pool.Pool:
+async def _open_connections(
+    settings: Settings, name: str, server: installation.ServerWatch, *, plans_once: bool
+) -> pool.Pool:
     return await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,
@@ -435,6 +439,7 @@ async def _open_connections(settings: Settings, name: str, server: installation.
         name=name,
         waiting_max=settings.queue_length_max,
         look=server.look,
+        plans_once=plans_once,
     )
 
 

@@ -564,13 +564,15 @@ async def find_wasteful(connection: "Connection", *, times: int) -> dict[str, in
 
 
 @asynccontextmanager
-async def open_tables(database: Addresses) -> AsyncIterator[tuple["Connection", Callable[[], Awaitable["Connection"]]]]:
+async def open_tables(
+    database: Addresses,
+) -> AsyncIterator[tuple["Connection", Callable[..., Awaitable["Connection"]]]]:
     """The owner's connection, with three holders made, and a way to more of the service's."""
     opened: list[asyncpg.Connection[asyncpg.Record]] = []
 
-    async def open_one(role: str | None = "pixconnect_service") -> "Connection":
+    async def open_one(role: str | None = "pixconnect_service", *, plans_once: bool = False) -> "Connection":
         url = database.owner_url if role is None else database.service_url
-        connection = await connect(url, role=role, schema="pixconnect", name="test")
+        connection = await connect(url, role=role, schema="pixconnect", name="test", plans_once=plans_once)
         opened.append(connection)
         return connection
 
@@ -583,17 +585,21 @@ async def open_tables(database: Addresses) -> AsyncIterator[tuple["Connection", 
             await connection.close()
 
 
-async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(new_database: Addresses) -> None:
+# From the sixth time on the plan is kept; as the worker's connections are set, from the first.
+@pytest.mark.parametrize(("plans_once", "kept_after"), [(False, 6), (True, 1)])
+async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(
+    new_database: Addresses, *, plans_once: bool, kept_after: int
+) -> None:
     async with open_tables(new_database) as (owner, open_one):
-        early = await open_one()
+        early = await open_one(plans_once=plans_once)
         for statement in STATEMENTS.values():
-            await count_blocks(early, statement, times=6)  # from the sixth time on the plan is kept
+            await count_blocks(early, statement, times=kept_after)
         await fill(owner, 1, ROWS_COUNT, HOT)
         assert await find_wasteful(early, times=1) == {}
-        assert await find_wasteful(await open_one(), times=7) == {}
+        assert await find_wasteful(await open_one(plans_once=plans_once), times=kept_after + 1) == {}
         await owner.execute("analyze")
         assert await find_wasteful(early, times=1) == {}
-        assert await find_wasteful(await open_one(), times=7) == {}
+        assert await find_wasteful(await open_one(plans_once=plans_once), times=kept_after + 1) == {}
 
 
 async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(new_database: Addresses) -> None:

@@ -52,6 +52,7 @@ async def open_pool(
     name: str,
     waiting_max: int = WAITING_MAX,
     look: Callable[[Connection], Awaitable[None]] | None = None,
+    plans_once: bool = False,
 ) -> Pool:
     """Open a pool, with one connection at once, that shares its connections fairly.
 
@@ -60,6 +61,7 @@ async def open_pool(
         role: Taken by every connection, so that its privileges apply whoever logs in; ``None`` keeps the login's.
         name: ``application_name``, shown in ``pg_stat_activity``.
         look: Called with each new connection before it is used.
+        plans_once: Each connection plans a statement once, and not anew for the values of each call.
 
     Raises:
         OSError: The server cannot be reached.
@@ -78,7 +80,7 @@ async def open_pool(
         connection_class=_PooledConnection,
         init=look,
         reset=_bring_to_rest,
-        server_settings=_session_settings(role, schema, name),
+        server_settings=_session_settings(role, schema, name, plans_once=plans_once),
     )
 
 
@@ -135,12 +137,15 @@ async def _bring_to_rest(connection: _AnyConnection) -> None:
         connection.terminate()
 
 
-async def connect(url: str, *, role: str | None, schema: str, name: str) -> asyncpg.Connection[asyncpg.Record]:
+async def connect(
+    url: str, *, role: str | None, schema: str, name: str, plans_once: bool = False
+) -> asyncpg.Connection[asyncpg.Record]:
     """Open one connection without a pool; arguments and errors as in ``open_pool``."""
-    return await asyncpg.connect(url, timeout=5, server_settings=_session_settings(role, schema, name))
+    session = _session_settings(role, schema, name, plans_once=plans_once)
+    return await asyncpg.connect(url, timeout=5, server_settings=session)
 
 
-def _session_settings(role: str | None, schema: str, name: str) -> dict[str, str]:
+def _session_settings(role: str | None, schema: str, name: str, *, plans_once: bool) -> dict[str, str]:
     settings = dict(
         application_name=name,
         search_path=schema,
@@ -159,6 +164,9 @@ def _session_settings(role: str | None, schema: str, name: str) -> dict[str, str
         tcp_keepalives_interval="5",
         tcp_keepalives_count="3",
     )
+    if plans_once:
+        # PostgreSQL takes an array of one row for a reason to plan anew, which then costs more than the statement.
+        settings["plan_cache_mode"] = "force_generic_plan"
     if role is not None:
         settings["role"] = role
     return settings

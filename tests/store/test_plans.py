@@ -7,6 +7,7 @@ the tables looked otherwise are judged as well.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import asyncpg
@@ -50,7 +51,7 @@ from pixconnect.store import transfer_search as transfer_search_store
 from pixconnect.store.charge import CHARGE
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
-from support.records import make_delivery
+from support.records import a_transfer, make_delivery
 from support.service import FakeClock
 
 if TYPE_CHECKING:
@@ -220,6 +221,18 @@ async def change_all(connection: "Connection") -> None:
     for refund in (await refund_store.lock(connection, [(return_id(n), HOT) for n in GROUP], "OUT")).values():
         changes.move_refund(refund, refund)
     await changes.write(connection)
+
+
+async def confirm_alike(connection: "Connection") -> None:
+    """What a group of settlements does to transfers of one holder, which it leaves alike."""
+    changes = Changes()
+    for n in GROUP:
+        transfer = a_transfer(id=n, holder_id=HOT, status="CONFIRMED", settled_at=STARTED_AT)
+        if n % 100 != 0:
+            changes.move_transfer(transfer, transfer)
+    # The statement is for rows that are there, and its plan is made for a connection while none are.
+    with suppress(errors.InvariantBroken):
+        await changes.write(connection)
 
 
 async def revise_all(connection: "Connection") -> None:
@@ -517,6 +530,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "orders named": name_orders,
     "charges revised": revise_all,
     "everything changed": change_all,
+    "transfers of one holder changed alike": confirm_alike,
     "payments refused": refuse_payments,
 }
 BLOCKS_MAX: Final = 64 * 9
@@ -531,7 +545,7 @@ BLOCKS_MAX_OF: Final = (
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
     # An endpoint's newest deliveries are looked at for replays, up to a bound.
     | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
-    | {"deliveries sent again": WRITTEN_BLOCKS_MAX // 3}
+    | dict.fromkeys(("deliveries sent again", "transfers of one holder changed alike"), WRITTEN_BLOCKS_MAX // 3)
     | dict.fromkeys(
         ("orders marked", "orders postponed", "orders unmarked", "attempts recorded"), WRITTEN_BLOCKS_MAX // 8
     )
@@ -614,6 +628,36 @@ async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(new_
         await fill(owner, 61, ROWS_COUNT, HOT)
         assert await find_wasteful(early, times=1) == {}
         assert await find_wasteful(await open_one(), times=7) == {}
+
+
+async def test_a_plan_made_on_a_young_table_finds_transfers_that_change_by_their_ids(new_database: Addresses) -> None:
+    # As many blocks are read by a walk through all of them, which costs more the more there are.
+    async with open_tables(new_database) as (_, open_one):
+        connection = await open_one()
+        await count_blocks(connection, confirm_alike, times=7)
+        kept = await connection.fetchrow("""
+            select name, cardinality(parameter_types) as parameters_count from pg_prepared_statements
+            where statement like 'with transfer_change%' and generic_plans > 0
+        """)
+        assert kept is not None
+        nulls = ", ".join(["null"] * kept["parameters_count"])
+        plan = [row[0] for row in await connection.fetch(f'explain execute "{kept["name"]}" ({nulls})')]
+        looks = [
+            condition for scan, condition in pairwise(plan) if " on transfer " in scan and "Index Cond" in condition
+        ]
+        assert ["(id = " in look for look in looks] == [True], plan
+
+
+async def test_endpoints_are_looked_for_by_a_plan_that_is_kept(new_database: Addresses) -> None:
+    async with open_tables(new_database) as (_, open_one):
+        connection = await open_one()
+        for _ in range(8):
+            await endpoint_store.lock_concerned(connection, [1, 2], [2])
+            await endpoint_store.find_many(a_pool(connection), [1, 2])
+        made_anew = await connection.fetch(
+            "select statement from pg_prepared_statements where statement like '%from webhook_endpoint%' and custom_plans > 5"
+        )
+        assert made_anew == []
 
 
 @pytest.mark.parametrize("page_size", [7, 1000])

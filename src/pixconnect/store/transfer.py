@@ -86,7 +86,8 @@ _MOVED_ALIKE: Final = (
 )
 UPDATE: Final = of_columns(
     _MOVED,
-    once=[(*_MOVED_ALIKE, "holder_id"), _MOVED_ALIKE],
+    # Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
+    once=[_MOVED_ALIKE],
     name="transfer_change",
     sql="""
         update transfer set {assignments} from ({rows}) as new ({names})

@@ -139,7 +139,8 @@ MEASURES: dict[str, Measure] = {
     ),
     "soak": Measure(lambda options: soak.measure_soak(options.seconds), dict(seconds=3600.0)),
     "standby": Measure(
-        lambda options: standby.measure_standby(options.seconds, options.in_flight), dict(seconds=10.0, in_flight=512)
+        lambda options: standby.measure_standby(options.seconds, options.rounds, options.in_flight),
+        dict(seconds=10.0, rounds=3, in_flight=512),
     ),
     "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=60.0)),
     "edge": Measure(lambda options: edge.measure_edge(options.seconds, options.rounds), dict(seconds=5.0, rounds=3)),

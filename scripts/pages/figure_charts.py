@@ -79,13 +79,12 @@ def _draw_standby(rows: Mapping[str, Row]) -> str | None:
     labels = {"charge": "charge", "transfer_64": "transfer and settling", "transfer_life": "transfer's life"}
     bars: list[Bar] = []
     for name, label in labels.items():
-        if row := rows.get(f"standby_{name}"):
-            without = row["without"]
-            bars += [
-                Bar(f"{label}, without", [("", without["per_second"])], f"{without['per_second']:,.0f}/s"),
-                Bar(f"{label}, with a standby", [("", row["per_second"])], f"{row['per_second']:,.0f}/s"),
-            ]
-    return draw_bars("A synchronous standby beside it: how many a second", bars) if bars else None
+        for suffix, how in {"": "in batches", "_one_a_group": "a transaction each"}.items():
+            if row := rows.get(f"standby_{name}{suffix}"):
+                said = f"{row['per_second']:,.0f}/s, kept {row['rate_kept']:.2f}"
+                bars.append(Bar(f"{label}, {how}", [("", row["per_second"])], said))
+    title = "With a synchronous standby: how many a second, and what part that is of the rate without"
+    return draw_bars(title, bars) if bars else None
 
 
 def _draw_soak(rows: Mapping[str, Row]) -> str | None:

@@ -59,10 +59,12 @@ def _overload(row: Row) -> str:
 
 
 def _standby(row: Row) -> str:
+    without = row["without"]
     return (
-        f"{row['per_second']:,.0f}/s, without it {row['without']['per_second']:,.0f}/s; p50 {row['p50_ms']:.1f} ms, without "
-        f"{row['without']['p50_ms']:.1f} ms; CPU each {row['cpu_us_each_in_all']:,.0f} µs, without "
-        f"{row['without']['cpu_us_each_in_all']:,.0f} µs, and {row['standby_cpu_us_each']:,.0f} µs of the standby itself"
+        f"{row['per_second']:,.0f}/s, {row['rate_kept']:.2f} of what it is without ({without['per_second']:,.0f}/s, medians of "
+        f"{row['rounds']} pairs); p50 {row['p50_ms']:.1f} ms, without {without['p50_ms']:.1f} ms; p99 {row['p99_ms']:.0f} ms, "
+        f"without {without['p99_ms']:.0f} ms; CPU each {row['cpu_us_each_in_all']:,.0f} µs, without "
+        f"{without['cpu_us_each_in_all']:,.0f} µs, and {row['standby_cpu_us_each']:,.0f} µs of the standby itself"
     )
 
 
@@ -262,9 +264,13 @@ PARTS: dict[str, list[Line]] = {
         ),
     ],
     "With a synchronous standby": [
-        Line("standby", "standby_charge", "charges of one account, 64 connections", _standby),
-        Line("standby", "standby_transfer_64", "transfers and settling, 64 connections", _standby),
-        Line("standby", "standby_transfer_life", "transfer's life, both webhooks received", _standby),
+        Line("standby", f"standby_{name}{suffix}", f"{what}{how}", _standby)
+        for name, what in {
+            "charge": "charges of one account, 64 connections",
+            "transfer_64": "transfers and settling, 64 connections",
+            "transfer_life": "transfer's life, both webhooks received",
+        }.items()
+        for suffix, how in {"": "", "_one_a_group": "; each step in a transaction of its own"}.items()
     ],
     "Growth": [
         Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", _growth)

@@ -69,3 +69,20 @@ def test_a_whole_soak_takes_its_place_and_says_what_vacuum_did(results: Path) ->
 def test_numbers_over_time_are_kept_in_one_line(results: Path) -> None:
     kept.keep(SOAK, "bench/run.py --only soak")
     assert '"at_s": [ 60.0, 120.0 ]' in results.read_text()
+
+
+def test_what_a_standby_keeps_of_the_rate_is_drawn_in_batches_and_without(results: Path) -> None:
+    fast = {
+        "per_second": 900.0,
+        "p50_ms": 5.0,
+        "p99_ms": 50.0,
+        "cpu_us_each_in_all": 110.0,
+        "standby_cpu_us_each": 20.0,
+    }
+    row = {"name": "standby_charge", "rounds": 3, "rate_kept": 0.9, **fast, "without": fast | {"per_second": 1000.0}}
+    kept.keep(row, "bench/run.py --only standby")
+    kept.keep(row | {"name": "standby_charge_one_a_group", "rate_kept": 0.8}, "bench/run.py --only standby")
+    assert "900/s, 0.90 of what it is without (1,000/s, medians of 3 pairs)" in figures.write_page()
+    chart = figures.write_charts()["standby.svg"]
+    assert "charge, in batches: 900/s, kept 0.90" in chart
+    assert "charge, a transaction each: 900/s, kept 0.80" in chart

@@ -22,6 +22,7 @@ from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases import clock, delivery
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.worker import delivery as delivery_worker
+from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect_client import InvalidWebhook, verify_webhook_jws
@@ -397,7 +398,7 @@ async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: pos
 async def test_what_is_answered_while_much_is_under_way_is_recorded_together(
     database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery_worker, "GATHER_S", 600)
+    monkeypatch.setattr(delivery_records, "GATHER_S", 600)
     release = asyncio.Event()
 
     async def wait(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:

@@ -13,9 +13,10 @@ deliveries pending, and the worker that takes over its slots sends them again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec import structs
@@ -34,6 +35,7 @@ from pixconnect.usecases.delivery import AttemptContext
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
+from pixconnect.worker.delivery_records import AttemptRecords, Ended
 from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Rest
@@ -49,10 +51,7 @@ _READ_PART_MAX = 0.5
 # Attempts that start together need one read of their endpoints. They are signed one after the other, so this bounds how long a
 # signature waits; it is twice what one holder may have under way (``QueueLimits.holder_max``).
 START_MAX = 256
-# What was answered waits for this long at most to be recorded together with what is under way, if that is much.
-GATHER_S = 0.005
-GATHER_FROM = 8
-_RETRY_RECORD_S = 0.5
+_RETRY_ENDPOINTS_S = 0.5
 # How long an attempt that was not answered keeps its part of the endpoint's limit. An endpoint that refuses connections would
 # otherwise be asked hundreds of times a second, and each attempt recorded by a commit of its own, since so few are under way.
 UNANSWERED_REST_S = 0.02
@@ -98,10 +97,7 @@ class DeliveryWorker:
         self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
         self._attempts: set[asyncio.Task[None]] = set()
-        # Deliveries whose attempts were answered and are not recorded yet.
-        self._answered: set[int] = set()
-        self._gathered = asyncio.Event()
-        self._gathered.set()
+        self._records = AttemptRecords(context, leases, self.queue, self._recorded)
         self._done: list[DueDelivery] = []
         self._signatures = EventSignatures(context.signer)
         self._has_news = asyncio.Event()
@@ -118,9 +114,15 @@ class DeliveryWorker:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_reading(), name="read deliveries")
             tasks.create_task(self._keep_starting(), name="start deliveries")
+        await self._wait_for_attempts()
+        await self._records.wait_until_empty()
+        # Those that were not answered rest after they are recorded.
+        await self._wait_for_attempts()
+        self._attempt_log.flush()
+
+    async def _wait_for_attempts(self) -> None:
         if self._attempts:
             await asyncio.wait(self._attempts)
-        self._attempt_log.flush()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -140,6 +142,7 @@ class DeliveryWorker:
         self.queue.clear()
         for attempt in self._attempts:
             attempt.cancel()
+        self._records.drop()
 
     def oldest_due_at(self) -> datetime | None:
         """Return when the oldest delivery became due that could be sent and is not; real time."""
@@ -212,7 +215,7 @@ class DeliveryWorker:
         except DATABASE_FAILED as error:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}
-            await asyncio.sleep(_RETRY_RECORD_S)
+            await asyncio.sleep(_RETRY_ENDPOINTS_S)
         begun: list[tuple[Work, Endpoint]] = []
         for work in taken:
             endpoint = endpoints.get(work.delivery.endpoint_id)
@@ -224,9 +227,7 @@ class DeliveryWorker:
         self._signatures.sign_ahead(with_body, self._context.clock.real_now())
         for work, endpoint in begun:
             deliver = self._tell_key if work.delivery.needs_notice else self._deliver
-            attempt = asyncio.create_task(deliver(work, endpoint))
-            self._attempts.add(attempt)
-            attempt.add_done_callback(self._attempts.discard)
+            self._begin_task(deliver(work, endpoint))
 
     async def _tell_key(self, work: Work, endpoint: Endpoint) -> None:
         """Make and keep what the webhook of a key is sent, and send it."""
@@ -238,7 +239,7 @@ class DeliveryWorker:
             _log.warning("cannot write what is delivered", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it
             _log.exception("no body by a defect", delivery_id=work.delivery.id)
-            await self._record(delivery_usecases.conclude_defect(self._context, work.delivery), work.epoch)
+            await self._records.record(delivery_usecases.conclude_defect(self._context, work.delivery), work.epoch)
         finally:
             if delivery is None:
                 self.queue.start_over(work)
@@ -246,66 +247,47 @@ class DeliveryWorker:
             await self._deliver(structs.replace(work, delivery=delivery), endpoint)
 
     async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
-        has_answered, is_lost = False, True
+        conclusion, is_lost = None, True
         try:
             conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
-            attempt = conclusion.attempt
-            has_answered = attempt.status_code is not None and attempt.duration_us < _SLOW_US
-            self._answered.add(work.delivery.id)
-            await self._gather()
-            recorded = await self._record(conclusion, work.epoch)
-            is_lost = recorded is None
-            if recorded is not None and recorded.status != "pending":
-                self._done.append(work.delivery)
-                self._has_news.set()
-            # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
-            self.figures.note(conclusion)
-            self._attempt_log.append(conclusion, endpoint.url)
-            if not has_answered:
-                await _wait(self._stopping, UNANSWERED_REST_S)
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
             is_lost = False  # it is not read again at once, but by the next sweep
             _log.exception("delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
-            self._answered.discard(work.delivery.id)
-            self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
-            self._has_work.set()
-
-    async def _gather(self) -> None:
-        """Wait for the others that are under way, if they are many: one transaction records all that are answered meanwhile."""
-        # What was taken and not posted yet is under way too: waves of attempts that overlap are recorded together.
-        unanswered_count = self.queue.in_flight_count - len(self._answered)
-        if unanswered_count == 0:
-            self._gathered.set()
-            return
-        if self._gathered.is_set():
-            if unanswered_count < GATHER_FROM:
-                return
-            # An event of its own for each gathering: a timer that comes late ends none but its own.
-            self._gathered = asyncio.Event()
-            asyncio.get_running_loop().call_later(GATHER_S, self._gathered.set)
-        await self._gathered.wait()
-
-    async def _record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
-        """Record an attempt; ``None`` if the slot went to another worker before."""
-        is_plain = False
-        while True:
-            try:
-                is_recorded = await delivery_usecases.record(self._context, conclusion, epoch)
-            except (errors.ServiceUnavailable, errors.OutcomeUnknown):
-                # Tried again only while the slot is ours: afterwards another worker makes the attempt.
-                if not self._leases.is_held(conclusion.delivery.slot, epoch):
-                    return None
-                await asyncio.sleep(_RETRY_RECORD_S)
-            except errors.PixConnectError:
-                # Something in it cannot be written: that it failed can, and the schedule goes on from there.
-                if is_plain:
-                    raise
-                conclusion, is_plain = delivery_usecases.conclude_defect(self._context, conclusion.delivery), True
+            if conclusion is None:
+                self._finish(work, has_answered=False, is_lost=is_lost)
             else:
-                return conclusion if is_recorded else None
+                self._records.add(work, conclusion, endpoint.url)
+
+    def _recorded(self, ended: Ended, recorded: Conclusion | None, is_lost: bool) -> None:  # noqa: FBT001  a callback
+        work, attempt = ended.work, ended.conclusion.attempt
+        if recorded is not None and recorded.status != "pending":
+            self._done.append(work.delivery)
+            self._has_news.set()
+        try:
+            # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
+            self.figures.note(ended.conclusion)
+            self._attempt_log.append(ended.conclusion, ended.url)
+        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+            _log.exception("attempt not logged by a defect", delivery_id=work.delivery.id)
+        if attempt.status_code is not None:
+            self._finish(work, has_answered=attempt.duration_us < _SLOW_US, is_lost=is_lost)
+        else:
+            rest = self._begin_task(_wait(self._stopping, UNANSWERED_REST_S))
+            # As a callback, which is called even if the task is cancelled before it has begun.
+            rest.add_done_callback(lambda _: self._finish(work, has_answered=False, is_lost=is_lost))
+
+    def _finish(self, work: Work, *, has_answered: bool, is_lost: bool) -> None:
+        self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
+        self._has_work.set()
+
+    def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        self._attempts.add(task)
+        task.add_done_callback(self._attempts.discard)
+        return task
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

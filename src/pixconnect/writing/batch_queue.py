@@ -48,7 +48,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairQueue
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.busy_holder import BusyHolder
-from pixconnect.writing.operation import Answer, Outcomes, Request, WriteOperation
+from pixconnect.writing.operation import Answer, Outcomes, Reply, Request, WriteOperation
 from pixconnect.writing.order_pace import OrderPace
 from pixconnect.writing.stalled_holders import StalledHolders
 
@@ -78,9 +78,7 @@ class _Waiter(Generic[Request, Answer]):
 
     __slots__ = ("answer", "lost_at_s", "operation", "request")
 
-    def __init__(
-        self, operation: WriteOperation[Request, Answer], request: Request, answer: asyncio.Future[Answer]
-    ) -> None:
+    def __init__(self, operation: WriteOperation[Request, Answer], request: Request, answer: Reply[Answer]) -> None:
         self.operation = operation
         self.request = request
         self.answer = answer
@@ -165,7 +163,12 @@ class BatchQueue(Generic[Request, Answer]):
             OutcomeUnknown: The database went away during the commit and did not come back in time.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, answer)):
+        self.put(request, answer)
+        return await answer
+
+    def put(self, request: Request, reply: Reply[Answer]) -> None:
+        """As ``submit``, for who waits in another way; that the queue is full is raised at once."""
+        if self._is_closing or not self._queue.put(request.holder_id, _Waiter(self._operation, request, reply)):
             raise _queue_full()
         if self._task is None:
             # In a context of its own: the task works for everybody, and must not count as the first caller's.
@@ -174,7 +177,6 @@ class BatchQueue(Generic[Request, Answer]):
             self._busy.wake()
         else:
             self._wake.set()
-        return await answer
 
     async def close(self) -> None:
         """Write what is queued, and refuse what comes later."""

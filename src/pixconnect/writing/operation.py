@@ -25,7 +25,20 @@ class OfHolder(Protocol):
 
 Request = TypeVar("Request", bound=OfHolder)
 Answer = TypeVar("Answer")
+Answer_contra = TypeVar("Answer_contra", contravariant=True)
 Outcomes = Sequence[Answer | errors.PixConnectError]
+
+
+class Reply(Protocol[Answer_contra]):
+    """What is told how a request ended: a future, or something cheaper that raises nothing."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+    def set_result(self, result: Answer_contra, /) -> None: ...
+
+    def set_exception(self, exception: errors.PixConnectError, /) -> None: ...
 
 
 class WriteOperation(Generic[Request, Answer]):

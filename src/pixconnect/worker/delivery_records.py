@@ -1,0 +1,161 @@
+"""Records attempts: those that end at about the same time go into one transaction.
+
+::
+
+    ended ──► gathered, while much is under way ──► write queue ──► recorded
+                                                        └── failed ──► tried again, in a task of its own
+
+An attempt that is recorded at the first try, as nearly all are, waits without a task and without a future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from pixconnect.domain import errors
+from pixconnect.domain.delivery import Conclusion
+from pixconnect.usecases import delivery as delivery_usecases
+from pixconnect.usecases.context import HasWrites
+from pixconnect.usecases.delivery import AttemptContext, Recording
+from pixconnect.worker.delivery_queue import DeliveryQueue, Work
+from pixconnect.worker.leases import SlotLeases
+
+# What has ended waits for this long at most to be recorded together with what is under way, if that is much.
+GATHER_S = 0.005
+GATHER_FROM = 8
+RETRY_S = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+class RecordingContext(AttemptContext, HasWrites, Protocol): ...
+
+
+class Ended:
+    """An attempt that has ended, which the write queue tells whether it is recorded."""
+
+    __slots__ = ("_records", "conclusion", "is_over", "url", "work")
+
+    def __init__(self, records: AttemptRecords, work: Work, conclusion: Conclusion, url: str) -> None:
+        self.work = work
+        self.conclusion = conclusion
+        self.url = url
+        self.is_over = False
+        self._records = records
+
+    def done(self) -> bool:
+        return self.is_over
+
+    def set_result(self, is_recorded: bool, /) -> None:  # noqa: FBT001  as a future has it
+        self._records.close(self, self.conclusion if is_recorded else None, is_lost=not is_recorded)
+
+    def set_exception(self, _: errors.PixConnectError, /) -> None:
+        self._records.try_again(self)
+
+
+class AttemptRecords:
+    """What one worker has to record.
+
+    Args:
+        tell: Gets each attempt, what was recorded of it, and whether its slot went to another worker before; it raises nothing.
+    """
+
+    def __init__(
+        self,
+        context: RecordingContext,
+        leases: SlotLeases,
+        queue: DeliveryQueue,
+        tell: Callable[[Ended, Conclusion | None, bool], None],
+    ) -> None:
+        self._context = context
+        self._leases = leases
+        self._queue = queue
+        self._tell = tell
+        self._gathered: list[Ended] = []
+        self._timer: asyncio.TimerHandle | None = None
+        # All that are not recorded yet, each with its task where it is tried again.
+        self._open: dict[Ended, asyncio.Task[None] | None] = {}
+        self._has_closed = asyncio.Event()
+
+    def add(self, work: Work, conclusion: Conclusion, url: str) -> None:
+        """Record an attempt together with others that are under way, if they are many."""
+        ended = Ended(self, work, conclusion, url)
+        self._open[ended] = None
+        self._gathered.append(ended)
+        # What was taken and not posted yet is under way too: waves of attempts that overlap are recorded together.
+        unanswered_count = self._queue.in_flight_count - len(self._open)
+        if unanswered_count == 0 or (self._timer is None and unanswered_count < GATHER_FROM):
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._flush)
+
+    async def wait_until_empty(self) -> None:
+        while self._open:
+            self._has_closed.clear()
+            await self._has_closed.wait()
+
+    def drop(self) -> None:
+        """Record nothing of what is open, because the slots are lost."""
+        for ended, task in list(self._open.items()):
+            if task is not None:
+                task.cancel()
+            self.close(ended, None, is_lost=True)
+
+    def close(self, ended: Ended, recorded: Conclusion | None, *, is_lost: bool) -> None:
+        if not ended.is_over:
+            ended.is_over = True
+            del self._open[ended]
+            self._has_closed.set()
+            self._tell(ended, recorded, is_lost)
+
+    def try_again(self, ended: Ended) -> None:
+        if not ended.is_over:
+            self._open[ended] = asyncio.create_task(self._keep_trying(ended))
+
+    async def record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
+        """Record an attempt, whatever it takes; ``None`` if the slot went to another worker before."""
+        is_plain = False
+        while True:
+            try:
+                is_recorded = await delivery_usecases.record(self._context, conclusion, epoch)
+            except (errors.ServiceUnavailable, errors.OutcomeUnknown):
+                # Tried again only while the slot is ours: afterwards another worker makes the attempt.
+                if not self._leases.is_held(conclusion.delivery.slot, epoch):
+                    return None
+                await asyncio.sleep(RETRY_S)
+            except errors.PixConnectError:
+                # Something in it cannot be written: that it failed can, and the schedule goes on from there.
+                if is_plain:
+                    raise
+                conclusion, is_plain = delivery_usecases.conclude_defect(self._context, conclusion.delivery), True
+            else:
+                return conclusion if is_recorded else None
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        gathered, self._gathered = self._gathered, []
+        for ended in gathered:
+            if ended.is_over:
+                continue
+            recording = Recording(conclusion=ended.conclusion, epoch=ended.work.epoch)
+            try:
+                self._context.writes.put(delivery_usecases.RECORD, recording, ended)
+            except errors.ServiceUnavailable as error:
+                ended.set_exception(error)
+
+    async def _keep_trying(self, ended: Ended) -> None:
+        recorded, is_lost = None, True
+        try:
+            recorded = await self.record(ended.conclusion, ended.work.epoch)
+            is_lost = recorded is None
+        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+            is_lost = False  # it is not read again at once, but by the next sweep
+            _log.exception("delivery failed by a defect", delivery_id=ended.work.delivery.id)
+        finally:
+            self.close(ended, recorded, is_lost=is_lost)

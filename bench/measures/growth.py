@@ -1,18 +1,22 @@
 """Whether what is old makes what is new dearer: lives and lists beside 10 thousand, 1 million and 10 million transfers.
 
-``growth_<transfers>``, one after the other on one service, for one holder whose history is filled in SQL (transfers that came
-in and settled, each with its ledger entry, numbers and running balances as the service would have written them; the triggers
-that check that are off meanwhile):
+``growth_<transfers>``, one after the other on one service, for one holder whose history is filled in SQL: transfers that came
+in and settled, each with its ledger entry, numbers and running balances as the service would have written them, and counted in
+the balance and the tally. Triggers and foreign keys are off meanwhile, checks and unique indexes are not; afterwards numbers,
+running balances and the balance are looked through (``filled_s`` includes that). Their events and deliveries are not filled,
+which would be 50 GB at 10 million: ``claim`` and ``feed`` measure beside as many of those.
 
 - ``life``: transfers of this holder, 64 at once, as ``transfer_life``;
 - ``pages``: lists of transfers, 100 a page: the first, one by cursor behind half of all, and the hundredth by number; for each
   the CPU of the service and how long one caller waits;
-- ``tables_mb``: of ``transfer`` and ``ledger_entry``, with their indexes.
+- ``tables_mb``: of ``transfer`` and ``ledger_entry``, with their indexes: 0.8 kB a transfer, and as much again is wanted of the
+  disk for what is written ahead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -34,6 +38,7 @@ LIST = f"/v1/connect/transfer/list?status=CONFIRMED&page_size={PAGE_SIZE}"
 FAR_PAGE = 100
 _LIST_SECONDS = 2.0
 _FILLED_AT_ONCE = 500_000
+_DISK_BYTES_EACH = 1600
 # Entries of one holder are dated one after the other, each with an instant of its own.
 _FILL = """
 with line as (
@@ -65,6 +70,23 @@ select $1, 'transfer', 'CONFIRMED', date_trunc('hour', created_at), count(*) fro
 where holder_id + 0 = $1 and status = 'CONFIRMED' and id > $2 and id <= $3 group by 4
 on conflict (holder_id, kind, status, hour) do update set count = tally.count + excluded.count
 """
+# Of the entries that were filled, in their order, and of what the balance says of the last.
+_WRONG = """
+with line as (
+    select number - lag(number) over following as step, created_at - lag(created_at) over following as pause,
+        running_balance_cents - lag(running_balance_cents) over following as change
+    from ledger_entry where holder_id = $1 and number >= $2 window following as (order by number)
+),
+last_line as (
+    select number, running_balance_cents, created_at from ledger_entry where holder_id = $1 and number is not null
+    order by number desc limit 1
+)
+select (select count(*) from line where step <> 1 or change <> 1 or pause <= interval '0') + (
+    select count(*) from balance, last_line where holder_id = $1
+        and (last_number, available_cents + reserved_cents, last_entry_at)
+            is distinct from (number, running_balance_cents, created_at)
+)
+"""
 _HALF = """
 select created_at, id from transfer where holder_id + 0 = $1 and status = 'CONFIRMED' order by created_at desc, id desc
 offset $2 limit 1
@@ -95,6 +117,11 @@ def measure_growth(seconds: float, counts: Sequence[int]) -> Iterator[Row]:
 async def _fill(service: Installation, holder_id: int, count: int) -> float:
     """So many transfers more; how long that took."""
     started_s = time.monotonic()
+    free_bytes = shutil.disk_usage(service.home).free
+    if free_bytes < count * _DISK_BYTES_EACH:
+        raise SystemExit(
+            f"{count:,} transfers need {count * _DISK_BYTES_EACH / 1e9:.0f} GB of disk; {free_bytes / 1e9:.0f} are free"
+        )
     connection = await service.connect()
     await connection.execute("set session_replication_role = replica")
     transfer_id, entry_id = [await _skip_ids(service, name, count) for name in ("transfer_id", "write_group_id")]
@@ -111,6 +138,8 @@ async def _fill(service: Installation, holder_id: int, count: int) -> float:
     await connection.execute(_TALLY, holder_id, transfer_id, transfer_id + count)
     await connection.execute("vacuum (freeze, analyze) transfer, ledger_entry", timeout=None)
     await connection.execute("checkpoint")
+    wrong_count = await connection.fetchval(_WRONG, holder_id, number + 1)
+    assert wrong_count == 0, f"{wrong_count} entries do not follow from those before them"
     await connection.close()
     return time.monotonic() - started_s
 

@@ -77,7 +77,8 @@ def _growth(row: Row) -> str:
     )
     return (
         f"lives {row['life']['per_second']:,.0f}/s, {row['life']['cpu_us_each_in_all']:,.0f} µs of CPU each, p99 "
-        f"{row['life']['p99_ms']:.0f} ms; a page of 100 transfers: {said}"
+        f"{row['life']['p99_ms']:.0f} ms; a page of 100 transfers: {said}; transfers and their entries "
+        f"take {sum(row['tables_mb'].values()):,.0f} MB, filled in {row['filled_s']:,.0f} s"
     )
 
 

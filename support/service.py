@@ -208,6 +208,9 @@ class FakeLocations:
 class FakeSigner:
     """Signs nothing, legibly."""
 
+    async def look_after_rest(self) -> None:
+        return None
+
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
         return f"header.{payload.decode()}.signature"
 

@@ -145,7 +145,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
-        keyring.on_look = directory.note_revision
+        keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use
         rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
         policy = msgspec.structs.replace(policy, abilities=rail.abilities)
         forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
@@ -396,7 +396,7 @@ async def _open_rail(
 
 @asynccontextmanager
 async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
-    """A pool of one connection, for access alone: callers are verified however busy everything else is."""
+    """One connection, opened by the first caller, for access alone: callers are verified however busy everything else is."""
     connections = await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,

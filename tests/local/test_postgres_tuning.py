@@ -7,7 +7,7 @@ from pixconnect.local.postgres_tuning import GIB, Machine
 
 
 @pytest.mark.parametrize(
-    ("memory_bytes", "shared"), [(GIB // 4, "64MB"), (4 * GIB, "512MB"), (8 * GIB, "1024MB"), (256 * GIB, "1024MB")]
+    ("memory_bytes", "shared"), [(GIB // 4, "64MB"), (4 * GIB, "512MB"), (8 * GIB, "512MB"), (256 * GIB, "512MB")]
 )
 def test_the_memory_taken_follows_the_machines_within_bounds(memory_bytes: int, shared: str) -> None:
     machine = Machine(memory_bytes=memory_bytes, disk_free_bytes=100 * GIB, cores_count=4)

@@ -167,3 +167,22 @@ async def test_an_answer_that_was_overtaken_does_not_bring_a_revoked_key_back(
     await keyring.reload()
     await asyncio.gather(*others)
     assert revoked not in published_kids(keyring)
+
+
+async def test_who_has_rested_looks_before_it_signs(context: Context, keyring: Keyring, clock: FakeClock) -> None:
+    revoked = keyring.token_key().kid
+    new = await signing_key.revoke(as_operator(context), revoked)
+    await keyring.look_after_rest()
+    assert keyring.token_key().kid == revoked  # it looked less than a second ago
+    clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
+    await keyring.look_after_rest()
+    assert keyring.token_key().kid == new.kid
+
+
+async def test_who_rests_while_the_database_is_away_signs_with_what_it_knows(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    await context.pool.close()
+    clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
+    await keyring.look_after_rest()
+    assert keyring.sign_jws(b"x")

@@ -23,6 +23,9 @@ class CountingSigner:
         self.keys = [jose.PrivateKey(jose.make_key(), "first")]
         self.signed_count = 0
 
+    async def look_after_rest(self) -> None:
+        raise NotImplementedError
+
     @property
     def current_kid(self) -> str:
         if not self.keys:

@@ -51,6 +51,10 @@ class Signer(Protocol):
     @property
     def current_kid(self) -> str: ...
 
+    async def look_after_rest(self) -> None:
+        """Find out first what was revoked while nothing was signed; to be called before signing."""
+        ...
+
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
         """Sign a compact JWS; ``header`` is added to ``alg`` and ``kid`` in the protected header."""
         ...

@@ -54,7 +54,7 @@ async def open_pool(
     look: Callable[[Connection], Awaitable[None]] | None = None,
     plans_once: bool = False,
 ) -> Pool:
-    """Open a pool, with one connection at once, that shares its connections fairly.
+    """Open a pool that shares its connections fairly; one of them at once, where it may have more.
 
     Args:
         url: ``postgresql://...``; a socket folder goes into its ``host`` parameter.
@@ -70,7 +70,8 @@ async def open_pool(
     return await SharedPool(
         url,
         semaphore=FairSemaphore(connections_max, waiting_max=waiting_max, what="reads"),
-        min_size=1,
+        # A pool of one is for a purpose that may never come, and PostgreSQL needs 2 MiB for a connection that nobody uses.
+        min_size=min(1, connections_max - 1),
         max_size=connections_max,
         # The server's own timeout comes first; this one is for a server that no longer answers.
         command_timeout=STATEMENT_TIMEOUT_MS / 1000 + 5,

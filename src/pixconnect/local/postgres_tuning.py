@@ -35,9 +35,9 @@ def cores_count() -> int:
 def server_settings(machine: Machine, *, connections_max: int, durable: bool) -> dict[str, str]:
     """Names and values for ``postgres -c name=value``; ``durable`` is false only in tests."""
     # The service runs on the same machine, so PostgreSQL's own cache gets an eighth of the memory, and the log of changes about
-    # a sixteenth of the free disk. The kernel caches its files too: what is beyond a gibibyte would be there twice, and each
-    # gibibyte costs 20 MiB before anything is in it.
-    shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, GIB)
+    # a sixteenth of the free disk. The kernel caches its files too: what is beyond half a gibibyte would be there twice, and
+    # each gibibyte costs 20 MiB before anything is in it.
+    shared_bytes = _between(machine.memory_bytes // 8, 64 * MIB, GIB // 2)
     log_bytes = _between(machine.disk_free_bytes // 16, 256 * MIB, 4 * GIB)
     settings = dict(
         listen_addresses="",
@@ -46,6 +46,11 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         effective_cache_size=_mib(machine.memory_bytes // 2),
         maintenance_work_mem=_mib(_between(machine.memory_bytes // 64, 32 * MIB, 256 * MIB)),
         work_mem="8MB",
+        # As much a second as by default (100 pages each 200 ms), with a fifth of the wake-ups.
+        bgwriter_delay="1s",
+        bgwriter_lru_maxpages="500",
+        # It writes what is not waited for, which is nothing but the simulated network's.
+        wal_writer_delay="1s",
         # Commits come every few milliseconds and empty them, so they never hold much.
         wal_buffers="4MB",
         wal_compression="on",

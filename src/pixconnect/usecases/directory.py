@@ -43,6 +43,8 @@ class HolderDirectory:
         self._monotonic_s = monotonic_s
         self._revision: int | None = None
         self._fresh_until_s = float("-inf")
+        self.on_use: Callable[[], None] | None = None
+        """Is told each time somebody asks whose a key is: that counts looks as fresh."""
         self._ispb = ispb
         self._institution_name = institution_name
         self._owners: dict[str, int] = {}
@@ -59,6 +61,8 @@ class HolderDirectory:
 
     async def find_owner(self, key: str) -> int | None:
         """The holder of a normalised key, or ``None`` if it is none of ours."""
+        if self.on_use is not None:
+            self.on_use()
         owner = self._owners.get(key)
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner

@@ -1,14 +1,16 @@
 """The signing keys as one process knows them: which one signs now, and which can still verify something.
 
 A ``Keyring`` reads the keys again when ``access_revision`` has moved, so half a second after a key was made or revoked every
-process knows. A process that has not yet read of a revocation may sign with the revoked key for that long; the others refuse
-the token already, and the client asks for a new one. ``signing_key.py`` makes and revokes the keys.
+process that uses them knows. One that does not looks every ``RELOAD_INTERVAL_S``, and before its next use
+(``look_after_rest``). A process that has not yet read of a revocation may sign with the revoked key for that long; the others
+refuse the token already, and the client asks for a new one. ``signing_key.py`` makes and revokes the keys.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -29,7 +31,9 @@ from pixconnect.usecases import signing_key
 from pixconnect.usecases.policy import Policy
 
 LOOK_INTERVAL_S = 0.5
-"""How often a process looks whether ``access_revision`` has moved."""
+"""How often a process that uses the keys looks whether ``access_revision`` has moved."""
+RESTED_AFTER_S = 1.0
+"""Who signs waits for a look if the last one is so long ago."""
 RELOAD_INTERVAL_S = 20.0
 """How often a process reads the keys again in any case: three times within ``PUBLISHED_AHEAD``."""
 RELOAD_UNKNOWN_INTERVAL_S = 0.2
@@ -58,10 +62,13 @@ class Keyring:
         self._public: dict[str, ECKey] = {}
         self._tokens_until: dict[str, datetime] = {}
         """For each replaced key, when the last token that it signed has expired."""
-        self._read_at_s = float("-inf")
+        self._read_at_s = self._looked_at_s = float("-inf")
+        self._is_used = asyncio.Event()
         self.on_look: Callable[[int, float], None] | None = None
         """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
         self._reading = asyncio.Lock()
+        self._looking = asyncio.Lock()
+        self._logged_at_s = float("-inf")
 
     async def start(self) -> None:
         """Make the first key if there is none, and read the keys."""
@@ -70,20 +77,44 @@ class Keyring:
 
     async def keep_fresh(self) -> None:
         """Follow changes of the keys, and make the next key when it is due; run this as a task and cancel it at the end."""
-        logged_at_s = float("-inf")
         while True:
             await asyncio.sleep(min(LOOK_INTERVAL_S, RELOAD_INTERVAL_S))
-            try:
-                await self._follow()
-            except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
-                # The database may be away for long, and we look twice a second: the log needs that only now and then.
-                if self.clock.monotonic_s() - logged_at_s >= RELOAD_INTERVAL_S:
-                    logged_at_s = self.clock.monotonic_s()
-                    _log.warning("signing keys not read", reason=type(error).__name__)
+            # Nobody has used the keys since the last look: the next use ends the wait.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, RELOAD_INTERVAL_S - LOOK_INTERVAL_S)):
+                    await self._is_used.wait()
+            self._is_used.clear()
+            await self._try_to_follow()
+
+    def note_use(self) -> None:
+        """Look often for now: something of what a look brings is used."""
+        self._is_used.set()
+
+    async def look_after_rest(self) -> None:
+        """Look first if nobody has for a while; to be called before signing."""
+        self.note_use()
+        if self._is_rested():
+            async with self._looking:
+                # Whoever held the lock before us has looked.
+                if self._is_rested():
+                    await self._try_to_follow()
+
+    def _is_rested(self) -> bool:
+        return self.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S
+
+    async def _try_to_follow(self) -> None:
+        try:
+            await self._follow()
+        except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
+            # The database may be away for long, and we look twice a second: the log needs that only now and then.
+            if self.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
+                self._logged_at_s = self.clock.monotonic_s()
+                _log.warning("signing keys not read", reason=type(error).__name__)
 
     async def _follow(self) -> None:
         is_old = self.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
-        began_at_s = self.clock.monotonic_s()
+        # A look that fails counts too: what is signed must not wait for a database that is away, one after the other.
+        began_at_s = self._looked_at_s = self.clock.monotonic_s()
         async with asyncio.timeout(READ_TIMEOUT_S):
             revision = await access_store.read_revision(self.pool)
         if self.on_look is not None:
@@ -136,6 +167,7 @@ class Keyring:
         self._signing = None
         self._revision = read.revision
         self._read_at_s = read_at_s
+        self._looked_at_s = max(self._looked_at_s, read_at_s)
         # Another process may learn of the new key late, and sign with the old one for up to PUBLISHED_AHEAD longer.
         outlived_by = timedelta(seconds=self.policy.token_lifetime_s) + signing_rules.PUBLISHED_AHEAD
         self._tokens_until = {
@@ -149,6 +181,7 @@ class Keyring:
 
     def token_verification_key(self, kid: str) -> ECKey | None:
         """The public key of this name, while a token that it signed can still be good, as far as this process knows."""
+        self.note_use()
         until = self._tokens_until.get(kid)
         # A replaced key is published for long after: somebody who stole it must not make tokens for as long.
         return None if until is not None and self.clock.real_now() > until else self._public.get(kid)
@@ -208,9 +241,11 @@ class Keyring:
             raise errors.ServiceUnavailable("signing key: what it signs cannot be verified")
 
     def _published(self) -> list[SigningKey]:
+        self.note_use()
         return signing_rules.published_keys(self._keys, self.clock.real_now(), signing_key.published_for(self.policy))
 
     def _current(self) -> SigningKey:
+        self.note_use()
         now = self.clock.real_now()
         if self._signing is not None and now < self._signing[1]:
             return self._signing[0]

@@ -102,6 +102,7 @@ async def read_payload(context: PayloadContext, path: str) -> str:
         revisao=charge.revision or 0,
         status=status,
     )
+    await context.signer.look_after_rest()
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
 
 

@@ -116,6 +116,7 @@ class TokenIssuer:
             _remember(self._limited_clients, failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
+        await self._keyring.look_after_rest()
         return _issue_token(self._context, self._keyring, client, request.scopes)
 
     async def _judge(self, request: TokenRequest) -> Client:

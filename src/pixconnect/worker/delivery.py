@@ -223,6 +223,7 @@ class DeliveryWorker:
                 self.queue.start_over(work)
             else:
                 begun.append((work, endpoint))
+        await self._context.signer.look_after_rest()
         with_body = [work.delivery for work, _ in begun if not work.delivery.needs_notice]
         self._signatures.sign_ahead(with_body, self._context.clock.real_now())
         for work, endpoint in begun:

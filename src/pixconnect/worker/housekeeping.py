@@ -32,7 +32,7 @@ ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
 RESUME_EVERY_S: Final = 1.0
-APART_S: Final = 0.05
+APART_S: Final = 0.2
 """Between the first rounds of two chores."""
 
 _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailable)

@@ -40,6 +40,7 @@ LEASE_S = lease_store.LEASE.total_seconds()
 
 _RENEW_EVERY_S = 2.0
 _REJOIN_AFTER_S = 0.5
+_WOKEN_APART_S = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -180,7 +181,9 @@ class SlotLeases:
         self._releasing = frozenset(sorted(share.epochs)[share.slots_count :])
         if self._epochs.keys() != before.keys():
             _log.debug("slots held", slots_count=len(self.held), workers_count=self.workers_count)
-            self._wake()
+            # One after the other: looks at the same moment would each open a connection, which PostgreSQL needs 6 MiB for.
+            for number, member in enumerate(self._members):
+                asyncio.get_running_loop().call_later(number * _WOKEN_APART_S, member.wake)
         return True
 
     def _heard(self, _connection: object, _process_id: int, _channel: str, payload: object) -> None:

@@ -35,7 +35,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "move of the clock": "pixconnect.store.clock:move",
     },
     "work": {
-        "mark": "pixconnect.store.order:mark_handed",  # after it: written, and not committed
+        "mark": "pixconnect.store.order:mark_handed",  # after it: durable, and not sent
         "call": f"{_RAIL}.submit",
         "refund call": f"{_RAIL}.submit_refunds",
         "question": f"{_RAIL}.query",

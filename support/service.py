@@ -41,7 +41,7 @@ from pixconnect.domain.rail import (
     Unknown,
 )
 from pixconnect.domain.receivers import Exchange, Receivers
-from pixconnect.foundation.pool import open_pool
+from pixconnect.foundation.pool import Connection, open_pool
 from pixconnect.store.identifiers import IdBlocks
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
@@ -360,8 +360,17 @@ async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1
     return await charge_usecases.create_charge(service.context, caller, request)
 
 
-async def no_fence(_connection: object, _slots: object) -> None:
+class EverySlot:
     """As a worker that has every slot."""
+
+    def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+        return {}
+
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
+        """Nobody takes one."""
+
+
+no_fence = EverySlot()
 
 
 def credit_report(

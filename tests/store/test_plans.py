@@ -463,7 +463,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "orders due": lambda c: order_store.find_due(a_pool(c), list(range(256)), EARLIER, LATER, 64),
     "oldest orders": lambda c: order_store.find_oldest(a_pool(c)),
     "orders locked": lambda c: order_store.lock(c, NAMES),
-    "orders marked": lambda c: order_store.mark_handed(c, NAMES, STARTED_AT, STARTED_AT),
+    "orders marked": lambda c: order_store.mark_handed(c, {0: 0, 1: 0}, NAMES, STARTED_AT, STARTED_AT),
     "orders postponed": lambda c: order_store.postpone(c, dict.fromkeys(NAMES, STARTED_AT)),
     "orders unmarked": lambda c: order_store.unmark(c, NAMES, STARTED_AT, STARTED_AT),
     "transfers listed": listing(lambda pool, span: transfer_store.read_page(pool, HOT, "CONFIRMED", span), PAGE),

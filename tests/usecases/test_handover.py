@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import Struct
 
+from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.order import OpenOrder
 from pixconnect.domain.rail import (
@@ -37,7 +38,7 @@ from pixconnect.worker.leases import LeaseLost
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import STARTED_AT, Service, credit_report, no_fence, open_service
+from support.service import STARTED_AT, EverySlot, Service, credit_report, no_fence, open_service
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -288,9 +289,14 @@ async def test_killed_between_call_and_record_the_rail_is_asked_and_nothing_is_g
 
 
 async def test_without_its_slot_a_worker_neither_marks_nor_sends_nor_asks(service: Service, order: Order) -> None:
-    async def lost(connection: "Connection", slots: Sequence[int]) -> None:
-        raise LeaseLost("another worker has the slot")
+    class Lost(EverySlot):
+        def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+            raise LeaseLost("another worker has the slot")
 
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            self.epochs_of(slots)
+
+    lost = Lost()
     with pytest.raises(LeaseLost):
         await move(service, lost)
     assert (await order.handed_at(service), order.sent_count(service)) == (None, 0)
@@ -323,10 +329,11 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
     service.clock.advance(minutes=5)
     sent_before = order.sent_count(service)
 
-    async def take_back(connection: "Connection", slots: Sequence[int]) -> None:
-        await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
+    class TakingBack(EverySlot):
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
 
-    await move(service, take_back)
+    await move(service, TakingBack())
     assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
 
 
@@ -393,15 +400,31 @@ async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(se
     service.clock.advance(seconds=2)
     fences_count = 0
 
-    async def lose(connection: "Connection", slots: Sequence[int]) -> None:
-        nonlocal fences_count
-        fences_count += 1
-        if fences_count == 2:
-            raise LeaseLost("another worker has the slot")
+    class Losing(EverySlot):
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            nonlocal fences_count
+            fences_count += 1
+            if fences_count == 2:
+                raise LeaseLost("another worker has the slot")
 
     with pytest.raises(LeaseLost):
-        await move(service, lose)
+        await move(service, Losing())
     assert (order.sent_count(service), (await order.now(service)).status) == (1, "PROCESSING")
+
+
+async def test_an_order_whose_slot_another_worker_has_is_neither_marked_nor_sent(
+    service: Service, order: Order
+) -> None:
+    class TakenOver(EverySlot):
+        def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+            return dict.fromkeys(slots, -1)
+
+    with pytest.raises(errors.ServiceUnavailable):
+        await move(service, TakenOver())
+    assert order.sent_count(service) == 0
+    # The next one finds it without a mark, and hands it over.
+    await work(service)
+    assert order.sent_count(service) == 1
 
 
 async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Service, order: Order) -> None:

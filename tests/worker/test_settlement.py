@@ -9,6 +9,7 @@ import pytest
 from pixconnect.domain.access import Caller
 from pixconnect.domain.rail import RailUnavailable, Report, SettledReport
 from pixconnect.domain.transfer import AccountTransferRequest, Transfer
+from pixconnect.store import order as order_store
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
@@ -18,7 +19,6 @@ from support.records import outside_party
 from support.service import STARTED_AT, Service
 
 if TYPE_CHECKING:
-    from pixconnect.foundation.pool import Connection
     from pixconnect.worker.leases import SlotLeases
 
 
@@ -32,9 +32,10 @@ class AllSlots:
     def add(self, member: object) -> None:
         """There is one worker."""
 
-    async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+    def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
         if self.is_lost:
             raise LeaseLost("another worker has them")
+        return {}
 
 
 def a_mover(service: Service, leases: AllSlots) -> OrderMover:
@@ -63,6 +64,25 @@ async def test_without_slots_nothing_is_done(service: Service, caller: Caller) -
     leases.held = {}
     assert await mover.move_due(service.clock.now()) == 0
     assert service.rail.orders == []
+
+
+async def test_a_mark_waits_for_a_takeover_under_way_and_is_not_made(service: Service, caller: Caller) -> None:
+    sent, pool, now = await send(service, caller), service.context.pool, service.clock.now()
+    name, slot = sent.end_to_end_id, sent.slot
+    # Not by the view of activity, which stays as it is until the transaction ends.
+    blocked = (
+        "select exists (select from pg_locks where not granted and pg_backend_pid() = any (pg_blocking_pids(pid)))"
+    )
+    async with asyncio.timeout(60), pool.acquire() as connection:
+        async with connection.transaction():
+            # As a takeover does it: the row is locked, and has another epoch once others see it.
+            epoch = await connection.fetchval("select epoch from slot_lease where slot = $1 for update", slot)
+            await connection.execute("update slot_lease set epoch = epoch + 1 where slot = $1", slot)
+            marking = asyncio.create_task(order_store.mark_handed(pool, {slot: epoch}, [name], now, now))
+            while not await connection.fetchval(blocked):  # noqa: ASYNC110  it is in the database
+                await asyncio.sleep(0.002)
+        assert await marking is None
+    assert await order_store.mark_handed(pool, {slot: epoch + 1}, [name], now, now) == {name}
 
 
 async def test_more_than_a_batch_is_walked_through(

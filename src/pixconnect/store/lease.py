@@ -113,11 +113,12 @@ async def leave(connection: Connection, worker_id: int) -> None:
     await connection.execute(_LEAVE, worker_id)
 
 
-_FENCE: Final[LiteralString] = """
+HOLD: Final[LiteralString] = """
     select slot from slot_lease
     where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[]))
     order by slot for key share
 """
+"""The fence, for statements that are one themselves."""
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
@@ -129,7 +130,7 @@ async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
     Returns:
         The slots that are still held under that epoch: nobody takes them over until the transaction ends.
     """
-    rows = await connection.fetch(_FENCE, list(epochs), list(epochs.values()))
+    rows = await connection.fetch(HOLD, list(epochs), list(epochs.values()))
     return {row["slot"] for row in rows}
 
 

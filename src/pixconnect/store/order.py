@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
@@ -10,6 +10,7 @@ from pixconnect.domain.order import OpenOrder, name_of
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store import lease as lease_store
 from pixconnect.store.part import Part, of_columns
 from pixconnect.store.table import Table
 
@@ -80,18 +81,32 @@ async def find_oldest(pool: Pool) -> datetime | None:
     return await pool.fetchval(_FIND_OLDEST)
 
 
-# From this mark on only the rail's answer ends an order: what may have been sent is never given back by us.
-_MARK: Final[LiteralString] = """
-    update open_order set handed_at = $2, due_at = $3 where name = any($1) and handed_at is null returning name
+# From this mark on only the rail's answer ends an order: what may have been sent is never given back by us. With the fence in
+# it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
+_MARK: Final[LiteralString] = f"""
+    with held as materialized ({lease_store.HOLD}),
+    marked as (
+        update open_order set handed_at = $4, due_at = $5
+        where name = any($3) and handed_at is null and (select count(*) from held) = cardinality($1)
+        returning name
+    )
+    select (select count(*) from held) = cardinality($1) as is_held, array(select name from marked) as names
 """
 
 
-async def mark_handed(connection: Connection, names: Sequence[str], now: datetime, due_at: datetime) -> set[str]:
-    """Write down, in a fenced transaction, that these are about to be handed to the rail.
+async def mark_handed(
+    connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
+) -> set[str] | None:
+    """Write down that these are about to be handed to the rail, which is asked at ``due_at``, should no answer come.
 
-    The rail is asked at ``due_at``, should no answer come. Returns the names that were marked now: no other may be handed over.
+    Args:
+        epochs: Under which their slots are leased.
+
+    Returns:
+        The names that were marked now, and no other may be handed over; ``None`` if one of the slots belongs to another worker.
     """
-    return {row["name"] for row in await connection.fetch(_MARK, sorted(names), now, due_at)}
+    row = await connection.fetchrow(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
+    return None if row is None or not row["is_held"] else set(row["names"])
 
 
 # Only the very mark that was made for this try, and of which nobody has asked since: what was sent once may have arrived.

@@ -88,12 +88,13 @@ async def move_due(
 
 
 async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
-    # Read first, so that nothing has to be looked up between the mark and the sending.
-    payers = await _read_payers(context, orders)
-    async with context.pool.acquire() as connection, connection.transaction():
-        await fence(connection, _slots(orders))
-        marked = await order_store.mark_handed(connection, [order.name for order in orders], now, now + ASK_AFTER)
-        ordered = await read_ordered(connection, sorted(marked))
+    # Read first, so that nothing has to be looked up between the mark and the sending. Until then they can only end, and what
+    # has ended is not marked.
+    names = [order.name for order in orders]
+    payers, ordered = await _read_payers(context, orders), await read_ordered(context.pool, names)
+    marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
+    if marked is None:
+        raise errors.ServiceUnavailable("another worker has taken over")
     # No await between the fenced transaction and the sending: the lease must not end meanwhile.
     # One that is not marked was marked or ended by somebody else: it must not be sent.
     handed = [order for order in orders if order.name in marked]
@@ -107,7 +108,7 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
         askable: Each order, and the name that the rail is asked by.
     """
     async with context.pool.acquire() as connection, connection.transaction():
-        await fence(connection, _slots([order for order, _ in askable]))
+        await fence.fence(connection, _slots([order for order, _ in askable]))
         # Counted before anything is sent: from now on only the rail's answer can end these.
         again_at = {order.name: now + ask_again_after(order.asked_count) for order, _ in askable}
         open_names = await order_store.postpone(connection, again_at)
@@ -132,7 +133,7 @@ async def _send_again(
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
         # The question took time: another worker may have the slots by now.
-        await fence(connection, _slots(orders))
+        await fence.fence(connection, _slots(orders))
         ordered = await read_ordered(connection, [order.name for order in orders])
     return await _send(context, orders, ordered, payers)
 

@@ -59,7 +59,11 @@ class Ended(Struct, frozen=True, kw_only=True):
 class Fence(Protocol):
     """Checks, in the transaction that writes, that the worker still leases its slots."""
 
-    async def __call__(self, connection: Connection, slots: Sequence[int]) -> None:
+    def epochs_of(self, slots: Sequence[int]) -> Mapping[int, int]:
+        """The epochs of these slots, for a statement that checks them itself; raises if one is not held by now."""
+        ...
+
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
         """Raise if another worker has taken over one of the slots."""
         ...
 

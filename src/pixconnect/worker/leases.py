@@ -116,8 +116,8 @@ class SlotLeases:
         """Whether work that was started under an epoch may be finished."""
         return self._epochs.get(slot) == epoch and self._clock.monotonic_s() - self._confirmed_s < LEASE_S
 
-    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
-        """Keep slots ours until a transaction ends. This must be the first lock that it takes.
+    def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+        """The epochs under which work in these slots is written.
 
         Raises:
             LeaseLost: One of them is not ours any more.
@@ -127,7 +127,11 @@ class SlotLeases:
         held = self._epochs
         if not all(slot in held for slot in slots):
             raise LeaseLost("the slot is not held")
-        await fence(connection, {slot: held[slot] for slot in slots})
+        return {slot: held[slot] for slot in slots}
+
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
+        """Keep slots ours until a transaction ends; raises as ``epochs_of``. This must be the first lock that it takes."""
+        await fence(connection, self.epochs_of(slots))
 
     async def run(self) -> None:
         """Hold slots until ``stop``, and join again after every failure."""

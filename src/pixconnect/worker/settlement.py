@@ -99,7 +99,7 @@ class OrderMover:
         # From the beginning too when the sandbox clock was moved back, or other slots are held.
         if cursor is None or until < cursor.until or slots != cursor.slots or now_s - cursor.swept_s > SWEEP_EVERY_S:
             cursor = _Cursor(since=_EARLIEST, until=until, slots=slots, swept_s=now_s)
-        due = await move_due(self._context, self._leases.fence, slots, cursor.since, until, BATCH_MAX)
+        due = await move_due(self._context, self._leases, slots, cursor.since, until, BATCH_MAX)
         since = max(cursor.since, due[-1] - COMMITTED_LATE) if due else cursor.since
         self._cursor = _Cursor(since=since, until=until, slots=slots, swept_s=cursor.swept_s)
         return len(due)

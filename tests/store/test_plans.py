@@ -648,18 +648,6 @@ async def test_a_plan_made_on_a_young_table_finds_transfers_that_change_by_their
         assert ["(id = " in look for look in looks] == [True], plan
 
 
-async def test_endpoints_are_looked_for_by_a_plan_that_is_kept(new_database: Addresses) -> None:
-    async with open_tables(new_database) as (_, open_one):
-        connection = await open_one()
-        for _ in range(8):
-            await endpoint_store.lock_concerned(connection, [1, 2], [2])
-            await endpoint_store.find_many(a_pool(connection), [1, 2])
-        made_anew = await connection.fetch(
-            "select statement from pg_prepared_statements where statement like '%from webhook_endpoint%' and custom_plans > 5"
-        )
-        assert made_anew == []
-
-
 @pytest.mark.parametrize("page_size", [7, 1000])
 async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses, page_size: int) -> None:
     async with open_tables(new_database) as (owner, _):

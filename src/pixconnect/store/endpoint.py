@@ -79,11 +79,7 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     return ENDPOINT.read_found(row)
 
 
-# Behind a subselect nobody knows how long the array is: otherwise a plan for this very array looks so cheap that it would be
-# made anew each time, which takes longer than the look.
-_ANY_OF: Final[LiteralString] = "any((select {}::bigint[])::bigint[])"
-
-_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = {_ANY_OF.format('$1')}"
+_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
 
 
 async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
@@ -166,7 +162,7 @@ async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endp
 
 _LOCK_CONCERNED: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
-    where id = {_ANY_OF.format("$1")} and (id = {_ANY_OF.format("$2")} or first_failure_at is not null)
+    where id = any($1) and (id = any($2) or first_failure_at is not null)
     order by id for no key update
 """
 

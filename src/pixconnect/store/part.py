@@ -71,7 +71,7 @@ def of_columns(
 
     Args:
         once: In which the rows of a batch are often alike: those of the first set in which they are, are sent once. Each set is
-            a statement more that connections prepare, so there are few.
+            a statement more that connections prepare, so there are few. None has a column by which an update finds its rows.
         sql: With ``{rows}`` for a query that gives the rows, ``{names}`` for its columns, ``{assignments}`` for an update.
     """
     alike = [AlikeColumns(columns, names) for names in once]

@@ -142,7 +142,7 @@ MEASURES: dict[str, Measure] = {
         lambda options: standby.measure_standby(options.seconds, options.rounds, options.in_flight),
         dict(seconds=10.0, rounds=3, in_flight=512),
     ),
-    "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=60.0)),
+    "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=30.0)),
     "edge": Measure(lambda options: edge.measure_edge(options.seconds, options.rounds), dict(seconds=5.0, rounds=3)),
     "targets": Measure(lambda _: webhook_targets.measure_targets(), quick={}),
     "isolation": Measure(

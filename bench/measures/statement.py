@@ -130,7 +130,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
         "clock": SystemClock(),
         "entropy": SystemEntropy(),
         "policy": policy,
-        "directory": HolderDirectory(pool, ISPB, "Pix Connect"),
+        "directory": HolderDirectory(pool, ISPB, "Pix Connect", SystemClock().monotonic_s),
     }
     context = Context(**cast(Any, dict.fromkeys(Context.__struct_fields__) | present))
     services = Services(**cast(Any, dict.fromkeys(Services.__struct_fields__) | {"context": context}))

@@ -13,6 +13,7 @@ from pixconnect.writing import stalled_holders
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.order_pace import OrderPace
 from support.service import Service
 
 
@@ -67,7 +68,9 @@ class Words:
 
 
 @asynccontextmanager
-async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Words, BatchQueue[Word, str]]]:
+async def open_words(
+    service: Service, *, pace: OrderPace | None = None, **limits: int
+) -> AsyncIterator[tuple[Words, BatchQueue[Word, str]]]:
     words = Words()
     queue: BatchQueue[Word, str] = BatchQueue(
         WriteOperation("write_words", words.write, external_id_of=lambda word: word.external_id),
@@ -76,6 +79,7 @@ async def open_words(service: Service, **limits: int) -> AsyncIterator[tuple[Wor
         wake_workers=lambda orders_count=0, *, only_deliveries=False: None,
         wake_sequencer=lambda: None,
         stalled_tries=asyncio.Semaphore(stalled_holders.TRIED_AT_ONCE_MAX),
+        pace=pace,
         **({"size_max": 256, "queue_length_max": 4096} | limits),
     )
     try:

@@ -52,8 +52,9 @@ def _overload(row: Row) -> str:
         f"can take {row['capacity_per_second']:,.0f} lives/s, is asked for {row['offered_per_second']:,.0f}/s: "
         f"{row['served_part']:.0%} of what it can take is served; accepted {row['accepted']:,} after p50 "
         f"{row['accepted_p50_ms']:,.0f} ms, p99 {row['accepted_p99_ms']:,.0f} ms; refused {row['refused']:,} after p50 "
-        f"{row['refused_p50_ms']:,.0f} ms, p99 {row['refused_p99_ms']:,.0f} ms; otherwise failed {row['failed']:,}. Ten "
-        f"seconds later {row['left']['orders']:,} orders and {row['left']['deliveries']:,} webhooks were left; calm requests "
+        f"{row['refused_p50_ms']:,.0f} ms, p99 {row['refused_p99_ms']:,.0f} ms, from when each was due, with which who asks "
+        f"was itself at most {row['sent_late_ms']:,.0f} ms late; otherwise failed {row['failed']:,}. Ten seconds later "
+        f"{row['left']['orders']:,} orders and {row['left']['deliveries']:,} webhooks were left; calm requests "
         f"p99 {row['calm_before_p99_ms']:.0f} ms before, {row['calm_after_p99_ms']:.0f} ms after"
     )
 
@@ -260,7 +261,7 @@ PARTS: dict[str, list[Line]] = {
         Line(
             "overload",
             "overload",
-            "four times as many transfers as it can settle and tell; who asks has a core to itself",
+            "four times as many transfers as it can settle and tell; one core for who asks and is told, the rest for us",
             _overload,
         ),
     ],

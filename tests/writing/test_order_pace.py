@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from pixconnect.foundation.admission import UNDER_WAY_MAX, UNDER_WAY_MIN, Admission
-from pixconnect.writing.order_pace import LOOK_EVERY_S, STUCK_LOOKS_MAX, OrderPace
+from pixconnect.writing.order_pace import BATCH_MAX, LOOK_EVERY_S, STUCK_LOOKS_MAX, OrderPace
+from support.service import Service, open_holder
+from support.words import Word, open_words, outcomes_of
+
+
+class Refusing(OrderPace):
+    """Of a process that refuses all the time."""
+
+    def note(self, count: int, *, is_busy: bool) -> None:
+        pass
+
 
 _START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -59,9 +70,14 @@ def test_where_nothing_is_settled_nothing_is_slowed_down() -> None:
     assert overload.pace.per_second is None
 
 
-def test_as_many_are_let_in_as_are_answered_in_half_a_second() -> None:
+def test_as_many_are_let_in_as_are_answered_in_a_quarter_of_a_second() -> None:
     admission = Admission()
-    for per_second, expected in ((400.0, 200), (1.0, UNDER_WAY_MIN), (100_000.0, UNDER_WAY_MAX), (None, UNDER_WAY_MAX)):
+    for per_second, expected in (
+        (1000.0, 250),
+        (1.0, UNDER_WAY_MIN),
+        (100_000.0, UNDER_WAY_MAX),
+        (None, UNDER_WAY_MAX),
+    ):
         admission.expect(per_second)
         for _ in range(expected):
             admission.enter("holder")
@@ -69,3 +85,31 @@ def test_as_many_are_let_in_as_are_answered_in_half_a_second() -> None:
         assert admission.refuses("holder")
         for _ in range(expected):
             admission.leave("holder")
+
+
+async def test_orders_are_written_in_small_batches_while_the_process_refuses(service: Service) -> None:
+    await open_holder(service)
+    admission = Admission(0)
+    pace = Refusing(admission, service.context.pool, service.clock)
+    async with open_words(service, pace=pace) as (words, queue):
+        await outcomes_of(queue, [Word(text="good")] * (BATCH_MAX + 1))
+        assert admission.refuses("holder")
+        await outcomes_of(queue, [Word(text="good")] * (2 * BATCH_MAX))
+        assert [len(batch) for batch in words.batches] == [BATCH_MAX + 1, BATCH_MAX, BATCH_MAX]
+
+
+async def test_who_comes_while_a_batch_waits_goes_with_it_as_far_as_small_batches_go(service: Service) -> None:
+    await open_holder(service)
+    admission = Admission(0)
+    async with open_words(service, pace=Refusing(admission, service.context.pool, service.clock)) as (words, queue):
+        words.admits = True
+        words.may_go_on.clear()
+        first = asyncio.create_task(outcomes_of(queue, [Word(text="first")] * (BATCH_MAX + 1)))
+        await words.first_batch()
+        assert admission.refuses("holder")
+        later = asyncio.create_task(outcomes_of(queue, [Word(text="late")]))
+        await asyncio.sleep(0)
+        words.may_go_on.set()
+        assert await later == ["late"]
+        await first
+        assert [len(batch) for batch in words.batches] == [BATCH_MAX + 1, 1]

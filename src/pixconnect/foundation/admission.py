@@ -12,9 +12,10 @@ from typing import Final
 from pixconnect.domain import errors
 
 UNDER_WAY_MAX: Final = 512
-"""As many as are answered in half a second where the service is slow; far more than one batch needs."""
+"""Of a process that refuses nothing: as many as are answered in half a second where the service is slow."""
 UNDER_WAY_MIN: Final = 128
-ANSWERED_IN_S: Final = 0.5
+ANSWERED_IN_S: Final = 0.25
+"""How long what a process lets in while it refuses others takes about."""
 TOO_MANY: Final = "too many requests are under way: try again shortly; nothing was done"
 
 
@@ -24,6 +25,7 @@ class Admission:
         self._counts: dict[Hashable, int] = {}
         self._count = 0
         self.has_refused = False
+        self.answered_count = 0
 
     @property
     def is_full(self) -> bool:
@@ -38,7 +40,7 @@ class Admission:
         return True
 
     def expect(self, per_second: float | None) -> None:
-        """Let in what is answered in half a second if so many are answered in one; ``None`` if nothing limits them."""
+        """Let in what is answered in a quarter of a second if so many are in one; ``None`` for as many as ever."""
         self._under_way_max = (
             self._most if per_second is None else min(self._most, max(UNDER_WAY_MIN, round(per_second * ANSWERED_IN_S)))
         )
@@ -56,6 +58,7 @@ class Admission:
 
     def leave(self, party: Hashable) -> None:
         self._count -= 1
+        self.answered_count += 1
         left_count = self._counts[party] - 1
         if left_count:
             self._counts[party] = left_count

@@ -20,7 +20,7 @@ from pixconnect.http.tls import Tls, TlsConnection
 
 _TICK_S = 0.1
 _SECOND_S = 1.0
-ACCEPTED_AT_ONCE = 8
+ACCEPTED_AT_ONCE = 32
 """New connections in one turn of the event loop."""
 
 _log = structlog.get_logger(__name__)

@@ -215,8 +215,9 @@ class BatchQueue(Generic[Request, Answer]):
     def _take_next(self, *, is_busy: bool) -> list[_Waiter[Request, Answer]]:
         """The next batch, of the busy holder or of the others in turn; stalled holders' requests go to their own queues."""
         waiters: list[_Waiter[Request, Answer]] = []
-        while len(self._queue) and len(waiters) < self._size_max:
-            taken = self._queue.take(self._size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
+        size_max = self._size_now()
+        while len(self._queue) and len(waiters) < size_max:
+            taken = self._queue.take(size_max - len(waiters), may_have=self._lane(is_busy=is_busy))
             if not taken:
                 break
             for waiter in taken:
@@ -231,6 +232,9 @@ class BatchQueue(Generic[Request, Answer]):
                 else:
                     waiter.resolve(_stalled())
         return waiters
+
+    def _size_now(self) -> int:
+        return self._size_max if self._pace is None else self._pace.bound_batch(self._size_max)
 
     def _lane(self, *, is_busy: bool) -> Callable[[Hashable], bool] | None:
         """Whose requests go into a batch of the busy holder, or of everybody else; ``None`` while nobody is busy."""
@@ -347,7 +351,7 @@ class BatchQueue(Generic[Request, Answer]):
             return self._stalled.find(waiter.request.holder_id) is None and fits(waiter.request)
 
         is_busy = waiters[0].request.holder_id == self._busy.holder_id
-        for waiter in self._queue.take(self._size_max - len(waiters), may_join, self._lane(is_busy=is_busy)):
+        for waiter in self._queue.take(max(0, self._size_now() - len(waiters)), may_join, self._lane(is_busy=is_busy)):
             if not waiter.is_over:
                 waiters.append(waiter)
                 yield waiter.request

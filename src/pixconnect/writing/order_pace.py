@@ -2,8 +2,9 @@
 
 Where all of it runs on the same cores, or with one database, what accepting takes is missing for what was accepted before. As
 long as a process refuses nothing that is wanted: a burst is accepted as fast as it comes, and workers follow. One that refuses
-(``foundation/admission.py``) looks twice a second at how old the oldest open orders are. While that is more than a second it
-writes as many orders a second as are settled, and lets in what it can answer in half a second. With the last refusal this ends.
+(``foundation/admission.py``) lets in what it can answer in a quarter of a second, writes orders in small batches, and looks
+twice a second at how old the oldest open orders are. While that is more than a second it writes as many orders a second as are
+settled. With the last refusal this ends.
 
 How many are settled is seen from when the oldest were made: if that moves on by half a second in half a second, as many were
 settled as were made in such a time. Where none is settled at all, because the rail is away, nothing is slowed down: there is
@@ -26,6 +27,8 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store import order as order_store
 
 LOOK_EVERY_S: Final = 0.5
+BATCH_MAX: Final = 64
+"""Orders in a batch meanwhile. Larger ones cost little less each, and keep the event loop, and so refusals, for longer."""
 AGE_MAX_S: Final = 1.0
 """How old an open order may be before accepting is slowed down."""
 SLOWER_WHILE_OLD: Final = 0.95
@@ -61,6 +64,10 @@ class OrderPace:
         if self.per_second is not None and (rest_s := self._begin_at_s[is_busy] - self._monotonic_s()) > 0:
             await asyncio.sleep(min(rest_s, LOOK_EVERY_S))
 
+    def bound_batch(self, size_max: int) -> int:
+        """How many orders the next batch may have."""
+        return min(size_max, BATCH_MAX) if self._admission.has_refused or self._looking is not None else size_max
+
     def note(self, count: int, *, is_busy: bool) -> None:
         """Count the orders of a batch that was written."""
         self._made_count += count
@@ -83,27 +90,31 @@ class OrderPace:
         self._made_count = 0
         before, self._oldest_at = self._oldest_at, oldest_at
         if oldest_at is None or before is None:
-            self._limit(None)
+            self.per_second = None
             return
         age_s = (self._now() - oldest_at).total_seconds()
         progress = max(0.0, (oldest_at - before).total_seconds() / lasted_s)
         self._stuck_count = 0 if progress else self._stuck_count + 1
         if self._stuck_count >= STUCK_LOOKS_MAX or (self.per_second is None and age_s <= AGE_MAX_S):
-            self._limit(None)
+            self.per_second = None
             return
         # Those that were settled meanwhile were made as long ago as the oldest is old.
         then = min(round(age_s / LOOK_EVERY_S), len(self._made_per_second) - 1)
         wanted = progress * self._made_per_second[then]
         wanted *= FASTER_WHILE_YOUNG if age_s <= AGE_MAX_S or progress > 1 else SLOWER_WHILE_OLD
         now_per_second = self.per_second or self._made_per_second[0]
-        self._limit(max(PER_SECOND_MIN, min(max(wanted, STEP_MIN * now_per_second), STEP_MAX * now_per_second)))
+        wanted = min(max(wanted, STEP_MIN * now_per_second), STEP_MAX * now_per_second)
+        self.per_second = max(PER_SECOND_MIN, wanted)
 
     async def _keep_looking(self) -> None:
-        looked_s = self._monotonic_s()
+        looked_s, answered_count = self._monotonic_s(), self._admission.answered_count
         try:
             while self._admission.has_refused:
                 self._admission.has_refused = False
                 await asyncio.sleep(LOOK_EVERY_S)
+                before_count, answered_count = answered_count, self._admission.answered_count
+                # Of all that is admitted: a few orders among many charges say nothing of how fast those are.
+                self._admission.expect((answered_count - before_count) / LOOK_EVERY_S)
                 with suppress(*DATABASE_FAILED):
                     oldest_at = await order_store.find_oldest(self._pool)
                     lasted_s, looked_s = self._monotonic_s() - looked_s, self._monotonic_s()
@@ -111,8 +122,5 @@ class OrderPace:
         finally:
             self._looking = self._oldest_at = None
             self._made_per_second.clear()
-            self._limit(None)
-
-    def _limit(self, per_second: float | None) -> None:
-        self.per_second = per_second
-        self._admission.expect(per_second)
+            self.per_second = None
+            self._admission.expect(None)

@@ -48,9 +48,13 @@ INSERT: Final = of_columns(
 )
 
 _NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound")
+_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = ("status", "created_at", "modified_at", "fingerprint", "revision")
 INSERT_STANDARD: Final = of_columns(
     _NEW_STANDARD,
-    once=[("status", "created_at", "modified_at", "fingerprint", "revision")],
+    once=[
+        (*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
+        _STANDARD_ALIKE,
+    ],
     name="standard_charge_row",
     sql="insert into charge ({names}) {rows}",
 )

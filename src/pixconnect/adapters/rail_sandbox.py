@@ -45,6 +45,7 @@ from pixconnect.domain.sandbox_control import (
     SandboxUnavailable,
 )
 from pixconnect.foundation.batches import Batches
+from pixconnect.foundation.shared_timeout import SharedTimeout
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -197,12 +198,13 @@ class SandboxRail:
     def __init__(self, connection: SandboxConnection) -> None:
         self._connection = connection
         self._lookups = Batches(self._look_up, GROUP_MAX)
+        self._lookup_timeout = SharedTimeout(TOTAL_TIMEOUT_S)
 
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
         question = _Question(key, payer_tax_id, end_to_end_id)
         try:
             # For the batch before it and its own together.
-            async with asyncio.timeout(TOTAL_TIMEOUT_S):
+            with self._lookup_timeout.begin():
                 found = await self._lookups.ask(question)
         except TimeoutError as error:
             raise RailUnavailable(f"no answer within {TOTAL_TIMEOUT_S:g} s") from error

@@ -76,8 +76,25 @@ class Signatures(Protocol):
         ...
 
 
+class Recipient:
+    """An endpoint as attempts that begin together find it: its secrets are opened once for all of them."""
+
+    __slots__ = ("_secrets", "endpoint", "url")
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.url = endpoint.url if endpoint.pix_key is None else key_webhook.callback_url(endpoint.url)
+        self._secrets: list[str] | None = None
+
+    def open_secrets(self, context: AttemptContext) -> list[str]:
+        """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
+        if self._secrets is None:
+            self._secrets = open_secrets(context.secret_box, self.endpoint, context.clock.now())
+        return self._secrets
+
+
 async def attempt(
-    context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures
+    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
 ) -> Conclusion:
     """Post a delivery once; whatever goes wrong, on our side too, becomes the conclusion.
 
@@ -85,7 +102,7 @@ async def attempt(
         ServiceUnavailable: There is no key to sign with; nothing was sent.
     """
     try:
-        return _conclude(context, delivery, await _post(context, delivery, endpoint, signatures))
+        return _conclude(context, delivery, await _post(context, delivery, recipient, signatures))
     except errors.ServiceUnavailable:
         raise
     except Exception:  # noqa: BLE001  an attempt that is not counted would be repeated for ever
@@ -98,9 +115,11 @@ def conclude_defect(context: AttemptContext, delivery: DueDelivery) -> Conclusio
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
-async def _post(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint, signatures: Signatures) -> Exchange:
+async def _post(
+    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+) -> Exchange:
     try:
-        secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
+        secrets = recipient.open_secrets(context)
     except SealBroken:
         return _failed("the endpoint's secret cannot be read here any more: set it again")
     body, real_now = delivery.body.encode(), context.clock.real_now()
@@ -112,11 +131,10 @@ async def _post(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoi
         attempt_number=delivery.attempts_count + 1,
         real_now=real_now,
     )
-    url = endpoint.url if endpoint.pix_key is None else key_webhook.callback_url(endpoint.url)
     # Outgoing connections are shared fairly among holders.
     whose = current_party.set(delivery.holder_id)
     try:
-        return await context.receivers.post(url, headers, body)
+        return await context.receivers.post(recipient.url, headers, body)
     finally:
         current_party.reset(whose)
 

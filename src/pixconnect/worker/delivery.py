@@ -23,7 +23,6 @@ from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.delivery import Conclusion, DueDelivery
-from pixconnect.domain.endpoint import Endpoint
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.store import delivery as delivery_store
@@ -31,7 +30,7 @@ from pixconnect.store import endpoint as endpoint_store
 from pixconnect.usecases import delivery as delivery_usecases
 from pixconnect.usecases import notice as notice_usecases
 from pixconnect.usecases.context import HasPool, HasSigner, HasWrites
-from pixconnect.usecases.delivery import AttemptContext
+from pixconnect.usecases.delivery import AttemptContext, Recipient
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
@@ -216,21 +215,22 @@ class DeliveryWorker:
             _log.warning("cannot read endpoints", error=type(error).__name__)
             endpoints = {}
             await asyncio.sleep(_RETRY_ENDPOINTS_S)
-        begun: list[tuple[Work, Endpoint]] = []
+        recipients = {each.id: Recipient(each) for each in endpoints.values() if each.status == "active"}
+        begun: list[tuple[Work, Recipient]] = []
         for work in taken:
-            endpoint = endpoints.get(work.delivery.endpoint_id)
-            if endpoint is None or endpoint.status != "active":
+            recipient = recipients.get(work.delivery.endpoint_id)
+            if recipient is None:
                 self.queue.start_over(work)
             else:
-                begun.append((work, endpoint))
+                begun.append((work, recipient))
         await self._context.signer.look_after_rest()
         with_body = [work.delivery for work, _ in begun if not work.delivery.needs_notice]
         self._signatures.sign_ahead(with_body, self._context.clock.real_now())
-        for work, endpoint in begun:
+        for work, recipient in begun:
             deliver = self._tell_key if work.delivery.needs_notice else self._deliver
-            self._begin_task(deliver(work, endpoint))
+            self._begin_task(deliver(work, recipient))
 
-    async def _tell_key(self, work: Work, endpoint: Endpoint) -> None:
+    async def _tell_key(self, work: Work, recipient: Recipient) -> None:
         """Make and keep what the webhook of a key is sent, and send it."""
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
@@ -245,12 +245,12 @@ class DeliveryWorker:
             if delivery is None:
                 self.queue.start_over(work)
         if delivery is not None:
-            await self._deliver(structs.replace(work, delivery=delivery), endpoint)
+            await self._deliver(structs.replace(work, delivery=delivery), recipient)
 
-    async def _deliver(self, work: Work, endpoint: Endpoint) -> None:
+    async def _deliver(self, work: Work, recipient: Recipient) -> None:
         conclusion, is_lost = None, True
         try:
-            conclusion = await delivery_usecases.attempt(self._context, work.delivery, endpoint, self._signatures)
+            conclusion = await delivery_usecases.attempt(self._context, work.delivery, recipient, self._signatures)
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
         except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
@@ -260,7 +260,7 @@ class DeliveryWorker:
             if conclusion is None:
                 self._finish(work, has_answered=False, is_lost=is_lost)
             else:
-                self._records.add(work, conclusion, endpoint.url)
+                self._records.add(work, conclusion, recipient.endpoint.url)
 
     def _recorded(self, ended: Ended, recorded: Conclusion | None, is_lost: bool) -> None:  # noqa: FBT001  a callback
         work, attempt = ended.work, ended.conclusion.attempt

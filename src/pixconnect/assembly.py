@@ -82,7 +82,8 @@ _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
     "PIXCONNECT_SANDBOX_RECEIVERS names"
 )
-_WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024)
+# Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.
+_WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 
 
 def make_policy(settings: Settings) -> Policy:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -467,11 +468,10 @@ async def test_a_connection_is_kept_only_by_who_takes_what_is_sent(status: int) 
     assert receiver.connections_count == (1 if status < 300 else 3)
 
 
-async def test_of_all_receivers_together_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_connections, "IDLE_MAX", 5)
+async def test_of_all_receivers_together_so_many_connections_are_kept() -> None:
     async with AsyncExitStack() as stack:
         receivers = [await stack.enter_async_context(open_receiver()) for _ in range(8)]
-        http = await stack.enter_async_context(open_http(connect_s=60.0, exchange_s=60.0))
+        http = await stack.enter_async_context(open_http(connect_s=60.0, exchange_s=60.0, idle_max=5))
         sender = WebhookSender(http, allows_loopback=True)
         for receiver in receivers:
             await post(sender, receiver.url)
@@ -481,6 +481,26 @@ async def test_of_all_receivers_together_so_many_connections_are_kept(monkeypatc
         assert len(http._idle) == 5
         # The oldest had been closed, those of the latest five were used again.
         assert [receiver.connections_count for receiver in receivers] == [2, 2, 2, 1, 1, 1, 1, 1]
+
+
+async def test_half_of_the_connections_that_are_kept_may_be_to_one_address() -> None:
+    all_are_there, waiting = asyncio.Event(), 0
+
+    async def meet(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
+        nonlocal waiting
+        waiting += 1
+        if waiting >= 6:
+            all_are_there.set()
+        await all_are_there.wait()
+        writer.write(answer())
+
+    async with (
+        open_receiver(meet) as receiver,
+        open_http(connect_s=60.0, exchange_s=60.0, idle_max=8) as http,
+    ):
+        sender = WebhookSender(http, allows_loopback=True)
+        await asyncio.gather(*(post(sender, receiver.url) for _ in range(6)))
+        assert (receiver.connections_count, len(http._idle)) == (6, 4)
 
 
 async def test_nothing_is_left_of_targets_that_are_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,16 @@ from typing import Final
 from pixconnect.http.client import HttpConnection
 
 IDLE_S: Final = 20.0
-# Each idle connection holds a descriptor that a caller may need.
-IDLE_MAX: Final = 128
-IDLE_OF_ADDRESS_MAX: Final = 64
 
 Address = tuple[str, str, str, int]
 """Scheme, name, address and port: a connection serves no other name than it was made for."""
 
 
 class IdleConnections:
-    """Idle connections; the oldest is closed first."""
+    """Idle connections, half of them to one address at most; the oldest is closed first."""
 
-    def __init__(self) -> None:
+    def __init__(self, count_max: int) -> None:
+        self._count_max = count_max
         # With the loop's time since when each is idle, the oldest first.
         self._idle: dict[HttpConnection, tuple[Address, float]] = {}
         self._of_address: dict[Address, list[HttpConnection]] = {}
@@ -32,9 +30,9 @@ class IdleConnections:
         self._idle[connection] = (address, loop.time())
         same = self._of_address.setdefault(address, [])
         same.append(connection)
-        if len(same) > IDLE_OF_ADDRESS_MAX:
+        if len(same) > self._count_max // 2:
             self._close(same[0])
-        elif len(self._idle) > IDLE_MAX:
+        elif len(self._idle) > self._count_max:
             self._close(next(iter(self._idle)))
         if self._sweep is None:
             self._sweep = loop.call_later(IDLE_S, self._close_idle)

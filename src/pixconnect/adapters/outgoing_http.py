@@ -37,6 +37,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """For all of it."""
     body_kept_max: int = 1024
     """Octets of the answer's body that are kept."""
+    idle_max: int = 128
+    """Connections that are kept for the next exchange: each holds a descriptor that a caller may need."""
 
 
 class ClientCertificateError(Exception):
@@ -92,7 +94,7 @@ class OutgoingHttp:
         self._lookups = lookups
         self._tls = tls or trust_system()
         self._forbidden = forbidden
-        self._idle = IdleConnections()
+        self._idle = IdleConnections(limits.idle_max)
         self._exchange_timeout = SharedTimeout(limits.exchange_s)
 
     async def check(self, target: Target) -> None:

@@ -24,13 +24,14 @@ from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_s
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.no_rail import NoRail
-from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp, make_tls
+from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
 from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
+from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.api import metrics as api_metrics
 from pixconnect.api.application import make_application
@@ -82,8 +83,6 @@ _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
     "PIXCONNECT_SANDBOX_RECEIVERS names"
 )
-# Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.
-_WEBHOOK_LIMITS = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -152,7 +151,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
         lookups = NameLookups(DnsLookup())
         # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
-        webhook_http = OutgoingHttp(_WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
+        webhook_http = OutgoingHttp(WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
         location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
         opened.push_async_callback(webhook_http.close)
         opened.push_async_callback(location_http.close)

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, cast
 
@@ -100,6 +100,32 @@ async def test_only_the_event_types_that_were_asked_for_are_posted(database: pos
         await receiver.wait_for(1)
         await eventually(lambda: is_settled(service, delivered=1))
     assert [request.event["name"] for request in receiver.received] == ["qrcode.approved"]
+
+
+async def test_an_attempt_that_has_not_begun_when_the_slots_are_lost_is_no_more_under_way(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver() as receiver,
+        running_worker(service) as worker,
+    ):
+        begin = worker.delivery._begin_task
+
+        def begin_and_lose_slots(attempt: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            monkeypatch.undo()
+            task = begin(attempt)
+            worker.delivery.slots_lost()
+            return task
+
+        monkeypatch.setattr(worker.delivery, "_begin_task", begin_and_lose_slots)
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        await eventually(lambda: is_settled(service, delivered=1))
+        async with asyncio.timeout(60):
+            while worker.delivery.busy_slots():  # noqa: ASYNC110  nobody tells when it is so
+                await asyncio.sleep(0.02)
+    assert len(receiver.received) == 1
 
 
 async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(database: postgres.Addresses) -> None:

@@ -2,13 +2,16 @@
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
-from pixconnect.adapters.outgoing_http import OutgoingHttp
+from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.domain import errors
 from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, NotPublic, Target, TargetRefused, parse_target
 from pixconnect.domain.receivers import Exchange
 from pixconnect.http.client import ConnectionFailed
 
+# Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.
+LIMITS: Final = Limits(connect_s=5.0, exchange_s=15.0, body_kept_max=1024, idle_max=256)
 _TARGETS_MAX = 4096
 
 

@@ -139,8 +139,11 @@ class DeliveryWorker:
     def slots_lost(self) -> None:
         """Stop all attempts: they could not be recorded any more."""
         self.queue.clear()
+        loop = asyncio.get_running_loop()
         for attempt in self._attempts:
-            attempt.cancel()
+            # In the next turn, when each has begun: one that is cancelled before never runs its `finally`, which is what
+            # tells the queue that it is no more under way.
+            loop.call_soon(attempt.cancel)
         self._records.drop()
 
     def oldest_due_at(self) -> datetime | None:

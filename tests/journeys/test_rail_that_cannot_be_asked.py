@@ -35,8 +35,10 @@ def send_while_somebody_dies(service: WholeInstallation, point: str) -> tuple[St
     return story, sent
 
 
-@pytest.mark.parametrize("point", ["work after mark", "work after call", "sandbox after orders", "work before naming"])
-def test_what_was_sent_ends_by_its_report_and_is_not_sent_again(service: WholeInstallation, point: str) -> None:
+@pytest.mark.parametrize("point", ["work before mark", "work after call", "sandbox after orders", "work before naming"])
+def test_what_was_sent_or_not_marked_yet_ends_by_its_report_and_is_sent_once(
+    service: WholeInstallation, point: str
+) -> None:
     story, sent = send_while_somebody_dies(service, point)
     wait_until(lambda: read_transfer(story, sent)["status"] == "CONFIRMED")
     found = read_transfer(story, sent)
@@ -45,7 +47,7 @@ def test_what_was_sent_ends_by_its_report_and_is_not_sent_again(service: WholeIn
     assert count_in_rail(service, sent) == 1
 
 
-@pytest.mark.parametrize("point", ["work before call", "sandbox before orders"])
+@pytest.mark.parametrize("point", ["work after mark", "work before call", "sandbox before orders"])
 def test_what_never_got_there_waits_for_a_report_and_is_not_sent_again(service: WholeInstallation, point: str) -> None:
     story, sent = send_while_somebody_dies(service, point)
     # The worker has looked at it, found nothing that it could do, and will look again in five minutes.

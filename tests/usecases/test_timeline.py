@@ -1,5 +1,6 @@
 """Timelines: what belongs to one thing is on its line, in its order, and what is under way says what it waits for."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, cast
 
@@ -27,9 +28,21 @@ from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.settlement import end_orders
 from support.records import outside_party
-from support.service import Service, credit_report, make_charge, no_fence, open_holder
+from support.service import FakeSigner, Service, credit_report, make_charge, no_fence, open_holder
 
 _OPERATOR = Viewer(holder_id=None, scopes=frozenset(SCOPES))
+
+
+class _SignerBehind(FakeSigner):
+    """Knows of the new key once it has looked."""
+
+    kid = "revoked"
+
+    async def look_after_rest(self) -> None:
+        self.kid = "new"
+
+    def sign_detached(self, body: bytes, header: Mapping[str, str | int]) -> str:
+        return f"{self.kid}..signature"
 
 
 def _viewer(caller: Caller, *scopes: str) -> Viewer:
@@ -189,6 +202,9 @@ async def test_a_delivery_says_what_holds_it_back_and_shows_the_headers_it_would
     view = await look(second)
     headers = dict(view.headers)
     assert headers["webhook-id"] == f"evt_{view.delivery.event_id}"
+    behind = structs.replace(service.context, signer=_SignerBehind())
+    found = await timeline.read_delivery_view(behind, _OPERATOR, second)
+    assert dict(found.headers)["X-Webhook-Signature-JWS"] == "new..signature"
     assert (await look(second, _viewer(caller, "webhook.read"))).headers == ()
     stranger = await open_holder(service, account_number="2")
     with pytest.raises(errors.NotFound):

@@ -138,6 +138,7 @@ async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_
     may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
     # The webhook of a key is sent another body than the event's.
     is_event_sent = endpoint is not None and endpoint.pix_key is None
+    await context.signer.look_after_rest()
     headers = _headers(context, delivery, event, endpoint) if may_send and is_event_sent and event and endpoint else ()
     return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
 

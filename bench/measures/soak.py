@@ -9,8 +9,8 @@ and the row is kept each time: who ends it early has the samples until then, and
 - ``per_second_in``: accepted, and told by both webhooks (``lives``); ``answered_ms``: of the requests since the last sample;
 - ``lag_s``: for how long what is due longest has been due, the longest of twenty looks since the last sample: orders that
   were not handed over, and webhooks;
-- ``memory_mib``: by kind of process, what several share divided among them; PostgreSQL's cache apart from its processes. It
-  grows until it has been used once, to ``shared_buffers_mib``;
+- ``memory_mib``: by kind of process, what several share divided among them; apart from PostgreSQL's processes what these share
+  (``postgres_cache``), of which the cache is ``shared_buffers_mib`` once all of it has been used;
 - ``wal_mb``: written since the beginning, and the files that are there (``kept``);
 - ``tables_mb``, ``indexes_mb``: all partitions of a table together; ``settlement`` is the simulated network's;
 - ``dead_rows``: that vacuum has not removed yet, and ``unvacuumed_s``: for how long it has not ended on the table, or on the

@@ -98,7 +98,7 @@ def _draw_soak(rows: Mapping[str, Row]) -> str | None:
         "Transfers a second": row["per_second_in"],
         "An answer took, ms": row["answered_ms"],
         "What is due longest is late by, ms": _scaled(row["lag_s"], 1000),
-        f"Memory by process, MiB; PostgreSQL's cache may take {row['shared_buffers_mib']:,}": memory,
+        f"Memory by process, MiB; of what PostgreSQL's share, {row['shared_buffers_mib']:,} are its cache": memory,
         "WAL, MB": row["wal_mb"],
         "Tables, MB": _largest(row["tables_mb"]),
         "Indexes, MB": _largest(row["indexes_mb"]),
@@ -111,7 +111,7 @@ def _draw_soak(rows: Mapping[str, Row]) -> str | None:
 
     def lines_of(lines: _Lines) -> list[Series]:
         return [
-            Series(name.replace("_cache", "'s cache"), list(zip(minutes, values, strict=True)))
+            Series(name.replace("_cache", ", shared"), list(zip(minutes, values, strict=True)))
             for name, values in lines.items()
         ]
 

@@ -85,7 +85,8 @@ def _growth(row: Row) -> str:
 
 def _soak(row: Row) -> str:
     memory = [sum(values) for values in zip(*row["memory_mib"].values(), strict=True)]
-    cache = row["memory_mib"]["postgres_cache"]
+    shared = row["memory_mib"]["postgres_cache"]
+    rested = f", {memory[-1]:,.0f} at the end of the rest" if row["is_whole"] else ""
     held = ", which the disk could not hold longer" if row["is_held_by_disk"] else ""
     # The last sample under load; what follows is rest.
     last = max(number for number, at_s in enumerate(row["at_s"]) if at_s <= row["lasted_s"] + 1)
@@ -94,8 +95,8 @@ def _soak(row: Row) -> str:
         f"{row['capacity_per_second']:,.0f}/s that it could take before{held}; for {row['lasted_s'] / 60:.3g} min, "
         f"{row['lives']:,} lives, {row['failed']:,} requests failed; p99 of an answer at most "
         f"{max(row['answered_ms']['p99']):,.0f} ms between two samples; lag at most {max(map(max, row['lag_s'].values())):.1f} "
-        f"s; memory from {memory[0]:,.0f} to {memory[last]:,.0f} MiB, {memory[-1]:,.0f} at the end of the rest; of it "
-        f"PostgreSQL's cache {cache[0]:,.0f} to {cache[-1]:,.0f} of {row['shared_buffers_mib']:,} MiB; "
+        f"s; memory from {memory[0]:,.0f} to {memory[last]:,.0f} MiB{rested}; of it PostgreSQL's shared memory "
+        f"{shared[0]:,.0f} to {shared[-1]:,.0f}, in which its cache is at most {row['shared_buffers_mib']:,}; "
         f"{row['wal_mb']['written'][last] / max(1, row['lives']) * 1000:,.1f} kB of WAL a life; at most "
         f"{max(row['dead_rows']['open_order']):,.0f} dead rows of open orders and "
         f"{max(row['dead_rows']['delivery']):,.0f} of deliveries"

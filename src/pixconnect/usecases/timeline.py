@@ -138,14 +138,15 @@ async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_
     may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
     # The webhook of a key is sent another body than the event's.
     is_event_sent = endpoint is not None and endpoint.pix_key is None
-    await context.signer.look_after_rest()
-    headers = _headers(context, delivery, event, endpoint) if may_send and is_event_sent and event and endpoint else ()
+    is_shown = may_send and is_event_sent
+    headers = await _make_headers(context, delivery, event, endpoint) if is_shown and event and endpoint else ()
     return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
 
 
-def _headers(
+async def _make_headers(
     context: DeliveryContext, delivery: Delivery, event: Event, endpoint: Endpoint
 ) -> tuple[tuple[str, str], ...]:
+    await context.signer.look_after_rest()
     real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
     try:
         secrets = open_secrets(context.secret_box, endpoint, context.clock.now())

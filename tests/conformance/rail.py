@@ -22,6 +22,7 @@ from conformance.under_test import (
     Fate,
     RailUnderTest,
     ask,
+    begin,
     final_answer,
     incoming,
     is_aware,
@@ -399,8 +400,8 @@ class RailConformance:
     async def test_strange_texts_come_through_and_hold_nobody_back(self, under: RailUnderTest) -> None:
         plain, strange = make_txid(), make_txid()
         paying = [
-            asyncio.ensure_future(under.pay_in(100, strange, STRANGE_NAME)),
-            asyncio.ensure_future(under.pay_in(100, plain)),
+            begin(under.pay_in(100, strange, STRANGE_NAME)),
+            begin(under.pay_in(100, plain)),
         ]
         for txid in (plain, strange):
             await take_payment(under, txid)
@@ -408,7 +409,7 @@ class RailConformance:
 
     async def test_a_payment_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         txid = make_txid()
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         report = await next_report(under, CreditReport, lambda one: one.txid == txid)
         assert report.amount_cents == 1234
         assert len(report.end_to_end_id) == 32
@@ -423,12 +424,12 @@ class RailConformance:
 
     async def test_our_refusal_of_a_payment_counts_where_the_rail_takes_it(self, under: RailUnderTest) -> None:
         txid = make_txid()
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         assert await refuse_payment(under, txid, paying) == ("BE17" if under.rail.abilities.refuses_credits else None)
 
     async def test_our_second_word_changes_nothing(self, under: RailUnderTest) -> None:
         txid = make_txid()
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         report = await next_report(under, CreditReport, lambda one: one.txid == txid)
         word = Acknowledgement(report_id=report.report_id)
         await under.rail.acknowledge([word])
@@ -439,7 +440,7 @@ class RailConformance:
 
     async def test_our_word_whose_answer_is_lost_can_be_given_again(self, under: RailUnderTest) -> None:
         txid = make_txid()
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         report = await next_report(under, CreditReport, lambda one: one.txid == txid)
         word = Acknowledgement(report_id=report.report_id)
         await under.lose_next_answer()
@@ -453,7 +454,7 @@ class RailConformance:
     async def test_a_payment_that_was_accepted_settles_by_a_report_of_its_own(self, under: RailUnderTest) -> None:
         txid = make_txid()
         before = await under.rail.position()
-        paying = asyncio.ensure_future(under.pay_in_two_steps(1234, txid, "settles"))
+        paying = begin(under.pay_in_two_steps(1234, txid, "settles"))
         accepted = await next_report(under, CreditAccepted, lambda one: one.txid == txid)
         await under.rail.acknowledge([Acknowledgement(report_id=accepted.report_id)])
         end = await next_report(under, CreditReport, lambda one: is_end(one, txid))
@@ -469,7 +470,7 @@ class RailConformance:
     async def test_a_payment_that_was_accepted_and_cancelled_never_settles(self, under: RailUnderTest) -> None:
         txid = make_txid()
         before = await under.rail.position()
-        paying = asyncio.ensure_future(under.pay_in_two_steps(1234, txid, "rejected"))
+        paying = begin(under.pay_in_two_steps(1234, txid, "rejected"))
         accepted = await next_report(under, CreditAccepted, lambda one: one.txid == txid)
         await under.rail.acknowledge([Acknowledgement(report_id=accepted.report_id)])
         end = await next_report(under, CreditReport, lambda one: is_end(one, txid))
@@ -486,7 +487,7 @@ class RailConformance:
         order = under.make_order(amount_cents=500)
         await submit(under, [order])
         assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
-        returning = asyncio.ensure_future(under.give_back(order.end_to_end_id, 200))
+        returning = begin(under.give_back(order.end_to_end_id, 200))
         report = await next_report(under, ReturnReport, lambda one: one.original_end_to_end_id == order.end_to_end_id)
         assert report.amount_cents == 200
         assert report.return_id != order.end_to_end_id
@@ -543,7 +544,7 @@ class RailConformance:
         assert 0.4 < time.monotonic() - started_s < 0.5 + under.timeout_s
 
     async def test_whoever_waits_is_told_before_the_time_is_over(self, under: RailUnderTest) -> None:
-        waiting = asyncio.ensure_future(under.rail.reports(under.timeout_s * 2))
+        waiting = begin(under.rail.reports(under.timeout_s * 2))
         await asyncio.sleep(0.1)
         order = under.make_order()
         await submit(under, [order])
@@ -552,7 +553,7 @@ class RailConformance:
         assert time.monotonic() - started_s < under.timeout_s
 
     async def test_whoever_stops_waiting_takes_no_report_along(self, under: RailUnderTest) -> None:
-        waiting = asyncio.ensure_future(under.rail.reports(under.timeout_s))
+        waiting = begin(under.rail.reports(under.timeout_s))
         await asyncio.sleep(0.1)
         waiting.cancel()
         order = under.make_order()
@@ -609,7 +610,7 @@ class RailConformance:
         rejected, txid = under.make_order("rejected"), make_txid()
         await submit(under, [rejected])
         await final_answer(under, rejected.end_to_end_id)
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         report = await next_report(under, CreditReport, lambda one: one.txid == txid)
         waiting = await under.rail.position()
         refused = await refuse_payment(under, txid, paying)
@@ -623,7 +624,7 @@ class RailConformance:
     async def test_the_statement_of_a_span_that_is_over_stays_as_it_is(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         txid, order = make_txid(), under.make_order()
-        paying = asyncio.ensure_future(under.pay_in(1234, txid))
+        paying = begin(under.pay_in(1234, txid))
         report = await next_report(under, CreditReport, lambda one: one.txid == txid)
         await submit(under, [order])
         await final_answer(under, order.end_to_end_id)

@@ -118,6 +118,13 @@ class RailUnderTest(Protocol):
         ...
 
 
+def begin(doing: Awaitable[Told]) -> asyncio.Future[Told]:
+    """Do it meanwhile. A test that fails before it is awaited leaves no error that nobody has read."""
+    begun = asyncio.ensure_future(doing)
+    begun.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    return begun
+
+
 def needs(under: RailUnderTest, ability: str) -> None:
     if not getattr(under.rail.abilities, ability):
         pytest.skip(f"the rail says that it cannot do this: {ability}")

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.domain.delivery import DueCursor
+from pixconnect.domain.delivery import BacklogWalk, DueCursor
 from pixconnect.store import delivery as delivery_store
 from support import postgres
 from support.webhooks import open_webhook_service
@@ -22,7 +22,7 @@ async def test_what_is_in_memory_is_not_read_again(database: postgres.Addresses,
         due = await delivery_store.read_due(pool, cursor, now, range(256), 9, [], known_ids)
         # Neither does it count: the page has room for what is not known.
         page, _ = await delivery_store.read_backlog(
-            pool, endpoint.id, 0, range(256), now, max(1, 5 - len(known)), known_ids
+            pool, endpoint.id, BacklogWalk(), range(256), now, max(1, 5 - len(known)), known_ids
         )
     unknown = [resource_id for resource_id in (1, 2, 3, 4, 5) if resource_id not in known]
     assert [delivery.resource_id for delivery in due.ready] == unknown

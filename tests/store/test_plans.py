@@ -17,7 +17,7 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.charge import STATUSES
 from pixconnect.domain.charge_search import ChargeSearch
-from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor
+from pixconnect.domain.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.domain.listing import Cursor, Page, Span
 from pixconnect.domain.location import list_statuses
 from pixconnect.domain.received import ReceivedSearch
@@ -524,6 +524,12 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "transactions of a span": lambda c: ledger_store.read_page(a_pool(c), HOT, SPAN),
     "deliveries due": lambda c: delivery_store.read_due(
         a_pool(c), DueCursor(due_at=MIDDLE), LATER, range(256), 64, [0]
+    ),
+    "a backlog": lambda c: delivery_store.read_backlog(
+        a_pool(c), 1, BacklogWalk(after_resource_id=5_000), range(256), LATER, 64
+    ),
+    "a backlog from its first": lambda c: delivery_store.read_backlog(
+        a_pool(c), 1, BacklogWalk(), range(256), LATER, 64
     ),
     "deliveries that come next": lambda c: delivery_store.read_followers(a_pool(c), PENDING, LATER),
     "attempts recorded": record_attempts,

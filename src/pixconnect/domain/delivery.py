@@ -131,6 +131,17 @@ class DueCursor(Struct, frozen=True, kw_only=True):
     id: int = 0
 
 
+class BacklogWalk(Struct, frozen=True, kw_only=True):
+    """How far what is pending for one endpoint was walked through, in order of resources; and where the walk ends."""
+
+    after_resource_id: int = 0
+    until_resource_id: int = 2**63 - 1
+
+    @property
+    def is_at_start(self) -> bool:
+        return self.after_resource_id == 0
+
+
 class DueRead(Struct, frozen=True, kw_only=True):
     ready: list[DueDelivery]
     """In the order in which they became due."""

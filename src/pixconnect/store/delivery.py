@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain import key_webhook
-from pixconnect.domain.delivery import Attempt, Conclusion, DueCursor, DueDelivery, DueRead
+from pixconnect.domain.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.event import Event
 from pixconnect.domain.key_webhook import Told
 from pixconnect.foundation.pool import Connection, Pool
@@ -194,34 +194,46 @@ _READ_BACKLOG: Final[LiteralString] = f"""
     select {_OF_CANDIDATE}, case when event.id is not null then coalesce(notice, event.body) end as body
     from (
         select {_CANDIDATE} from delivery
-        where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.status = 'pending'
-            and {_NOT_KNOWN.format("$6")}
-        order by delivery.resource_id, delivery.event_id, delivery.id limit $5
+        where delivery.endpoint_id = $1 and delivery.resource_id > $2 and delivery.resource_id <= $3
+            and delivery.status = 'pending' and {_NOT_KNOWN.format("$7")}
+        order by delivery.resource_id, delivery.event_id, delivery.id limit $6
     ) as candidate
     left join event on event.id = candidate.event_id and event.holder_id = candidate.holder_id
-        and candidate.slot = any($3) and candidate.due_at <= $4 and candidate.covered_by is null and {_NOT_HELD_BACK}
+        and candidate.slot = any($4) and candidate.due_at <= $5 and candidate.covered_by is null and {_NOT_HELD_BACK}
     order by candidate.resource_id, candidate.event_id, candidate.id
+"""
+_FIND_LAST_RESOURCE: Final[LiteralString] = """
+    select resource_id from delivery where endpoint_id = $1 and status = 'pending'
+    order by resource_id desc, event_id desc, id desc limit 1
 """
 
 
 async def read_backlog(
     pool: Pool,
     endpoint_id: int,
-    after_resource_id: int,
+    walk: BacklogWalk,
     slots: Sequence[int],
     until: datetime,
     count_max: int,
     known_ids: Sequence[int] = (),
-) -> tuple[list[DueDelivery], int | None]:
+) -> tuple[list[DueDelivery], BacklogWalk | None]:
     """Walk through what is pending for one endpoint, resource by resource: it has more than a worker keeps in memory.
 
     Returns:
-        What can be tried, and the resource's id to go on after; ``None`` at the end.
+        What can be tried, and where to go on; ``None`` at the end.
     """
     known = _ranges(known_ids)
-    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, after_resource_id, slots, until, count_max, known)
+    of_walk = (walk.after_resource_id, walk.until_resource_id)
+    rows = await pool.fetch(_READ_BACKLOG, endpoint_id, *of_walk, slots, until, count_max, known)
     ready = [DUE.read(row) for row in rows if row["body"] is not None]
-    return ready, rows[-1]["resource_id"] if len(rows) == count_max else None
+    if len(rows) < count_max:
+        return ready, None
+    # What is made meanwhile is left to the next walk: under load this one would never end, and whatever was committed behind
+    # it would wait for that.
+    until_id = walk.until_resource_id
+    if walk.is_at_start:
+        until_id = await pool.fetchval(_FIND_LAST_RESOURCE, endpoint_id) or 0
+    return ready, BacklogWalk(after_resource_id=rows[-1]["resource_id"], until_resource_id=until_id)
 
 
 # An owner who asks for a new schedule during an attempt resets the count of failures: then the new schedule stands, and not

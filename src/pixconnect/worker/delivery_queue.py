@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from pixconnect.domain.delivery import DueDelivery
+from pixconnect.domain.delivery import BacklogWalk, DueDelivery
 from pixconnect.domain.key_webhook import NOTICE_PIX_MAX
 
 _LIMIT_START = 16.0
@@ -55,7 +55,7 @@ class Work(Struct, frozen=True, kw_only=True):
 class EndpointQueue:
     __slots__ = (
         "endpoint_id", "fresh", "has_more", "holder_id", "in_flight_count", "limit", "retries", "retries_in_flight_count",
-        "walked_to_id",
+        "walk",
     )  # fmt: skip
 
     def __init__(self, endpoint_id: int, holder_id: int) -> None:
@@ -67,7 +67,7 @@ class EndpointQueue:
         self.retries_in_flight_count = 0
         self.limit = _LIMIT_START
         self.has_more = False
-        self.walked_to_id = 0
+        self.walk = BacklogWalk()
 
     @property
     def kept_count(self) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.domain.delivery import DueCursor, DueDelivery
+from pixconnect.domain.delivery import BacklogWalk, DueCursor, DueDelivery
 from pixconnect.store import delivery as delivery_store
 from pixconnect.usecases.clock import ClockContext, read_clock
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
@@ -98,11 +98,11 @@ class DeliveryReader:
 
     async def _walk_backlogs(self, held: dict[int, int]) -> None:
         for _, queue in zip(range(_BACKLOGS_MAX), list(self._queue.queues_with_more()), strict=False):
-            is_from_start = queue.walked_to_id == 0
-            found, walked_to_id = await delivery_store.read_backlog(
+            walk = queue.walk
+            found, goes_on = await delivery_store.read_backlog(
                 self._context.pool,
                 queue.endpoint_id,
-                queue.walked_to_id,
+                walk,
                 list(held),
                 self._context.clock.now(),
                 # Others may have filled memory since the last read.
@@ -110,9 +110,9 @@ class DeliveryReader:
                 self._queue.known_lately(),
             )
             taken_count = sum(self._offer(delivery, held) for delivery in found)
-            queue.walked_to_id = walked_to_id or 0
+            queue.walk = goes_on or BacklogWalk()
             # Only a walk from the first row to the last that finds nothing new shows that the backlog is gone.
-            if is_from_start and walked_to_id is None and not taken_count:
+            if walk.is_at_start and goes_on is None and not taken_count:
                 queue.has_more = False
 
     def _offer(self, delivery: DueDelivery, held: dict[int, int]) -> bool:

@@ -1,9 +1,26 @@
 """How long a part of the worker waits for news."""
 
-from pixconnect.worker.rest import Rest
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixconnect.worker.rest import APART_S, EARLY_S, Looker, Rest, until_beat
 
 
 def test_it_looks_less_and_less_often_while_nothing_is_found() -> None:
-    rest = Rest(0.25, 1.0)
+    rest = Rest(0.25, 1.0, Looker.DELIVERIES)
     found = (True, False, False, False, False, True, False)
-    assert [rest.after(has_found=has_found) for has_found in found] == [0.25, 0.25, 0.5, 1.0, 1.0, 0.25, 0.25]
+    waits = [rest.after(8.0, has_found=has_found) for has_found in found]
+    assert waits == pytest.approx([0.25, 0.25, 0.5, 1.0, 1.0, 0.25, 0.25])
+
+
+def test_those_that_rest_look_one_shortly_after_the_other() -> None:
+    waits = [until_beat(1.0, looker, 12.3) for looker in Looker]
+    assert waits == pytest.approx([0.7 + looker * APART_S for looker in Looker])
+
+
+@given(st.floats(0, 1e7), st.sampled_from([0.25, 1.0, 2.0]), st.sampled_from(Looker))
+def test_a_beat_is_never_met_twice_by_a_timer_that_ends_early(now_s: float, every_s: float, looker: Looker) -> None:
+    wait_s = until_beat(every_s, looker, now_s)
+    assert EARLY_S <= wait_s <= every_s + EARLY_S
+    assert until_beat(every_s, looker, now_s + wait_s - EARLY_S / 2) == pytest.approx(every_s + EARLY_S / 2)

@@ -37,7 +37,7 @@ from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.delivery_records import AttemptRecords, Ended
 from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import SlotLeases
-from pixconnect.worker.rest import Rest
+from pixconnect.worker.rest import Looker, Rest
 
 # Without news; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25
@@ -104,7 +104,7 @@ class DeliveryWorker:
         self._has_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._read_at: datetime | None = None
-        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S)
+        self._rest = Rest(_READ_EVERY_S, _READ_EVERY_MAX_S, Looker.DELIVERIES)
         self.figures = DeliveryFigures()
         leases.add(self)
 
@@ -174,7 +174,7 @@ class DeliveryWorker:
             pause_s = max(_READ_PAUSE_MIN_S, (ended_s - started_s) * (1 / _READ_PART_MAX - 1))
             if not has_more:
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count)
-                await _wait(self._has_news, self._rest.after(has_found=has_found))
+                await _wait(self._has_news, self._rest.after(ended_s, has_found=has_found))
             # What is left of the pause, so that one that follows a longer wait is no wake-up of its own.
             left_s = ended_s + pause_s - clock.monotonic_s()
             if left_s > 0:

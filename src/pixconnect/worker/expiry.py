@@ -19,6 +19,7 @@ from pixconnect.store import charge as charge_store
 from pixconnect.usecases.charge import ExpiryContext, expire_charges
 from pixconnect.usecases.context import HasClock, HasRail
 from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.rest import Looker, until_beat
 
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0
@@ -46,7 +47,8 @@ class Expiry:
                 pause_s = await self.expire(self._context.clock.now())
             except (*DATABASE_FAILED, errors.PixConnectError) as error:
                 _log.warning("expiry waits", reason=type(error).__name__)
-            await asyncio.sleep(pause_s)
+            now_s = self._context.clock.monotonic_s()
+            await asyncio.sleep(min(pause_s, until_beat(LOOK_AFTER_S, Looker.EXPIRY, now_s)))
 
     async def expire(self, now: datetime) -> float:
         """Expire what was due by an instant, as far as reports are recorded; answer in how many seconds to look again."""

@@ -20,6 +20,7 @@ from pixconnect.foundation.notifier import EVENT_CHANNEL
 from pixconnect.usecases.context import HasClock
 from pixconnect.usecases.feed import FeedContext, give_positions, sweep_positions
 from pixconnect.worker.leases import SlotLeases
+from pixconnect.worker.rest import Looker, until_beat
 
 SLOT: Final = 0
 REST_S: Final = 0.1
@@ -68,7 +69,7 @@ class Sequencer:
                 await asyncio.sleep(rest_s)
                 continue
             try:
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(until_beat(POLL_S, Looker.POSITIONS, self._context.clock.monotonic_s())):
                     await self._woken.wait()
             except TimeoutError:
                 continue

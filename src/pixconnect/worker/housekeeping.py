@@ -23,7 +23,7 @@ from pixconnect.usecases.context import HasSandboxControl
 from pixconnect.usecases.endpoint import ResumingContext
 from pixconnect.usecases.operator import SigningContext
 from pixconnect.usecases.resend import ResendContext
-from pixconnect.worker.rest import Rest
+from pixconnect.worker.rest import Looker, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0
 FOLD_EVERY_MAX_S: Final = 8.0
@@ -44,7 +44,7 @@ class HousekeepingContext(ResumingContext, ResendContext, HasSandboxControl, Pro
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled."""
-    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S)
+    folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Looker.CHORES)
 
     async def fold() -> float:
         has_found = False
@@ -53,11 +53,12 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
             has_found = True
             if notes_count < tally_usecases.NOTES_MAX:
                 break
-        return folding.after(has_found=has_found)
+        return folding.after(context.clock.monotonic_s(), has_found=has_found)
 
-    async def resume() -> None:
+    async def resume() -> float:
         await endpoint_usecases.finish_resuming(context)
         await resend_usecases.work_resends(context)
+        return until_beat(RESUME_EVERY_S, Looker.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:
         await signing_key_usecases.rotate_if_due(signing)

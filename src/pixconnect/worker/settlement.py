@@ -18,7 +18,7 @@ from pixconnect.usecases.context import HasClock
 from pixconnect.usecases.handover import HandoverContext, move_due
 from pixconnect.usecases.report import ReportContext, take_reports
 from pixconnect.worker.leases import LeaseLost, SlotLeases
-from pixconnect.worker.rest import Rest
+from pixconnect.worker.rest import Looker, Rest
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""
@@ -69,7 +69,7 @@ class OrderMover:
         self._leases = leases
         self._has_news = asyncio.Event()
         self._cursor: _Cursor | None = None
-        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S)
+        self._rest = Rest(LOOK_AFTER_S, LOOK_AFTER_MAX_S, Looker.ORDERS)
         leases.add(self)
 
     async def run(self) -> None:
@@ -83,7 +83,7 @@ class OrderMover:
                 continue
             if due_count < BATCH_MAX:
                 ended_s = self._context.clock.monotonic_s()
-                await self._wait_for_news(self._rest.after(has_found=due_count > 0))
+                await self._wait_for_news(self._rest.after(ended_s, has_found=due_count > 0))
                 # The pause is over where the news came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:

@@ -217,8 +217,7 @@ async def read_page_in(
 async def _read_first_page(
     connection: Connection, source: Source, owner_id: int, status: Statuses | None, span: Span
 ) -> Page[asyncpg.Record]:
-    oldest, newest = bounds(span)
-    oldest, newest = min(max(oldest, _EARLIEST), _LATEST), min(newest, _LATEST)
+    oldest, newest = [min(max(each, _EARLIEST), _LATEST) for each in bounds(span)]
     read_total, page, of_status = source.total, source.page, ()
     if status is not None:
         read_total, page, of_status = source.total_of_status, source.page_of_status, (status,)

@@ -369,6 +369,15 @@ async def test_every_rule_on_lists_has_its_row(door: Api, query: str, rows: list
     assert told(await door.get(f"/v2/cob?{query}")) == (400, "CobConsultaInvalida", rows)
 
 
+@pytest.mark.parametrize("instant", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+@pytest.mark.parametrize(("path", "name"), [("cob", "cobs"), ("loc", "loc"), ("pix", "pix")])
+async def test_nothing_is_found_at_the_first_and_the_last_instant_that_can_be_written(
+    door: Api, path: str, name: str, instant: str
+) -> None:
+    answer = await door.get(f"/v2/{path}?inicio={instant}&fim={instant}")
+    assert (answer.status, answer.body[name]) == (200, [])
+
+
 async def test_two_patches_at_once_are_two_revisions(door: Api, service: Service) -> None:
     await door.put(PATH, a_body())
     answers = await asyncio.gather(

@@ -179,6 +179,33 @@ async def test_who_has_rested_looks_before_it_signs(context: Context, keyring: K
     assert keyring.token_key().kid == new.kid
 
 
+async def test_all_who_come_while_one_looks_wait_for_it_also_where_that_one_goes_away(
+    context: Context, keyring: Keyring, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revoked = keyring.token_key().kid
+    await signing_key.revoke(as_operator(context), revoked)
+    clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
+    read_revision, looks, may_answer = keyring_usecases.access_store.read_revision, 0, asyncio.Event()
+
+    async def wait_and_read(pool: Any) -> int:
+        nonlocal looks
+        looks += 1
+        await may_answer.wait()
+        return await read_revision(pool)
+
+    async def sign() -> str:
+        await keyring.look_after_rest()
+        return keyring.token_key().kid
+
+    monkeypatch.setattr(keyring_usecases.access_store, "read_revision", wait_and_read)
+    first, *others = [asyncio.create_task(sign()) for _ in range(4)]
+    await until(lambda: looks == 1)
+    first.cancel()
+    may_answer.set()
+    assert revoked not in await asyncio.gather(*others)
+    assert looks == 1
+
+
 async def test_who_rests_while_the_database_is_away_signs_with_what_it_knows(
     context: Context, keyring: Keyring, clock: FakeClock
 ) -> None:

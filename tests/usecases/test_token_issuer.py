@@ -226,6 +226,21 @@ async def test_a_new_secret_replaces_the_old_one(context: Context, keyring: Keyr
     assert again.client.rotated_at == STARTED_AT
 
 
+async def test_a_secret_that_is_replaced_while_the_keys_are_looked_at_gets_no_token(
+    context: Context, keyring: Keyring, issued: IssuedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise the token would be dated after the replacement, which ends those from before only.
+    look_after_rest = keyring.look_after_rest
+
+    async def replace_and_look() -> None:
+        await access.rotate_client(as_operator(context), issued.client.client_id)
+        await look_after_rest()
+
+    monkeypatch.setattr(keyring, "look_after_rest", replace_and_look)
+    answer = await attempt(context, keyring, token_request(issued.client.client_id, issued.client_secret))
+    assert isinstance(answer, errors.Unauthorized)
+
+
 async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
     context: Context, keyring: Keyring, issued: IssuedClient
 ) -> None:

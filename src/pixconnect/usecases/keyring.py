@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -67,7 +68,7 @@ class Keyring:
         self.on_look: Callable[[int, float], None] | None = None
         """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
         self._reading = asyncio.Lock()
-        self._looking = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
         self._logged_at_s = float("-inf")
 
     async def start(self) -> None:
@@ -77,14 +78,18 @@ class Keyring:
 
     async def keep_fresh(self) -> None:
         """Follow changes of the keys, and make the next key when it is due; run this as a task and cancel it at the end."""
-        while True:
-            await asyncio.sleep(min(LOOK_INTERVAL_S, RELOAD_INTERVAL_S))
-            # Nobody has used the keys since the last look: the next use ends the wait.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, RELOAD_INTERVAL_S - LOOK_INTERVAL_S)):
-                    await self._is_used.wait()
-            self._is_used.clear()
-            await self._try_to_follow()
+        try:
+            while True:
+                await asyncio.sleep(min(LOOK_INTERVAL_S, RELOAD_INTERVAL_S))
+                # Nobody has used the keys since the last look: the next use ends the wait.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(0.0, RELOAD_INTERVAL_S - LOOK_INTERVAL_S)):
+                        await self._is_used.wait()
+                self._is_used.clear()
+                await self._look()
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
 
     def note_use(self) -> None:
         """Look often for now: something of what a look brings is used."""
@@ -93,19 +98,22 @@ class Keyring:
     async def look_after_rest(self) -> None:
         """Look first if nobody has for a while; to be called before signing."""
         self.note_use()
-        if self._is_rested():
-            async with self._looking:
-                # Whoever held the lock before us has looked.
-                if self._is_rested():
-                    await self._try_to_follow()
+        if self.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
+            await self._look()
 
-    def _is_rested(self) -> bool:
-        return self.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S
+    async def _look(self) -> None:
+        """One look for all who come while it lasts; it goes on where whoever began it goes away."""
+        if self._looking is None or self._looking.done():
+            # In a context of its own: all wait for it, so it must not queue behind what that one asks.
+            self._looking = asyncio.create_task(self._try_to_follow(), name="look at the keys", context=Context())
+        await asyncio.shield(self._looking)
 
     async def _try_to_follow(self) -> None:
         try:
             await self._follow()
         except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
+            # It counts, from its end: what is signed must not wait for a database that is away, one after the other.
+            self._looked_at_s = self.clock.monotonic_s()
             # The database may be away for long, and we look twice a second: the log needs that only now and then.
             if self.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
                 self._logged_at_s = self.clock.monotonic_s()
@@ -113,14 +121,14 @@ class Keyring:
 
     async def _follow(self) -> None:
         is_old = self.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
-        # A look that fails counts too: what is signed must not wait for a database that is away, one after the other.
-        began_at_s = self._looked_at_s = self.clock.monotonic_s()
+        began_at_s = self.clock.monotonic_s()
         async with asyncio.timeout(READ_TIMEOUT_S):
             revision = await access_store.read_revision(self.pool)
         if self.on_look is not None:
             self.on_look(revision, began_at_s)
         if revision != self._revision or is_old:
             await self.reload()
+        self._looked_at_s = max(self._looked_at_s, began_at_s)
         # Looked up in memory first: twice a second in every process is too often for the lock that rotating takes.
         if signing_rules.is_rotation_due(
             signing_rules.newest_key(self._keys, self._host),

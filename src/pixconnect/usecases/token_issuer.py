@@ -16,6 +16,7 @@ import hmac
 import math
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import structlog
@@ -105,6 +106,9 @@ class TokenIssuer:
         client_id, client_secret = check_shape(request)
         self._refuse_limited(request.address)
         self._refuse_guess(request.address, client_id, client_secret)
+        await self._keyring.look_after_rest()
+        # The token's date, from before its client is judged: what changes of the client after that ends the token.
+        asked_at = self._context.clock.real_now()
         try:
             client = await self._judge(request)
         except AddressLimited as refusal:
@@ -116,13 +120,16 @@ class TokenIssuer:
             _remember(self._limited_clients, failure_subject("client", client_id), limited)
             self._count_guess(request.address)
             raise
-        await self._keyring.look_after_rest()
-        return _issue_token(self._context, self._keyring, client, request.scopes)
+        return _issue_token(self._context, self._keyring, client, request.scopes, asked_at)
 
     async def _judge(self, request: TokenRequest) -> Client:
         address = request.address
-        if not self._semaphore.acquire_now(address):
-            await self._semaphore.acquire(address)
+        try:
+            if not self._semaphore.acquire_now(address):
+                await self._semaphore.acquire(address)
+        except BaseException:
+            self._forget_if_gone(address)
+            raise
         try:
             # Once more: while this one waited, others of its address may have failed.
             self._refuse_limited(address)
@@ -134,8 +141,11 @@ class TokenIssuer:
             return client
         finally:
             self._semaphore.release(address)
-            if not self._semaphore.is_held_by(address):
-                self._judged_alone.discard(address)
+            self._forget_if_gone(address)
+
+    def _forget_if_gone(self, address: str) -> None:
+        if not self._semaphore.is_held_by(address):
+            self._judged_alone.discard(address)
 
     async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
         """The client of each request that is right; ``None`` for one that must be judged alone."""
@@ -303,12 +313,14 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
     return stored.client if stored.client.certificate in (None, request.certificate) else None
 
 
-def _issue_token(context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None) -> AccessToken:
+def _issue_token(
+    context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None, asked_at: datetime
+) -> AccessToken:
     # Libraries written for one bank ask for all that this bank has: what is not ours is left out, and the answer says so.
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     if not scopes:
         raise ScopeNotGranted("scope: this client has none of those asked for")
-    issued_at = int(access_rules.issue_at(context.clock.real_now(), client.tokens_from).timestamp())
+    issued_at = int(access_rules.issue_at(asked_at, client.tokens_from).timestamp())
     lifetime_s = context.policy.token_lifetime_s
     claims = jose.Claims(
         iss=context.policy.auth_url,

@@ -128,6 +128,26 @@ async def test_an_attempt_that_has_not_begun_when_the_slots_are_lost_is_no_more_
     assert len(receiver.received) == 1
 
 
+async def test_what_was_taken_and_not_begun_when_the_slots_were_lost_is_left_to_who_has_them(
+    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        open_webhook_service(database) as service,
+        open_receiver() as receiver,
+        running_worker(service) as worker,
+    ):
+
+        async def lose_slots() -> None:
+            monkeypatch.undo()
+            worker.delivery._leases._lose()
+
+        monkeypatch.setattr(worker.delivery._context.signer, "look_after_rest", lose_slots)
+        await service.add_endpoint(receiver.url)
+        await service.announce([1])
+        await eventually(lambda: is_settled(service, delivered=1))
+    assert len(receiver.received) == 1
+
+
 async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(database: postgres.Addresses) -> None:
     async with (
         open_webhook_service(database) as service,

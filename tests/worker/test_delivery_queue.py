@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pixconnect.domain.delivery import DueDelivery
 from pixconnect.domain.endpoint import ENDPOINTS_MAX
@@ -64,6 +65,18 @@ def test_what_was_lost_before_it_was_recorded_can_be_read_again() -> None:
     queue.clear()
     queue.finish(work, 0.0, has_answered=False, is_lost=True)
     assert queue.offer(make_work(1))
+
+
+def test_what_was_read_again_under_another_epoch_is_not_forgotten_with_what_was_lost() -> None:
+    queue = make_queue()
+    queue.offer(make_work(1))
+    (lost,) = queue.take(9)
+    queue.clear()
+    again = structs.replace(make_work(1), epoch=2)
+    assert queue.offer(again)
+    queue.start_over(lost)
+    assert not queue.offer(again), "it would be sent twice"
+    assert queue.take(9) == [again]
 
 
 def test_what_was_recorded_is_forgotten_in_time_though_nothing_else_ends() -> None:

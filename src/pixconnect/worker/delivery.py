@@ -173,7 +173,8 @@ class DeliveryWorker:
             ended_s = clock.monotonic_s()
             pause_s = max(_READ_PAUSE_MIN_S, (ended_s - started_s) * (1 / _READ_PART_MAX - 1))
             if not has_more:
-                has_found = bool(self.queue.waiting_count or self.queue.in_flight_count)
+                # A backlog is read a page at a time, and ordinary reads pass over its endpoint.
+                has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
                 await _wait(self._has_news, self._rest.after(ended_s, has_found=has_found))
             # What is left of the pause, so that one that follows a longer wait is no wake-up of its own.
             left_s = ended_s + pause_s - clock.monotonic_s()
@@ -219,14 +220,15 @@ class DeliveryWorker:
             endpoints = {}
             await asyncio.sleep(_RETRY_ENDPOINTS_S)
         recipients = {each.id: Recipient(each) for each in endpoints.values() if each.status == "active"}
+        await self._context.signer.look_after_rest()
         begun: list[tuple[Work, Recipient]] = []
         for work in taken:
             recipient = recipients.get(work.delivery.endpoint_id)
-            if recipient is None:
+            # The slots may have been lost while we waited: then another worker sends it.
+            if recipient is None or not self._leases.is_held(work.delivery.slot, work.epoch):
                 self.queue.start_over(work)
             else:
                 begun.append((work, recipient))
-        await self._context.signer.look_after_rest()
         with_body = [work.delivery for work, _ in begun if not work.delivery.needs_notice]
         self._signatures.sign_ahead(with_body, self._context.clock.real_now())
         for work, recipient in begun:

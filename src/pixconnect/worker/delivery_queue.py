@@ -87,7 +87,8 @@ class DeliveryQueue:
         self._limits = limits
         self._may_start_in = may_start
         self._queues: dict[int, EndpointQueue] = {}
-        self._known: set[int] = set()
+        self._known: dict[int, int] = {}
+        """Deliveries that are here, each with the epoch under which it was read."""
         self._taken_lately: deque[int] = deque(maxlen=_TAKEN_LATELY_MAX)
         self._finished: deque[tuple[float, tuple[int, int]]] = deque()
         self._finished_attempts: set[tuple[int, int]] = set()
@@ -111,7 +112,7 @@ class DeliveryQueue:
             queue.has_more = True
             return False
         (queue.retries if work.is_retry else queue.fresh).append(work)
-        self._known.add(delivery.id)
+        self._known[delivery.id] = work.epoch
         self._taken_lately.append(delivery.id)
         self.waiting_count += 1
         return True
@@ -221,7 +222,7 @@ class DeliveryQueue:
                 self._begin(queue, work)
                 taken.append(work)
             else:
-                self._known.discard(work.delivery.id)
+                self._forget(work)
             queues.append(queue)
 
     def _gather(self, waiting: deque[Work], work: Work) -> Work:
@@ -261,10 +262,15 @@ class DeliveryQueue:
         self.in_flight_count -= 1
         _decrement(self._in_flight_by_holder, queue.holder_id)
         _decrement(self._in_flight_by_slot, delivery.slot)
-        self._known.discard(delivery.id)
-        if work.along:
-            self._known.difference_update([other.delivery.id for other in work.along])
+        self._forget(work)
+        for other in work.along:
+            self._forget(other)
         return queue
+
+    def _forget(self, work: Work) -> None:
+        # Under another epoch it was read again, after the slots were lost and held once more: then it is here for that.
+        if self._known.get(work.delivery.id) == work.epoch:
+            del self._known[work.delivery.id]
 
 
 def _decrement(counter: Counter[int], key: int) -> None:

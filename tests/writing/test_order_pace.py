@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pixconnect.foundation.admission import UNDER_WAY_MAX, UNDER_WAY_MIN, Admission
 from pixconnect.writing.order_pace import BATCH_MAX, LOOK_EVERY_S, STUCK_LOOKS_MAX, OrderPace
 from support.service import Service, open_holder
@@ -68,6 +70,21 @@ def test_where_nothing_is_settled_nothing_is_slowed_down() -> None:
     overload = Overload(accepts_per_second=1000, settles_per_second=0)
     assert overload.run((STUCK_LOOKS_MAX + 2) * LOOK_EVERY_S) == 1000
     assert overload.pace.per_second is None
+
+
+async def test_a_batch_waits_until_its_time_however_long_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    overload = Overload(accepts_per_second=60, settles_per_second=60)
+    overload.pace.per_second = 60.0
+    overload.pace.note(BATCH_MAX, is_busy=False)
+
+    async def sleep(seconds: float) -> None:
+        overload.now_s += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    await overload.pace.wait(is_busy=True)
+    assert overload.now_s == 0, "others wait for their own batches only"
+    await overload.pace.wait(is_busy=False)
+    assert overload.now_s == pytest.approx(BATCH_MAX / 60)
 
 
 def test_as_many_are_let_in_as_are_answered_in_a_quarter_of_a_second() -> None:

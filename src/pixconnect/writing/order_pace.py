@@ -61,7 +61,8 @@ class OrderPace:
 
     async def wait(self, *, is_busy: bool) -> None:
         """Wait until the next batch may begin."""
-        if self.per_second is not None and (rest_s := self._begin_at_s[is_busy] - self._monotonic_s()) > 0:
+        # In steps: the pace ends with the last refusal.
+        while self.per_second is not None and (rest_s := self._begin_at_s[is_busy] - self._monotonic_s()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(rest_s, LOOK_EVERY_S))
 
     def bound_batch(self, size_max: int) -> int:
@@ -107,14 +108,16 @@ class OrderPace:
         self.per_second = max(PER_SECOND_MIN, wanted)
 
     async def _keep_looking(self) -> None:
-        looked_s, answered_count = self._monotonic_s(), self._admission.answered_count
+        counted_s = looked_s = self._monotonic_s()
+        answered_count, self._made_count = self._admission.answered_count, 0
         try:
             while self._admission.has_refused:
                 self._admission.has_refused = False
                 await asyncio.sleep(LOOK_EVERY_S)
                 before_count, answered_count = answered_count, self._admission.answered_count
+                before_s, counted_s = counted_s, self._monotonic_s()
                 # Of all that is admitted: a few orders among many charges say nothing of how fast those are.
-                self._admission.expect((answered_count - before_count) / LOOK_EVERY_S)
+                self._admission.expect((answered_count - before_count) / (counted_s - before_s))
                 with suppress(*DATABASE_FAILED):
                     oldest_at = await order_store.find_oldest(self._pool)
                     lasted_s, looked_s = self._monotonic_s() - looked_s, self._monotonic_s()
@@ -123,4 +126,5 @@ class OrderPace:
             self._looking = self._oldest_at = None
             self._made_per_second.clear()
             self.per_second = None
+            self._begin_at_s = {True: 0.0, False: 0.0}
             self._admission.expect(None)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -55,14 +57,48 @@ class Part:
         return await process_death.exit_status(self.process)
 
 
-async def launch(server: ForkServer) -> Part:
+async def launch(server: ForkServer, own: str = "1") -> Part:
     report_fd, its_report_fd = os.pipe()
     its_wait_fd, waits_fd = os.pipe()
-    process = await server.launch(COMMAND, {"OWN": "1"}, [("report-fd", its_report_fd), ("wait-fd", its_wait_fd)])
+    process = await server.launch(COMMAND, {"OWN": own}, [("report-fd", its_report_fd), ("wait-fd", its_wait_fd)])
     for descriptor in (its_report_fd, its_wait_fd):
         os.close(descriptor)
     with os.fdopen(report_fd, "rb") as report:
         return Part(process, json.load(report), waits_fd)
+
+
+async def run_program(server: ForkServer, environment: Mapping[str, str]) -> tuple[bytes, int]:
+    """What a part tells that can only be a program of its own, for it is no module, and how it ended."""
+    reading, writing = os.pipe()
+    script = "import os, sys; os.write(int(sys.argv[1].removeprefix('--report-fd=')), os.environb[b'OWN'])"
+    process = await server.launch([sys.executable, "-c", script], environment, [("report-fd", writing)])
+    os.close(writing)
+    with os.fdopen(reading, "rb") as report:
+        return report.read(), await process_death.exit_status(process)
+
+
+def has_in_memory(pid: int, text: str) -> bool:
+    """Whether these characters are in what a process can write to, freed or not."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as mappings, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for addresses, rights, *_ in map(bytes.split, mappings):
+                # Beyond these are addresses that cannot even be sought.
+                if not rights.startswith(b"rw"):
+                    continue
+                start, end = (int(address, 16) for address in addresses.split(b"-"))
+                region = b""
+                while start < end:
+                    try:
+                        read = os.pread(memory.fileno(), end - start, start)
+                    except OSError:
+                        read = b""  # a page that is not there
+                    region += read
+                    start += len(read) or resource.getpagesize()
+                if text.encode() in region:
+                    return True
+    except PermissionError:
+        pytest.skip("this system lets nobody read the memory of a child")
+    return False
 
 
 async def test_a_part_is_a_child_of_ours_with_its_own_words_and_environment(server: ForkServer) -> None:
@@ -91,10 +127,57 @@ async def test_parts_go_on_without_the_server_and_the_next_one_starts_another(se
 
 
 async def test_where_there_is_no_server_a_part_is_a_program_of_its_own() -> None:
-    reading, writing = os.pipe()
     server = ForkServer([sys.executable, "-c", "raise SystemExit"], {})
-    script = "import os, sys; os.write(int(sys.argv[1].removeprefix('--report-fd=')), b'here')"
-    process = await server.launch([sys.executable, "-c", script], {}, [("report-fd", writing)])
-    os.close(writing)
-    assert (os.read(reading, 64), await process_death.exit_status(process)) == (b"here", 0)
-    os.close(reading)
+    assert await run_program(server, {"OWN": "here"}) == (b"here", 0)
+
+
+async def test_a_part_whose_environment_is_not_utf_8_is_a_program_and_the_server_stays(server: ForkServer) -> None:
+    part = await launch(server)
+    process = server._process
+    assert await run_program(server, {"OWN": "\udce9"}) == (b"\xe9", 0)
+    assert server._process is process
+    assert await part.end() == 7
+
+
+async def test_a_part_that_is_told_more_than_a_message_holds_is_a_program_of_its_own(server: ForkServer) -> None:
+    environment = {"OWN": "here", "LONG": "x" * 70_000, "LONGER": "x" * 80_000}
+    assert await run_program(server, environment) == (b"here", 0)
+
+
+async def test_what_a_part_was_told_is_in_its_memory_and_not_in_the_servers(server: ForkServer) -> None:
+    secret = secrets.token_hex(32)
+    part = await launch(server, secret)
+    try:
+        assert server._process is not None
+        found = [has_in_memory(pid, secret) for pid in (part.process.pid, server._process.pid)]
+    finally:
+        await part.end()
+    assert found == [True, False]
+
+
+async def test_what_a_part_was_told_is_not_in_the_memory_of_a_later_one(server: ForkServer) -> None:
+    secret = secrets.token_hex(32)
+    parts = [await launch(server, secret), await launch(server)]
+    try:
+        found = [has_in_memory(part.process.pid, secret) for part in parts]
+    finally:
+        for part in parts:
+            await part.end()
+    assert found == [True, False]
+
+
+async def test_a_part_is_forked_and_ends_as_ever_where_ends_of_children_are_ignored(server: ForkServer) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        part = await launch(server)
+        assert part.told["parent"] == os.getpid()
+        assert await part.end() == 7
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+async def test_a_part_whose_status_was_lost_has_ended(server: ForkServer) -> None:
+    part = await launch(server)
+    part.process.kill()
+    os.waitpid(part.process.pid, 0)
+    assert (part.process.poll(), await part.end()) == (0, 0)

@@ -6,9 +6,10 @@
          ▲                                                             │
          └──────── is its parent, as of one that it had started ◄──────┘
 
-The fork server does nothing else: it has no thread, no connection and no secret, and knows of a part only until that is
-forked. Where it cannot be had, or dies, a part is started as a program of its own. Only Linux gives an orphan to an
-ancestor of its choice.
+The fork server does nothing else: it has no thread, no connection and no secret. What a part is told has passwords in it, and
+freed memory is not cleared: what the server received, every part that is forked later would have. So it only sees that there
+is a message, and leaves it to the process between to receive. Where the server cannot be had, or dies, a part is started as a
+program of its own. Only Linux gives an orphan to an ancestor of its choice.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class ForkServer:
         """Have it import what parts need, while something else is done."""
         if sys.platform != "linux":
             return
+        _keep_statuses()
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             ours.settimeout(0)
@@ -84,11 +86,15 @@ class ForkServer:
     ) -> Process:
         """Fork a part; as ``Launch``."""
         names = [name for name, _ in descriptors]
-        wanted = _Wanted(command=command, environment=environment, descriptor_names=names)
+        try:
+            message = msgspec.json.encode(_Wanted(command=command, environment=environment, descriptor_names=names))
+        except UnicodeEncodeError:
+            # An environment may hold any octets, which a program can be given, and JSON cannot hold.
+            return await start_program(command, environment, descriptors)
         async with self._turn:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    return await self._fork(wanted, [descriptor for _, descriptor in descriptors])
+                    return await self._fork(message, [descriptor for _, descriptor in descriptors])
             except OSError:  # TimeoutError is one
                 self.stop()
             except BaseException:
@@ -106,7 +112,7 @@ class ForkServer:
             self._process.wait()
         self._control = self._process = None
 
-    async def _fork(self, wanted: _Wanted, descriptors: Sequence[int]) -> Process:
+    async def _fork(self, message: bytes, descriptors: Sequence[int]) -> Process:
         if self._control is None:
             self.start()
         if self._control is None:
@@ -115,15 +121,13 @@ class ForkServer:
         # only meanwhile, or we would be given what PostgreSQL leaves behind too.
         _adopt_orphans(yes=True)
         try:
-            socket.send_fds(self._control, [msgspec.json.encode(wanted)], descriptors)
+            socket.send_fds(self._control, [message], descriptors)
             answer = await asyncio.get_running_loop().sock_recv(self._control, 64)
         finally:
             _adopt_orphans(yes=False)
         if not answer:
             raise ConnectionResetError("the fork server has gone")
-        if not (pid := int(answer)):
-            raise OSError("the fork server cannot fork")
-        return _ForkedProcess(pid)
+        return _ForkedProcess(int(answer))
 
 
 class _ForkedProcess:
@@ -151,7 +155,11 @@ class _ForkedProcess:
 
     def _look(self, options: int) -> int | None:
         if self.returncode is None:
-            pid, status = os.waitpid(self.pid, options)
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:
+                # It has ended, and how is lost: ``subprocess`` takes that for zero too.
+                pid, status = self.pid, 0
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
@@ -165,27 +173,41 @@ def _adopt_orphans(*, yes: bool) -> None:
 def wait_for_part(control_fd: int) -> list[str]:
     """Fork what is asked for; returns in each part that is forked, with the words after ``-m <module>``, and nowhere else."""
     process_death.die_with_parent(signal.SIGKILL)
+    _keep_statuses()
     control = socket.socket(fileno=control_fd)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_SIZE_MAX, _DESCRIPTORS_MAX)
-        if not message:
+        # The first octet is the same in every message. The rest must not come into this memory.
+        if not control.recv(1, socket.MSG_PEEK):
             os._exit(0)
-        wanted = msgspec.json.decode(message, type=_Wanted)
         reading, writing = os.pipe()
         between_pid = os.fork()
         if not between_pid:
             os.close(reading)
-            control.close()
+            wanted, descriptors = _receive(control)
             _become_orphan(writing)
             return _begin(wanted, descriptors)
         os.close(writing)
-        for descriptor in descriptors:
-            os.close(descriptor)
         pid = os.read(reading, 64)
         os.close(reading)
         # Once it is reaped, the part has its new parent.
         os.waitpid(between_pid, 0)
-        control.send(pid or b"0")
+        if not pid:
+            # The message may still be there, and the next look would fork it again.
+            os._exit(1)
+        control.send(pid)
+
+
+def _keep_statuses() -> None:
+    # Whoever started us may have ignored SIGCHLD, and a program that is started inherits that: the kernel then keeps no status
+    # of a child that has ended, and waiting for one fails.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _receive(control: socket.socket) -> tuple[_Wanted, list[int]]:
+    with control:
+        message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE_SIZE_MAX, _DESCRIPTORS_MAX)
+    return msgspec.json.decode(message, type=_Wanted), descriptors
 
 
 def _become_orphan(writing: int) -> None:

@@ -1,6 +1,8 @@
 """Long files: how far one is, and whose it is."""
 
 import asyncio
+import errno
+import io
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from starlette.requests import Request
+from structlog.testing import capture_logs
 
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import AT_ONCE_MAX, Export, Exports
@@ -70,7 +73,7 @@ async def test_a_page_says_how_far_a_file_is_and_loads_again_where_there_is_no_s
     # It may be taken twice.
     for _ in range(2):
         assert b"".join([content async for content in export.read()]) == b"abc"
-    await export.forget()
+    await _forget(export)
 
 
 async def test_a_file_that_breaks_off_is_none() -> None:
@@ -82,17 +85,146 @@ async def test_a_file_that_breaks_off_is_none() -> None:
     assert "It broke off" in page
     assert "hunter2" not in page
     assert not export.is_done
-    await export.forget()
+    await _forget(export)
 
 
 async def test_a_session_has_one_file_of_its_own_and_all_have_but_some() -> None:
     exports, gate = Exports(), asyncio.Event()
     for session_id in (1, 1, *range(2, AT_ONCE_MAX + 1)):
-        await exports.make_room(session_id)
-        exports.keep(session_id, _export(gate))
+        exports.begin(session_id, lambda: _export(gate))
     with pytest.raises(errors.ServiceUnavailable):
-        await exports.make_room(99)
+        exports.begin(99, lambda: pytest.fail("it was begun"))
     with pytest.raises(errors.NotFound):
         exports.find(99)
     for session_id in range(1, AT_ONCE_MAX + 1):
-        await exports.find(session_id).forget()
+        await _forget(exports.find(session_id))
+
+
+async def test_a_download_that_has_begun_is_whole_although_the_session_begins_another_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pixconnect.console.exports._READ_SIZE", 1)
+    exports, gate = Exports(), asyncio.Event()
+    gate.set()
+    exports.begin(1, lambda: _export(gate))
+    earlier = exports.find(1)
+    await _until(lambda: earlier.is_done)
+    begun, waiting = earlier.read(), earlier.read()
+    first = await anext(begun)
+    exports.begin(1, lambda: _export(gate))
+    await _until(lambda: earlier._file.closed)
+    assert first + b"".join([content async for content in begun]) == b"abc"
+    assert b"".join([content async for content in waiting]) == b"abc"
+    await _forget(exports.find(1))
+
+
+async def test_of_two_files_that_a_session_begins_at_once_one_is_kept_and_the_other_is_ended() -> None:
+    exports, gate = Exports(), asyncio.Event()
+    made: list[Export] = []
+
+    def make() -> Export:
+        made.append(_export(gate))
+        return made[-1]
+
+    async def begin() -> None:
+        exports.begin(1, make)
+
+    # There is an earlier one, which both want to replace.
+    await begin()
+    await asyncio.gather(begin(), begin())
+    kept = exports.find(1)
+    others = [export for export in made if export is not kept]
+    assert len(others) == 2
+    await _until(lambda: all(export._file.closed for export in others))
+    assert all(export._task.done() for export in others)
+    assert not kept._task.done()
+    await _forget(kept)
+
+
+async def test_a_console_without_a_temporary_folder_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_no_folder() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    exports, gate = Exports(), asyncio.Event()
+    exports.begin(1, lambda: _export(gate))
+    earlier = exports.find(1)
+    monkeypatch.setattr("pixconnect.console.exports.tempfile.TemporaryFile", find_no_folder)
+    with capture_logs() as logs, pytest.raises(errors.ServiceUnavailable, match="TMPDIR"):
+        exports.begin(1, lambda: _export(gate))
+    assert [(row["event"], row["log_level"]) for row in logs] == [("no temporary file", "error")]
+    with pytest.raises(errors.NotFound):
+        exports.find(1)
+    # The earlier one has made room all the same, and nothing of it stays open.
+    await _until(lambda: earlier._file.closed)
+
+
+class _FullDisk(io.BytesIO):
+    """Has room in its buffer, and none where the buffer is to be emptied to."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self) -> None:
+        super().close()
+        self.flush()
+
+
+async def test_a_disk_that_is_full_at_the_end_is_found_before_the_file_is_called_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pixconnect.console.exports.tempfile.TemporaryFile", _FullDisk)
+    gate = asyncio.Event()
+    gate.set()
+    export = _export(gate)
+    await _until(export._task.done)
+    assert export.has_failed
+    assert not export.is_done
+    assert "It broke off" in _page(export)
+    await _forget(export)
+
+
+async def test_a_file_that_was_taken_makes_room_for_another_session() -> None:
+    exports, gate = Exports(), asyncio.Event()
+    gate.set()
+    kept = await _fill(exports, gate)
+    await _until(lambda: all(export.is_done for export in kept))
+    # All are whole, and nobody has taken one.
+    with pytest.raises(errors.ServiceUnavailable):
+        exports.begin(99, lambda: pytest.fail("it was begun"))
+    assert b"".join([content async for content in kept[0].read()]) == b"abc"
+    exports.begin(99, lambda: _export(gate))
+    with pytest.raises(errors.NotFound):
+        exports.find(1)
+    for export in (*kept, exports.find(99)):
+        await _forget(export)
+
+
+async def test_a_file_keeps_its_place_while_it_is_written_and_for_some_time_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Whatever is over has been so for too long.
+    monkeypatch.setattr("pixconnect.console.exports.KEPT_S", -1.0)
+    exports, gate = Exports(), asyncio.Event()
+    kept = await _fill(exports, gate)
+    with pytest.raises(errors.ServiceUnavailable):
+        exports.begin(99, lambda: pytest.fail("it was begun"))
+    assert not any(export._task.done() for export in kept)
+    gate.set()
+    await _until(lambda: all(export.is_done for export in kept))
+    exports.begin(99, lambda: _export(gate))
+    for export in (*kept, exports.find(99)):
+        await _forget(export)
+
+
+async def _fill(exports: Exports, gate: asyncio.Event) -> list[Export]:
+    """As many as there may be at once, each with something written."""
+    for session_id in range(1, AT_ONCE_MAX + 1):
+        exports.begin(session_id, lambda: _export(gate))
+    kept = [exports.find(session_id) for session_id in range(1, AT_ONCE_MAX + 1)]
+    await _until(lambda: all(export.written_count for export in kept))
+    return kept
+
+
+async def _forget(export: Export) -> None:
+    export.forget()
+    await _until(lambda: export._file.closed)

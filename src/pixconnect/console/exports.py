@@ -6,9 +6,11 @@ A file has no name on the disk, so that nothing of it is left where the process 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from io import FileIO
 from typing import Final
 
 import structlog
@@ -18,9 +20,9 @@ from pixconnect.domain import errors
 LONG_MIN: Final = 10_000
 """Lines of a file that is written before it is taken; a shorter one is there before anybody could look."""
 AT_ONCE_MAX: Final = 4
-"""Files of all sessions that are written or wait to be taken: each may be large."""
+"""Files of all sessions that are written or kept: each may be large. A forgotten one that is still read is not counted."""
 KEPT_S: Final = 900.0
-"""How long a file keeps others from being begun."""
+"""How long a whole file that nobody has taken keeps its place. One that was taken, or that broke off, leaves it to the next."""
 _READ_SIZE: Final = 64 * 1024
 _log = structlog.get_logger(__name__)
 
@@ -29,7 +31,11 @@ Parts = AsyncIterator[tuple[int, bytes]]
 
 
 class Export:
-    """One file, written by a task of its own."""
+    """One file, written by a task of its own.
+
+    Raises:
+        ServiceUnavailable: There is no folder for it.
+    """
 
     def __init__(self, name: str, media_type: str, lines_count: int, parts: Parts) -> None:
         self.name = name
@@ -38,64 +44,91 @@ class Export:
         self.written_count = 0
         self.size = 0
         self.has_failed = False
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by forget()
+        self._is_taken = False
+        self._over_s: float | None = None
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed after forget()
+        except OSError as error:
+            # As it is, it would pass for a failure of the database.
+            _log.error("no temporary file", name=name, exc_info=error)
+            raise errors.ServiceUnavailable(
+                "the console cannot write temporary files: TMPDIR names the folder for them"
+            ) from error
         self._task = asyncio.create_task(self._write(parts))
 
     @property
     def is_done(self) -> bool:
         return self._task.done() and not self.has_failed
 
+    def may_go(self, now_s: float) -> bool:
+        """Whether another session may have it: not while the file is written, however long that takes."""
+        is_spent = self._is_taken or self.has_failed
+        return self._over_s is not None and (is_spent or now_s - self._over_s > KEPT_S)
+
     async def _write(self, parts: Parts) -> None:
         try:
             async for count, content in parts:
                 self.size += self._file.write(content)
                 self.written_count += count
+            # The disk may be too full for the rest as well, and a file without it is not whole.
+            self._file.flush()
         except Exception as error:  # noqa: BLE001 - the page says that it failed, and the log why
             self.has_failed = True
             _log.error("export failed", name=self.name, exc_info=error)
+        self._over_s = asyncio.get_running_loop().time()
 
-    async def read(self) -> AsyncIterator[bytes]:
-        at = 0
-        while at < self.size:
-            # Two may take it at once, so each goes back to its own place.
-            self._file.seek(at)
-            content = self._file.read(_READ_SIZE)
-            at += len(content)
-            yield content
+    def read(self) -> AsyncIterator[bytes]:
+        """All of it, by a descriptor of the reader's own: a download outlives forgetting."""
+        file = open(os.dup(self._file.fileno()), "rb", buffering=0)  # noqa: SIM115 - closed by its reader
+        self._is_taken = True
+        return _read_all(file)
 
-    async def forget(self) -> None:
+    def forget(self) -> None:
+        """End it. Nothing is waited for, so that nobody comes between; the file is closed when its task has ended."""
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-        self._file.close()
+        self._task.add_done_callback(self._close)
+
+    def _close(self, _: asyncio.Task[None]) -> None:
+        # On a full disk what is left in the buffer fails once more.
+        with suppress(OSError):
+            self._file.close()
 
 
 class Exports:
     """The files of one process: one of each session at a time."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[float, Export]] = {}
+        self._kept: dict[int, Export] = {}
 
-    async def make_room(self, session_id: int) -> None:
-        """Forget the session's earlier file, and those that nobody has taken for long.
+    def begin(self, session_id: int, make: Callable[[], Export]) -> None:
+        """Forget the session's earlier file and those that leave their places, and keep a new one.
 
         Raises:
-            ServiceUnavailable: Too many are written or wait.
+            ServiceUnavailable: Too many are written or wait, and none was made; or it cannot be made.
         """
         now_s = asyncio.get_running_loop().time()
-        for key, (began_s, export) in list(self._kept.items()):
-            if key == session_id or now_s - began_s > KEPT_S:
+        for key, export in list(self._kept.items()):
+            if key == session_id or export.may_go(now_s):
                 del self._kept[key]
-                await export.forget()
+                export.forget()
         if len(self._kept) >= AT_ONCE_MAX:
             raise errors.ServiceUnavailable("too many files are being written: try again in some minutes")
-
-    def keep(self, session_id: int, export: Export) -> None:
-        self._kept[session_id] = (asyncio.get_running_loop().time(), export)
+        self._kept[session_id] = make()
 
     def find(self, session_id: int) -> Export:
         """The session's own; ``NotFound`` if it has none."""
         found = self._kept.get(session_id)
         if found is None:
             raise errors.NotFound("there is no such file any more: save it again")
-        return found[1]
+        return found
+
+
+async def _read_all(file: FileIO) -> AsyncIterator[bytes]:
+    try:
+        at = 0
+        # Descriptors of one file share their place in it, and several may read at once: each keeps its own.
+        while content := os.pread(file.fileno(), _READ_SIZE, at):
+            at += len(content)
+            yield content
+    finally:
+        file.close()

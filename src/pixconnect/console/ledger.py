@@ -63,8 +63,7 @@ async def begin_export(visit: Visit) -> Response:
     await visit.form()
     session_id, exports = visit.who.session_id, visit.parts.exports
     name, media_type, lines_count, parts = await _open_file(visit)
-    await exports.make_room(session_id)
-    exports.keep(session_id, Export(name, media_type, lines_count, parts))
+    exports.begin(session_id, lambda: Export(name, media_type, lines_count, parts))
     return visit.go("/ledger/saving")
 
 

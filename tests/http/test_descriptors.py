@@ -25,7 +25,7 @@ def test_a_process_may_open_as_many_files_as_the_machine_lets_it() -> None:
 
 @pytest.mark.parametrize(
     ("files_max", "database_max", "callers"),
-    [(1024, 10, 630), (1_048_576, 10, CONNECTIONS_MAX), (256, 10, 128), (2048, 4000, 1024)],
+    [(1024, 10, 512), (1_048_576, 10, CONNECTIONS_MAX), (256, 10, 128), (2048, 4000, 1024)],
 )
 def test_callers_leave_files_for_the_rest(files_max: int, database_max: int, callers: int) -> None:
     assert share_out(files_max, database_max) == callers

@@ -5,8 +5,8 @@ import resource
 from pixconnect.http.limits import CONNECTIONS_MAX
 
 # Files that are not callers' connections: 128 requests of ours at once, 64 of which look up names over two sockets, 128 kept
-# connections, logs, the event loop, libraries.
-OTHERS = 384
+# connections, 32 handles for each of three sockets that listen (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.
+OTHERS = 512
 
 
 def raise_limit() -> int:

@@ -209,7 +209,8 @@ class _Sampler:
     async def sample(self, seconds: float) -> None:
         """Look for so long, and add what was seen."""
         began_s, lag_s = self._sampled_s, dict(orders=0.0, deliveries=0.0)
-        until_s = self._started_s + (len(self._series.at_s) + 1) * seconds
+        # After a long wait for what was left it looks all the same.
+        until_s = max(self._started_s + (len(self._series.at_s) + 1) * seconds, time.monotonic() + seconds / LOOKS)
         while (left_s := until_s - time.monotonic()) > 0:
             await asyncio.sleep(min(left_s, seconds / LOOKS))
             found = await self._connection.fetchrow(_LAG)

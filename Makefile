@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test programs test-16 coverage prove check lint format types imports docs pictures bench lock clean environment dev-environment
+.PHONY: help run test programs test-16 coverage prove check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -56,6 +56,9 @@ pictures: dev-environment ## Take the pictures of docs/guides/console.md again, 
 
 bench: dev-environment ## Measure for about six minutes; bench/results.json and docs/reference/figures.md
 	@.venv/bin/python bench/run.py
+
+bench-against: dev-environment ## Measure what hot rows cost beside another commit, in pairs (COMMIT=...)
+	@.venv/bin/python -m bench.against $(COMMIT)
 
 lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed by pyproject.toml
 	@.venv/bin/uv pip compile $(LOCKING) --extra wheel pyproject.toml --output-file requirements/run.txt

@@ -162,11 +162,12 @@ def _open(request: urllib.request.Request) -> dict[str, Any]:
 
 
 @contextmanager
-def installed(home: Path | None = None, **settings: str) -> Iterator[Installation]:
+def installed(home: Path | None = None, *, python: str = sys.executable, **settings: str) -> Iterator[Installation]:
     """Start a service and stop it afterwards.
 
     Args:
         home: An existing home; by default a new one.
+        python: Of the environment that it runs in.
         settings: As in the environment.
     """
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
@@ -182,9 +183,7 @@ def installed(home: Path | None = None, **settings: str) -> Iterator[Installatio
         }
         started_s = time.monotonic()
         (where / "sandbox.json").unlink(missing_ok=True)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pixconnect", "run"], env=environment, stdout=subprocess.DEVNULL
-        )
+        process = subprocess.Popen([python, "-m", "pixconnect", "run"], env=environment, stdout=subprocess.DEVNULL)
         try:
             while not (where / "sandbox.json").exists():
                 if process.poll() is not None or time.monotonic() - started_s > STARTUP_TIMEOUT_S:

@@ -108,10 +108,10 @@ class Rounds:
 def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
     """Charges, among many and alone."""
     with installed() as service:
-        account, body = service.demonstration(), _charge_body(service)
+        account, body = service.demonstration(), charge_body(service)
         alternating = Rounds(service, seconds, rounds)
         yield alternating.measure("create_charge", CHARGE, body, [account], 64)
-        yield alternating.measure("put_cob", PUT_COB, _cob_body(service), [account], 64, method="PUT")
+        yield alternating.measure("put_cob", PUT_COB, cob_body(service), [account], 64, method="PUT")
         load = wrk(service.base_url, CHARGE, body, [account.token], connections=1, seconds=seconds)
         yield {
             "name": "create_charge_alone",
@@ -126,7 +126,7 @@ def measure_one_a_group(seconds: float, rounds: int) -> Iterator[Row]:
     """Charges and transfers, each in a transaction of its own."""
     with installed(PIXCONNECT_GROUP_SIZE_MAX="1") as service:
         naive, account = Rounds(service, seconds, rounds), service.demonstration()
-        yield naive.measure("create_charge_one_a_group", CHARGE, _charge_body(service), [account], 64)
+        yield naive.measure("create_charge_one_a_group", CHARGE, charge_body(service), [account], 64)
         yield naive.measure("transfer_64_one_a_group", TRANSFER, TRANSFER_BODY, [account], 64)
 
 
@@ -156,7 +156,7 @@ def measure_spread_transfers(seconds: float, rounds: int, holders_count: int) ->
         yield Rounds(service, seconds, rounds).measure("transfer_spread", TRANSFER, TRANSFER_BODY, accounts, 256)
 
 
-def _cob_body(service: Installation) -> dict[str, Any]:
+def cob_body(service: Installation) -> dict[str, Any]:
     return {
         "calendario": {"expiracao": 86_400},
         "valor": {"original": "12.34"},
@@ -164,5 +164,5 @@ def _cob_body(service: Installation) -> dict[str, Any]:
     }
 
 
-def _charge_body(service: Installation) -> dict[str, Any]:
+def charge_body(service: Installation) -> dict[str, Any]:
     return {"amount": 1234, "key": service.sandbox["pix_keys"][0]}

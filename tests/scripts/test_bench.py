@@ -1,5 +1,6 @@
 """The benchmarks start, and the one whose figure must be zero says zero."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.against import interval, other_tree
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +54,23 @@ def test_the_command_kept_with_a_figure_measures_it_again() -> None:
     )
     assert command_of("targets", {}) == "bench/run.py --only targets"
     assert command_of("fairness", {"kinds": ()}) == "bench/run.py --only fairness"
+
+
+def test_an_interval_leaves_out_as_many_ratios_as_the_sign_test_allows() -> None:
+    eleven = [1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, 1.4, 0.6, 1.5, 0.5]
+    assert interval(eleven) == (0.6, 1.0, 1.4)  # 2 * (1 + 11) / 2 ** 11 is 1.2 %; with one more at each end it is 6.5 %
+    assert interval([1.2, 1.0, 1.1]) == (1.0, 1.1, 1.2)
+
+
+def test_the_other_commit_runs_from_a_tree_of_its_own_that_is_gone_afterwards() -> None:
+    with other_tree("HEAD") as (python, path):
+        said = subprocess.run(
+            [python, "-c", "import pixconnect; print(pixconnect.__file__)"],
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        tree = Path(path.partition(os.pathsep)[0])
+        assert said.strip() == str(tree / "pixconnect" / "__init__.py")
+    assert not tree.exists()

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test programs test-16 coverage prove check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
+.PHONY: help run test test-long programs test-16 coverage prove check lint format types imports docs pictures bench bench-against lock clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -12,14 +12,17 @@ help: ## List what can be made
 run: environment ## Run everything on this machine until Ctrl-C (PORT, PIXCONNECT_HOME)
 	@.venv/bin/pixconnect run --end-with-parent
 
-test: dev-environment ## Run every test
-	@.venv/bin/pytest -n auto --dist loadgroup -q
+test: dev-environment ## Run the tests, all but the long ones
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long"
+
+test-long: dev-environment ## Run the long ones: whole journeys, other languages, load
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m long
 
 programs: dev-environment ## Install what tests need of Node.js and Go, where the machine has them
 	@.venv/bin/python -m support.toolchains
 
-test-16: dev-environment ## Run every test on PostgreSQL 16
-	@.venv/bin/pytest -n auto --dist loadgroup -q --postgres-version 16
+test-16: dev-environment ## Run the tests on PostgreSQL 16
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long" --postgres-version 16
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase

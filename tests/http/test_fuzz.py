@@ -183,3 +183,44 @@ async def test_mutated_exchanges_never_lose_double_or_mix_up_an_answer() -> None
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
         seed += 1
+
+
+CODINGS = [
+    b"", b"chunked", b"Chunked ", b"xchunked", b"chunkedx", b"gzip, chunked", b"chunked, gzip", b"identity",
+    b"chunked, chunked", b"\tchunked", b"chunked;a=b", b"\"chunked\"", b",chunked", b"chunked,", b"\x0bchunked",
+]  # fmt: skip
+OFFERS = [
+    b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n", b"Connection: keep-alive, Upgrade, X\r\nUpgrade: websocket\r\n",
+    b"Connection: Upgrade\r\n", b"Upgrade: h2c\r\n",
+]  # fmt: skip
+
+
+async def test_whatever_coding_comes_with_an_offer_to_upgrade_is_answered_once() -> None:
+    seed = SEED
+    for method in (b"POST", b"GET", b"DELETE", b"HEAD"):
+        for offer in OFFERS:
+            for coding in CODINGS:
+                for manner in (b"read", b"answer"):
+                    fields = b"Transfer-Encoding: %b\r\n" % coding if coding else b""
+                    head = b"%b /%b/0 HTTP/1.1\r\nHost: h\r\n%b%b\r\n" % (method, manner, offer, fields)
+                    await _tell_once(
+                        head + b"2\r\nab\r\n0\r\n\r\n",
+                        seed,
+                        has_known_coding=coding.strip(b" \t").lower() == b"chunked",
+                    )
+                    seed += 1
+
+
+async def _tell_once(octets: bytes, seed: int, *, has_known_coding: bool) -> None:
+    fuzzed = Fuzzed(seed)
+    fuzzed.wire.connection = connection = Connection(fuzzed.server.connections, fuzzed.application)
+    connection.connection_made(fuzzed.wire)
+    await fuzzed.wire.deliver(octets, fuzzed.random, fuzzed._look)
+    await turns(lambda: fuzzed.wire.is_closed or (connection.keeps_us_waiting and not connection._waiting))
+    answers, is_whole = read_answers(bytes(fuzzed.wire.written))
+    assert is_whole, octets
+    if b"Transfer-Encoding" in octets:
+        assert [answer.status for answer in answers] == [200 if has_known_coding else 400], octets
+        assert fuzzed.application.called_count == has_known_coding, "what is refused was not begun"
+    fuzzed.wire.close()
+    await turns(lambda: not fuzzed.server.connections.tasks and not fuzzed.server.connections.all)

@@ -169,9 +169,10 @@ class Connection(asyncio.BufferedProtocol):
         # On a kept connection the host is the same each time, so we need not check it again.
         is_each_once = len(fields) == len(self._headers)
         is_as_before = version == "1.1" and is_each_once and fields.get(b"host") == self._host
-        if not (is_as_before or head.is_fit(version, self._headers, fields)) or not head.is_opening_strict(
-            self._opening, method, self._url
-        ):
+        is_fit = is_as_before or head.is_fit(version, self._headers, fields)
+        # A body whose end we could not find is no body: whoever is before us may see its end somewhere else.
+        is_framed = b"transfer-encoding" not in fields or head.is_chunked_alone(self._headers)
+        if not (is_fit and is_framed) or not head.is_opening_strict(self._opening, method, self._url):
             self._stop(HTTPStatus.BAD_REQUEST)
             return
         self._host = fields.get(b"host", _NO_HOST)
@@ -381,8 +382,11 @@ class Connection(asyncio.BufferedProtocol):
         # told how long the body is, and reads it.
         framing, self._skipped_framing = self._skipped_framing, b""
         self._parser = httptools.HttpRequestParser(self)
-        self._parser.feed_data(b"POST / HTTP/1.1\r\nConnection: close\r\n" + framing + b"\r\n")
         self._trailer_octets = 0
+        try:
+            self._parser.feed_data(b"POST / HTTP/1.1\r\nConnection: close\r\n" + framing + b"\r\n")
+        except httptools.HttpParserError:
+            self._stop(HTTPStatus.BAD_REQUEST)
 
     def _run_next(self) -> None:
         # Not before the client has read the answer to the one before.

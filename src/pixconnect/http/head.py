@@ -47,6 +47,11 @@ def is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mapping
     return _HOST.fullmatch(host) is not None
 
 
+def is_chunked_alone(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether ``chunked`` is the one coding of a body that names its codings."""
+    return [value.strip(b" \t").lower() for name, value in headers if name == b"transfer-encoding"] == [b"chunked"]
+
+
 def repeat_framing(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Write again the fields that say how long the body is; empty if there is none."""
     framing = (b"content-length", b"transfer-encoding")

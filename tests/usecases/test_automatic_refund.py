@@ -16,6 +16,7 @@ from pixconnect.domain.transfer import AccountTransferRequest, KeyTransferReques
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
 from pixconnect.usecases import refund as refund_usecases
+from pixconnect.usecases import standard_pix, standard_refund
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.handover import move_due
 from pixconnect.usecases.holder import HolderChanges
@@ -186,6 +187,23 @@ async def test_it_is_not_given_up_after_a_minute_and_its_failure_leaves_the_mone
     # Whoever likes may give it back once more, by hand.
     request = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=5)
     assert (await refund_usecases.start_refund(service.context, caller, request)).status == "PROCESSING"
+    await check_books(service)
+
+
+async def test_at_the_standards_door_it_takes_no_id_from_a_caller(service: Service, caller: Caller) -> None:
+    charge = await make_charge(service, caller)
+    report = credit_report(service, txid=charge.txid, amount_cents=5)
+    await take(service, report)
+    refund = await refund_of(service, caller, report)
+    context, e2e = service.context, report.end_to_end_id
+    shown = await standard_refund.read_refund(context, caller, e2e, refund.return_id)
+    assert (shown.rtr_id, shown.valor) == (refund.return_id, "0.05")
+    await take_reports(context, [RejectedReport(report_id="s1", id=refund.return_id, code="AC07", reason="closed")])
+    original, number = await standard_refund.find_original(context, caller, e2e), str(refund.id)
+    mine = await standard_refund.request_refund(context, caller, original, number, amount_cents=5, description=None)
+    assert (mine.id, mine.status) == (number, "EM_PROCESSAMENTO")
+    pix = await standard_pix.read_pix(context, caller, e2e)
+    assert [each.id for each in pix.devolucoes or ()] == [refund.return_id, number]
     await check_books(service)
 
 

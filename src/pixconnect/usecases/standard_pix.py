@@ -7,7 +7,7 @@ settled yet is no Pix there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal, Protocol
 
@@ -186,19 +186,27 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
     )
 
 
-def name_refunds(transfer: Transfer, refunds: Iterable[Refund]) -> list[tuple[str, Refund]]:
-    """The refunds of a Pix with the ids that the standard's door gives them.
+def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[str, Refund]]:
+    """The refunds of a Pix with the ids that the standard's door gives them, in the order given.
 
-    One made there has the id of its path. One of the contract's door has its ``external_id`` if that fits and no earlier refund
-    of this Pix has it, and else its own number.
+    One made there has the id of its path. One of the contract's door has its ``external_id`` if that fits and is no such id,
+    and else our name of it on the network, which never changes and which nobody else can have chosen. Its number is no name:
+    callers number their refunds too.
     """
-    named: dict[str, Refund] = {}
-    own_prefix = external_id_of(transfer, "")
-    for refund in refunds:
-        given = (refund.external_id or "").removeprefix(own_prefix)
-        is_free = _REFUND_ID.fullmatch(given) is not None and given not in named
-        named[given if is_free else str(refund.id)] = refund
-    return list(named.items())
+    own = {refund.id: _own_name(transfer, refund) for refund in refunds}
+    taken = {*own.values(), *(refund.return_id for refund in refunds)}
+    return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
+
+
+def _own_name(transfer: Transfer, refund: Refund) -> str | None:
+    prefix, external_id = external_id_of(transfer, ""), refund.external_id or ""
+    name = external_id.removeprefix(prefix)
+    return name if name != external_id and _REFUND_ID.fullmatch(name) else None
+
+
+def _name_of_contract(refund: Refund, taken: Collection[str | None]) -> str:
+    given = refund.external_id or ""
+    return given if _REFUND_ID.fullmatch(given) and given not in taken else refund.return_id
 
 
 def external_id_of(transfer: Transfer, refund_id: str) -> str:

@@ -89,9 +89,11 @@ async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: Re
     made = await _find(pool, original, refund_id)
     if made is None:
         return None
-    # One of the contract's door may have this id, and be the same refund.
+    # One of the contract's door may have this id as its external id, and be the same refund. One that the network's name alone
+    # tells was asked for under another name, so it never answers for this request.
+    is_chosen = refund_id != made.return_id
     contents = (made.amount_cents, made.description or None, made.reason)
-    if contents != (request.amount_cents, request.description, request.reason):
+    if not is_chosen or contents != (request.amount_cents, request.description, request.reason):
         raise Violated(ENTITY, [_row("id", _USED, refund_id)])
     return made
 

@@ -173,31 +173,77 @@ async def test_all_that_stands_against_it_is_told_at_once(
 async def test_refunds_of_the_other_door_are_here_under_an_id_that_fits(
     door: Api, service: Service, caller: Caller, e2e: str
 ) -> None:
-    async def make(external_id: str | None, reason: Any = "MD06") -> int:
+    async def make(external_id: str | None, reason: Any = "MD06") -> None:
         request = RefundRequest(end_to_end_id=e2e, amount_cents=100, external_id=external_id, reason=reason)
-        return (await refund_usecases.start_refund(service.context, caller, request)).id
+        await refund_usecases.start_refund(service.context, caller, request)
 
     await door.put(f"/v2/pix/{e2e}/devolucao/taken", {"valor": "1.00"})
     service.clock.advance(seconds=1)
-    numbers: list[int] = []
     for external_id, reason in (("fits1", "BE08"), ("does-not", "FR01"), ("taken", "SL02"), (None, "MD06")):
-        numbers.append(await make(external_id, reason))
+        await make(external_id, reason)
         service.clock.advance(seconds=1)
     shown = (await door.get(f"/v2/pix/{e2e}")).body["devolucoes"]
     assert [(each["id"], each["natureza"]) for each in shown] == [
         ("taken", "ORIGINAL"),
         ("fits1", "MED_OPERACIONAL"),
-        (str(numbers[1]), "MED_FRAUDE"),
-        (str(numbers[2]), "ORIGINAL"),
-        (str(numbers[3]), "ORIGINAL"),
+        (shown[2]["rtrId"], "MED_FRAUDE"),
+        (shown[3]["rtrId"], "ORIGINAL"),
+        (shown[4]["rtrId"], "ORIGINAL"),
     ]
     for each in shown:
         assert (await door.get(f"/v2/pix/{e2e}/devolucao/{each['id']}")).body == each
-    # An id that the other door gave is taken: the same refund is answered, another is refused.
-    assert told(await door.put(f"/v2/pix/{e2e}/devolucao/fits1", {"valor": "1.00"}))[2] == [("id", "fits1")]
-    assert (await door.put(f"/v2/pix/{e2e}/devolucao/{numbers[3]}", {"valor": "1.00"})).body == shown[4]
+    # An id that its caller gave at the other door is taken: the same refund is answered, another is refused.
+    assert (await door.put(f"/v2/pix/{e2e}/devolucao/fits1", {"valor": "2.00"})).status == 400
+    await make("fits2")
+    again = await door.put(f"/v2/pix/{e2e}/devolucao/fits2", {"valor": "1.00"})
+    assert (again.status, again.body["id"]) == (201, "fits2")
+    # One that only names it on the network was given by nobody, so it is never the same refund.
+    nameless = shown[4]["id"]
+    assert told(await door.put(f"/v2/pix/{e2e}/devolucao/{nameless}", {"valor": "1.00"}))[2] == [("id", nameless)]
     mine = await refund_usecases.read_refund_by_external_id(service.context, caller, f"{e2e}:taken")
     assert (mine.amount_cents, mine.reason) == (100, "MD06")
+
+
+@pytest.mark.parametrize("external_id", [None, "does-not-fit", "9"])
+@pytest.mark.parametrize("is_contract_first", [True, False])
+async def test_a_number_of_the_other_door_takes_no_id_from_a_caller(
+    door: Api, service: Service, caller: Caller, e2e: str, external_id: str | None, *, is_contract_first: bool
+) -> None:
+    request = RefundRequest(end_to_end_id=e2e, amount_cents=400, external_id=external_id)
+    # Its number, whichever comes first: each takes one.
+    number = str(await service.context.ids.refund_id() + (1 if is_contract_first else 2))
+    path = f"/v2/pix/{e2e}/devolucao/{number}"
+    shown: dict[str, Any] = {}
+    for is_contract in (is_contract_first, not is_contract_first):
+        if is_contract:
+            made = await refund_usecases.start_refund(service.context, caller, request)
+            assert str(made.id) == number
+        else:
+            assert (await door.put(path, {"valor": "4.00"})).status == 201
+        before = shown
+        shown = {each["id"]: each for each in (await door.get(f"/v2/pix/{e2e}")).body["devolucoes"]}
+        # What was shown under a name keeps it.
+        assert before.items() <= shown.items()
+        assert len(shown) == len(before) + 1
+    again = await door.put(path, {"valor": "4.00"})
+    assert (again.status, again.body) == (201, shown[number])
+    assert (await door.get(path)).body == shown[number]
+    contract_id = "9" if external_id == "9" else made.return_id
+    assert (await door.get(f"/v2/pix/{e2e}/devolucao/{contract_id}")).body["rtrId"] == made.return_id
+    assert shown[number]["rtrId"] != made.return_id
+    assert await read_funds(service, caller) == (1_000_200, 800)
+    await check_books(service)
+
+
+async def test_an_external_id_of_the_other_door_that_comes_later_takes_no_id(
+    door: Api, service: Service, caller: Caller, e2e: str
+) -> None:
+    mine = await door.put(f"/v2/pix/{e2e}/devolucao/a1", {"valor": "4.00"})
+    request = RefundRequest(end_to_end_id=e2e, amount_cents=300, external_id="a1")
+    theirs = await refund_usecases.start_refund(service.context, caller, request)
+    shown = (await door.get(f"/v2/pix/{e2e}")).body["devolucoes"]
+    assert [(each["id"], each["valor"]) for each in shown] == [("a1", "4.00"), (theirs.return_id, "3.00")]
+    assert (await door.put(f"/v2/pix/{e2e}/devolucao/a1", {"valor": "4.00"})).body == mine.body
 
 
 async def test_another_holder_sees_nothing_of_it(door: Api, e2e: str) -> None:

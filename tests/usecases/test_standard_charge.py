@@ -261,9 +261,9 @@ async def test_a_location_is_given_to_one_charge_after_the_other(service: Servic
     free = await location_usecases.create_location(service.context, caller, "cob")
     moved = await patch(service, caller, location_id=free.id)
     assert moved.location is not None
-    assert (moved.location.id, moved.revision) == (free.id, 1)
+    assert (moved.location.id, moved.revision) == (free.id, 0)
     assert parse_br_code(moved.charge.br_code).location == service.context.policy.location_prefix + free.token
-    assert (await patch(service, caller, location_id=free.id)).revision == 1
+    assert (await patch(service, caller, location_id=free.id)).revision == 0
     assert made.location is not None
     second = await put(service, caller, OTHER_TXID, location_id=made.location.id)
     assert second.location == msgspec.structs.replace(made.location, charge_id=second.charge.id)

@@ -263,6 +263,11 @@ class OutcomeUnknown(PixConnectError):
 
     code = "OUTCOME_UNKNOWN"
 
+    def __init__(self, message: str, txid: str | None = None) -> None:
+        super().__init__(message)
+        self.txid = txid
+        """Of a charge of the standard's door, which is repeated under it."""
+
 
 class InternalError(PixConnectError):
     """Our defect. The message never tells more than that."""

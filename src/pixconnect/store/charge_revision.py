@@ -6,7 +6,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.part import Part
 from pixconnect.store.table import Table
 
@@ -37,6 +37,6 @@ _FIND: Final[LiteralString] = """
 """
 
 
-async def find(pool: Pool, holder_id: int, charge_id: int, revision: int) -> str | None:
+async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> str | None:
     """What a charge said in an earlier revision."""
     return await pool.fetchval(_FIND, charge_id, holder_id, revision)

@@ -41,11 +41,13 @@ class NewLocation(Struct, kw_only=True):
     """A commit was lost, so it may be there."""
 
 
-class UnboundLocation(Struct, frozen=True, kw_only=True):
+class UnboundLocation(Struct, kw_only=True):
     """A location that is to be taken away from its charge."""
 
     holder_id: int
     location_id: int
+    taken_from: int | None = None
+    """The charge that an earlier try took it from; the COMMIT may have been lost."""
 
 
 class ShownLocation(Struct, frozen=True, kw_only=True):
@@ -130,7 +132,11 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
         if location is None:
             outcomes.append(errors.NotFound("id: there is no such location"))
             continue
-        if location.charge_id is not None:
+        # That another charge has it now shows that the earlier try was carried out: from that one nobody asked to take it.
+        if item.taken_from is not None and location.charge_id not in {None, item.taken_from}:
+            location = location_rules.free_location(location)
+        elif location.charge_id is not None:
+            item.taken_from = location.charge_id
             charge = charges.get((location.charge_id, location.holder_id))
             if charge is None:
                 outcomes.append(

@@ -82,6 +82,8 @@ class ChargeWrite(Struct, kw_only=True):
     """Writes the BR Code that leads to the path of a location."""
     was_tried: bool = False
     """Another process may have used one of its names meanwhile."""
+    made: Charge | None = None
+    """The charge with the revision that an earlier try gave it; its COMMIT may have been lost."""
 
 
 async def put_charge(
@@ -101,12 +103,17 @@ async def put_charge(
 
     Raises:
         Violated: All that the state of things forbids.
+        OutcomeUnknown: The commit was lost; repeat the request under the txid that it names.
     """
     ability.check_issues_codes(context.policy.abilities)
     txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     write = await _make_write(context, caller, txid, contents.key, location_id)
     write.contents = contents
-    return await context.writes.submit(WRITE_CHARGES, write)
+    try:
+        return await context.writes.submit(WRITE_CHARGES, write)
+    except errors.OutcomeUnknown as unknown:
+        # Of a txid that we made nobody else can learn.
+        raise errors.OutcomeUnknown(unknown.message, txid) from unknown
 
 
 async def patch_charge(
@@ -198,6 +205,8 @@ class _Locked(Struct):
     """Holders and external ids of other charges."""
     locations: dict[tuple[int, int], Location]
     """By id and holder."""
+    done: set[int]
+    """Which writes an earlier try has carried out after all, by ``id``."""
 
     def location_of(self, charge: Charge) -> Location | None:
         if charge.is_unbound:
@@ -221,7 +230,7 @@ async def _write_charges(batch: Batch[ChargeWrite]) -> list[StandardCharge | err
     return outcomes
 
 
-WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges)
+WRITE_CHARGES: Final = WriteOperation("write_standard_charges", _write_charges, external_id_of=lambda write: write.txid)
 
 
 async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
@@ -240,7 +249,39 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     wanted = {(location.id, location.holder_id) for location in own.values()}
     wanted |= {(write.location_id, write.holder_id) for write in batch if write.location_id is not None}
     locations = await location_store.lock(work.connection, wanted) if wanted else {}
-    return _Locked(charges=charges, taken=taken, locations=locations)
+    # A lost transaction of ours may have committed while its locations were waited for, and after its charges were looked for.
+    bound_to = {(location.charge_id, location.holder_id) for location in locations.values()}
+    missed = {(write.txid, write.holder_id) for write in batch if (write.charge_id, write.holder_id) in bound_to}
+    if missed - charges.keys():
+        charges |= await work.lock_charges_by_txid(sorted(missed - charges.keys()))
+    return _Locked(charges=charges, taken=taken, locations=locations, done=await _find_done(work, batch, charges))
+
+
+async def _find_done(
+    work: UnitOfWork, batch: Sequence[ChargeWrite], charges: dict[tuple[str, int], Charge]
+) -> set[int]:
+    """The charges that say, or said, what an earlier try made of them: its COMMIT was carried out, and only its answer lost."""
+    done: set[int] = set()
+    for write in batch:
+        made, charge = write.made, charges.get((write.txid, write.holder_id))
+        if made is not None and charge is not None and await _was_written(work, made, charge, is_removal=write.removes):
+            done.add(id(write))
+    return done
+
+
+async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_removal: bool) -> bool:
+    if made.id != charge.id or (charge.revision or 0) < (made.revision or 0):
+        return False
+    # Nobody else was given this id.
+    if made.revision is None:
+        return True
+    if is_removal:
+        # A removal is the last revision. Another one of the same charge has another instant.
+        return charge.status == made.status and charge.modified_at == made.modified_at
+    contents = charge.contents
+    if charge.revision != made.revision:
+        contents = await revision_store.find(work.connection, made.holder_id, made.id, made.revision)
+    return contents == made.contents
 
 
 def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCharge:
@@ -250,8 +291,10 @@ def _decide(work: UnitOfWork, write: ChargeWrite, locked: _Locked) -> StandardCh
             raise errors.NotFound("txid: there is no such charge")
         return _create(work, write, write.contents, locked)
     own = _own_location(work, write, charge, locked)
+    if id(write) in locked.done:
+        return _show(charge, own)
     if write.removes:
-        return _remove(work, charge, own, locked)
+        return _remove(work, write, charge, own, locked)
     before = charge_rules.read_contents(charge)
     contents = write.contents or change_contents(before, write.change)
     if say_the_same(contents, before) and not _wants_other_place(write, charge, own):
@@ -277,6 +320,7 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
     charge = charge_rules.open_standard_charge(
         write.charge_id, write.holder_id, write.txid, contents, write.write_code(location.path), work.now
     )
+    write.made = charge
     work.changes.add_charge(charge)
     work.announce_charge(charge, "qrcode.pending")
     locked.charges[charge.txid, charge.holder_id] = charge
@@ -297,7 +341,10 @@ def _revise(
         violations.append(Violation(property=f"{ENTITY}.valor.original", reason=reason, value="0.00"))
     if violations:
         raise Violated(ENTITY, violations)
-    after = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
+    after = charge
+    # A location is no part of what a charge says: another one alone is no revision (Pix API 2.9.0, ``Revisao``).
+    if not say_the_same(contents, charge_rules.read_contents(charge)):
+        after = write.made = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
     if _wants_other_place(write, charge, location):
         if location is not None:
             _move_location(work, location, location_rules.free_location(location), locked)
@@ -310,11 +357,13 @@ def _revise(
     return _show(after, location)
 
 
-def _remove(work: UnitOfWork, charge: Charge, own: Location | None, locked: _Locked) -> StandardCharge:
+def _remove(
+    work: UnitOfWork, write: ChargeWrite, charge: Charge, own: Location | None, locked: _Locked
+) -> StandardCharge:
     violations = _judge_state(charge, REMOVAL)
     if violations:
         raise Violated(ENTITY, violations)
-    removed = remove(work, charge, "REMOVED_BY_RECEIVER")
+    removed = write.made = remove(work, charge, "REMOVED_BY_RECEIVER")
     locked.charges[removed.txid, removed.holder_id] = removed
     return _show(removed, own)
 

@@ -121,6 +121,18 @@ async def test_every_error_has_its_type(
     assert ("retry-after" in answer.headers) == (status in {429, 503})
 
 
+async def test_who_is_not_told_of_a_charge_is_told_under_which_txid_to_ask_again(
+    api: Api, standard_use_cases: UseCases
+) -> None:
+    def fail(*_: object) -> Any:
+        raise errors.OutcomeUnknown("x", "a" * 32)
+
+    standard_use_cases.answers["read_pix"] = fail
+    answer = await api.get(f"/v2/pix/{E2E}")
+    assert answer.status == 504
+    assert f"O txid dela é {'a' * 32}: repita a requisição com PUT" in answer.body["detail"]
+
+
 def test_a_query_is_read_as_it_is_asked_for() -> None:
     query = Query(b"a=1%2B2+3&b=x&paginacao.itensPorPagina=500&b=y&c=%FF&%61b=2")
     assert query.read(["a", "ab", "z"]) == {"a": "1+2+3", "ab": "2"}

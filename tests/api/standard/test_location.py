@@ -40,10 +40,10 @@ async def test_a_location_is_made_free(door: Api, kind: str) -> None:
 @pytest.mark.parametrize(
     ("body", "rows"),
     [
-        ({}, [("loc.tipoCob", None)]),
-        ({"tipoCob": None}, [("loc.tipoCob", None)]),
-        ({"tipoCob": "COB"}, [("loc.tipoCob", "COB")]),
-        ({"tipoCob": ["cob"]}, [("loc.tipoCob", '["cob"]')]),
+        ({}, [("tipoCob", None)]),
+        ({"tipoCob": None}, [("tipoCob", None)]),
+        ({"tipoCob": "COB"}, [("tipoCob", "COB")]),
+        ({"tipoCob": ["cob"]}, [("tipoCob", '["cob"]')]),
         (5, []),
     ],
 )
@@ -70,6 +70,27 @@ async def test_a_location_goes_from_charge_to_charge(door: Api, service: Service
     of_other_kind = await make(door, "cobv")
     refused = await door.patch(PATH, {"loc": {"id": of_other_kind["id"]}})
     assert told(refused)[2] == [("cob.loc.id", str(of_other_kind["id"]))]
+
+
+async def test_another_location_alone_is_no_revision(door: Api) -> None:
+    made = (await door.put(PATH, BODY)).body
+    first, second = await make(door), await make(door)
+    moved = await door.patch(PATH, {"loc": {"id": first["id"]}})
+    assert (moved.status, moved.body["revisao"], moved.body["loc"]) == (200, 0, first | {"txid": TXID})
+    assert moved.body["location"] == first["location"]
+    put = await door.put(PATH, BODY | {"loc": {"id": second["id"]}})
+    assert (put.status, put.body["revisao"], put.body["loc"]["id"]) == (201, 0, second["id"])
+    assert put.body["pixCopiaECola"] != made["pixCopiaECola"]
+    for place in (first, made["loc"]):
+        assert "txid" not in (await door.get(f"/v2/loc/{place['id']}")).body
+    # With something else it is one, and only one.
+    both = await door.patch(PATH, {"loc": {"id": first["id"]}, "solicitacaoPagador": "?"})
+    assert (both.body["revisao"], both.body["loc"]["id"]) == (1, first["id"])
+    assert (await door.get(f"{PATH}?revisao=0")).body["loc"]["id"] == first["id"]
+    # A location that was taken away is no part of what it says either.
+    await door.call("DELETE", f"/v2/loc/{first['id']}/txid")
+    bound = await door.patch(PATH, {"loc": {"id": second["id"]}})
+    assert (bound.status, bound.body["revisao"], bound.body["loc"]["id"]) == (200, 1, second["id"])
 
 
 async def test_what_is_no_location_of_the_holder_is_not_found(door: Api) -> None:

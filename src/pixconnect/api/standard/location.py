@@ -83,7 +83,8 @@ async def create_location(services: Services, request: Asked) -> Reply:
     Ela fica livre até que uma cobrança a nomeie em `loc.id`.
     """
     violations = Violations(ENTITY)
-    kind = Members(violations, request.body.require(ENTITY)).choice("tipoCob", KINDS, is_required=True)
+    # The standard names this member alone, without its entity.
+    kind = Members(violations, request.body.require(ENTITY), "").choice("tipoCob", KINDS, is_required=True)
     violations.raise_if_any()
     location = await location_usecases.create_location(services.context, request.caller, kind or "cob")
     address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"

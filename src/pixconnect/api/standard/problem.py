@@ -119,6 +119,7 @@ _DETAILS: Final[Mapping[str, str]] = dict(
     INSUFFICIENT_FUNDS="O saldo disponível é menor que o valor.",
     EXTERNAL_ID_CONFLICT="O identificador já foi usado com outro conteúdo.",
 )
+_REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz duas vezes."
 
 
 def make_form(types: Types) -> RefusalForm:
@@ -132,6 +133,8 @@ def _refuse(types: Types, error: errors.PixConnectError, request_id: str, now: d
     rows = error.rows if isinstance(error, Violated) else ()
     if isinstance(error, Violated):
         detail = "Veja em violacoes tudo o que está errado." if rows else "O corpo deve ser um objeto JSON."
+    if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
+        detail = f"Não se sabe se a cobrança foi feita. O txid dela é {error.txid}: {_REPEAT}"
     problem = Problema(
         type=TYPE_PREFIX + name if name else _BLANK,
         title=_TITLES[name] if name else _BLANK_TITLES[status],

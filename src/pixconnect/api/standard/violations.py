@@ -60,14 +60,22 @@ class Members:
     """The members of one object of a body.
 
     ``null`` is absence in what creates or replaces, and refused in what changes: nothing can be removed by it.
+
+    Args:
+        path: What rows name before each member; ``None`` is the entity, and an empty one nothing.
     """
 
     def __init__(
-        self, violations: Violations, members: Mapping[str, object], path: str = "", *, refuses_null: bool = False
+        self,
+        violations: Violations,
+        members: Mapping[str, object],
+        path: str | None = None,
+        *,
+        refuses_null: bool = False,
     ) -> None:
         self._violations = violations
         self._members = members
-        self._path = path or violations.entity
+        self._prefix = f"{violations.entity if path is None else path}." if path != "" else ""
         self._refuses_null = refuses_null
 
     def has(self, name: str) -> bool:
@@ -76,7 +84,7 @@ class Members:
 
     def refuse(self, name: str, reason: str) -> None:
         """Add a row about a member."""
-        self._violations.add(f"{self._path}.{name}", reason, self._members.get(name))
+        self._violations.add(f"{self._prefix}{name}", reason, self._members.get(name))
 
     def text(
         self,
@@ -162,16 +170,16 @@ class Members:
             if isinstance(item, dict):
                 found.append(self._below(f"{name}[{number}]", cast("dict[str, object]", item)))
             else:
-                self._violations.add(f"{self._path}.{name}[{number}]", "deve ser um objeto", item)
+                self._violations.add(f"{self._prefix}{name}[{number}]", "deve ser um objeto", item)
         return found
 
     def _below(self, name: str, members: Mapping[str, object]) -> Members:
-        return Members(self._violations, members, f"{self._path}.{name}", refuses_null=self._refuses_null)
+        return Members(self._violations, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
 
     def _take(self, name: str, *, is_required: bool) -> object:
         value = self._members.get(name)
         if value is None and self._refuses_null and name in self._members:
-            self._violations.add(f"{self._path}.{name}", "não pode ser nulo", "null")
+            self._violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
         elif value is None and is_required:
             self.refuse(name, _MISSING)
         return value

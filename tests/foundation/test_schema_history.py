@@ -172,6 +172,41 @@ def test_only_what_can_be_repeated_and_keeps_nobody_waiting_runs_outside_a_trans
         migrations.split_statements(OUTSIDE_A_TRANSACTION + sql)
 
 
+_TWO_AT_A_TIME = (
+    "-- in batches\nwith seen as (select id from mark where id > $1 order by id limit 2), "
+    "copied as (insert into copy select id from seen) select max(id) from seen;\n"
+)
+
+
+async def test_a_step_in_batches_that_was_cut_off_goes_on_where_it_was(
+    owner: "asyncpg.Connection[asyncpg.Record]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await owner.execute("create table mark (id bigint); insert into mark select generate_series(10, 50, 10)")
+    await owner.execute("create table copy (id bigint)")  # no key: what was done twice would stand there twice
+    further, run_batch, looked_at = _further(_TWO_AT_A_TIME), migrations._run_batch, list[bool]()
+
+    async def cut_off_in_the_second(connection: asyncpg.Connection, schema: str, step: Migration) -> bool:
+        looked_at.append(await run_batch(connection, schema, step))
+        if len(looked_at) == 2:
+            raise ConnectionError
+        return looked_at[-1]
+
+    monkeypatch.setattr(migrations, "_run_batch", cut_off_in_the_second)
+    with pytest.raises(ConnectionError):
+        await schema_history.migrate(owner, "pixconnect", further)
+    await owner.execute("set search_path = pixconnect")
+    assert [row["id"] for row in await owner.fetch("select id from copy order by id")] == [10, 20]
+    assert await schema_history.migrate(owner, "pixconnect", further) == further[-1:]
+    await owner.execute("set search_path = pixconnect")
+    assert [row["id"] for row in await owner.fetch("select id from copy order by id")] == [10, 20, 30, 40, 50]
+    assert await owner.fetchval("select to_regclass('schema_progress')") is None
+
+
+async def test_a_step_in_batches_that_does_not_go_on_is_refused(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
+    with pytest.raises(AssertionError, match="does not go on behind 0"):
+        await schema_history.migrate(owner, "pixconnect", _further("-- in batches\nselect $1::bigint;\n"))
+
+
 async def test_a_step_that_waits_for_a_table_lets_others_pass_and_gives_up_in_the_end(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

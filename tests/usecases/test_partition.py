@@ -34,9 +34,13 @@ async def keep(service: WebhookService, days_later: float = 0) -> None:
     """Look after partitions, after so many days that were passed with looking after them."""
     await keep_partitions(service.context.pool, service.context.clock, RETENTION)
     if days_later:
-        instants = ", ".join(f"{name} = {name} - interval '{days_later} days'" for name in ("begun_at", "closed_at"))
-        await service.execute_as_owner(f"update event_partition set {instants}")
+        await grow_old(service, days_later)
         await keep_partitions(service.context.pool, service.context.clock, RETENTION)
+
+
+async def grow_old(service: WebhookService, days: float) -> None:
+    instants = ", ".join(f"{name} = {name} - interval '{days} days'" for name in ("begun_at", "closed_at"))
+    await service.execute_as_owner(f"update event_partition set {instants}")
 
 
 async def bounds(service: WebhookService, parent: str) -> list[tuple[int, int]]:
@@ -158,7 +162,8 @@ async def test_the_services_login_can_make_no_young_event_go(service: WebhookSer
     await keep(service, days_later=10)
     async with service.context.pool.acquire() as connection:
         for retention in (timedelta(0), timedelta(days=-400)):
-            assert await partition_store.detach_old(connection, retention) is None
+            for parent in partition_store.PARENTS:
+                assert await partition_store.detach_old(connection, parent, retention) is None
         for statement in (
             "update event_partition set closed_at = closed_at - interval '1 year'",
             "update partition_pass set retention = interval '0'",
@@ -178,7 +183,7 @@ async def test_a_sequence_is_never_set_back(service: WebhookService) -> None:
     await service.execute_as_owner(f"select setval('delivery_id', {beyond})")
     await service.execute_as_owner("update event_partition set begun_at = begun_at - interval '20 days'")
     async with service.context.pool.acquire() as connection:
-        await partition_store.close(connection, RETENTION)
+        await partition_store.close(connection, "delivery", RETENTION)
     await service.announce([2])
     rows = await service.fetch("select id from delivery order by id")
     assert [row["id"] for row in rows] == [1, beyond + 1]
@@ -259,5 +264,63 @@ async def test_health_tells_when_partitions_are_not_made(service: WebhookService
     await service.execute_as_owner("update partition_pass set passed_at = passed_at - interval '6 minutes'")
     with pytest.raises(errors.ServiceUnavailable):
         await check_partitions(service.context.pool)
+    await keep(service)
+    await check_partitions(service.context.pool)
+
+
+async def make_as_an_old_process(service: WebhookService, parent: str, first_id: int, span: int) -> None:
+    """As processes did that made partitions themselves, as the owner: nothing is noted."""
+    name = f"{parent}_{first_id}"
+    await service.execute_as_owner(f"create table {name} (like {parent} including defaults including constraints)")
+    await service.execute_as_owner(
+        f"alter table {parent} attach partition {name} for values from ({first_id}) to ({first_id + span})"
+    )
+
+
+async def test_what_another_program_made_is_adopted_and_goes_with_the_others(service: WebhookService) -> None:
+    await keep(service)
+    await make_as_an_old_process(service, "event", 2 * EVENT_SPAN, EVENT_SPAN)
+    # It was killed before it made the one of the attempts.
+    await make_as_an_old_process(service, "delivery", 2 * DELIVERY_SPAN, DELIVERY_SPAN)
+    await service.add_endpoint("http://127.0.0.1:9/")
+    await service.announce([1])
+    await keep(service)
+    assert (await bounds(service, "event"))[2:] == [(2 * EVENT_SPAN, 3 * EVENT_SPAN)]
+    assert (await bounds(service, "delivery"))[2:] == [(2 * DELIVERY_SPAN, 3 * DELIVERY_SPAN)]
+    assert await service.fetch("select from pg_class where relname = $1", f"delivery_attempt_{2 * DELIVERY_SPAN}")
+    await check_partitions(service.context.pool)
+    for resource_id in range(2, 6):
+        await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
+        await keep(service, days_later=91)
+        await service.announce([resource_id])
+    adopted = [f"{parent}_{2 * span}" for parent, span in (("event", EVENT_SPAN), ("delivery", DELIVERY_SPAN))]
+    assert await service.fetch("select from pg_class where relname = any($1)", adopted) == []
+
+
+async def test_a_process_of_before_heals_it_too_and_knows_what_another_took_off(service: WebhookService) -> None:
+    await keep(service)
+    await make_as_an_old_process(service, "event", 2 * EVENT_SPAN, EVENT_SPAN)
+    await service.execute_as_owner(f"select setval('write_group_id', {EVENT_SPAN})")
+    await service.execute_as_owner("alter table delivery detach partition delivery_1")
+    await service.context.pool.fetch("select make_partitions()")
+    assert await bounds(service, "event") == [(first * EVENT_SPAN or 1, (first + 1) * EVENT_SPAN) for first in range(4)]
+    assert (await bounds(service, "delivery"))[0] == (DELIVERY_SPAN, 2 * DELIVERY_SPAN)
+
+
+async def test_a_parent_that_fails_keeps_no_other_from_being_looked_after(service: WebhookService) -> None:
+    await service.add_endpoint("http://127.0.0.1:9/")
+    await service.announce([1])
+    await service.context.pool.execute("update delivery set status = 'failed', due_at = null")
+    await keep(service, days_later=10)
+    # Somebody has taken the name of the next one.
+    await service.execute_as_owner(f"create table event_{3 * EVENT_SPAN} ()")
+    await service.execute_as_owner(f"select setval('write_group_id', {2 * EVENT_SPAN})")
+    await service.execute_as_owner(f"select setval('delivery_id', {2 * DELIVERY_SPAN})")
+    await grow_old(service, 91)
+    with pytest.raises(asyncpg.DuplicateTableError):
+        await keep(service)
+    assert len(await bounds(service, "event")) < len(await bounds(service, "delivery"))
+    assert await service.statuses() == {}
+    await service.execute_as_owner(f"drop table event_{3 * EVENT_SPAN}")
     await keep(service)
     await check_partitions(service.context.pool)

@@ -1,8 +1,10 @@
 """Applies migrations: numbered SQL files, each applied once, in order, under a lock.
 
 A step is one transaction together with its row in ``schema_version``. A file that begins with ``-- outside a transaction`` runs
-statement by statement, so that indexes are made and constraints validated while others write. Either kind may be killed: the
-next run goes on.
+statement by statement, so that indexes are made and constraints validated while others write. One that begins with
+``-- in batches`` is a single statement that looks at some rows behind ``$1`` and answers the last id that it looked at: it runs
+again from there, each time in a transaction that also keeps how far it came, until it answers null. Each kind may be killed,
+and the next run goes on.
 
 One database may have several schemas, so files write ``{schema}`` for their own. The first files, which may not be changed any
 more, name the schema that they were written for, and it is replaced here.
@@ -11,7 +13,7 @@ more, name the schema that they were written for, and it is replaced here.
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Final
@@ -22,6 +24,7 @@ from msgspec import Struct
 # "pixc" in ASCII. The lock is for the whole database.
 LOCK_KEY: Final = 0x7069_7863
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
+IN_BATCHES: Final = "-- in batches\n"
 
 _LOCK_WAIT_S = 0.1
 _TABLE_LOCK_TIMEOUT = "1s"
@@ -61,6 +64,10 @@ class Migration(Struct, frozen=True, kw_only=True):
     def is_outside_transaction(self) -> bool:
         return self.sql.startswith(OUTSIDE_A_TRANSACTION)
 
+    @property
+    def is_in_batches(self) -> bool:
+        return self.sql.startswith(IN_BATCHES)
+
 
 def read_migrations(package: str) -> list[Migration]:
     """Read the ``NNNN_name.sql`` files of a package's ``migrations`` folder, in order."""
@@ -86,23 +93,63 @@ async def apply(connection: asyncpg.Connection, schema: str, migration: Migratio
             await _run_outside(connection, in_schema(statement, schema))
         await _note(connection, migration)
         return
+    run = _run_batch if migration.is_in_batches else _run_whole
+    while not await _run_within_lock_timeout(connection, schema, migration, run):
+        pass
+
+
+_Run = Callable[[asyncpg.Connection, str, Migration], Awaitable[bool]]
+
+
+async def _run_within_lock_timeout(
+    connection: asyncpg.Connection, schema: str, migration: Migration, run: _Run
+) -> bool:
     # A statement that waits for a table's lock blocks all that come later. So it gives up soon, lets them pass and retries.
     for _ in range(_TABLE_LOCK_TRIES_MAX):
         try:
             async with connection.transaction():
                 await connection.execute(f"set local lock_timeout = '{_TABLE_LOCK_TIMEOUT}'")
-                await connection.execute(in_schema(migration.sql, schema))
-                # PostgreSQL lets everybody execute a new function. Triggers fire without it; what others may call is granted.
-                await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
-                await _note(connection, migration)
-        except asyncpg.LockNotAvailableError:
+                is_over = await run(connection, schema, migration)
+                if is_over:
+                    await _note(connection, migration)
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             await asyncio.sleep(_TABLE_LOCK_PAUSE_S)
         else:
-            return
+            return is_over
     raise TablesAreHeldError(
         f"step {migration.version:04d} of the schema {schema} waits for a table that somebody holds: end long transactions "
         "(see pg_stat_activity) and run `pixconnect migrate` again"
     )
+
+
+async def _run_whole(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
+    await connection.execute(in_schema(migration.sql, schema))
+    # PostgreSQL lets everybody execute a new function. Triggers fire without it; what others may call is granted.
+    await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
+    return True
+
+
+# There only while such a step is under way.
+_CREATE_PROGRESS = "create table if not exists schema_progress (version integer primary key, last_id bigint not null)"
+_READ_PROGRESS = "select coalesce((select last_id from schema_progress where version = $1), 0)"
+_NOTE_PROGRESS = """
+    insert into schema_progress (version, last_id) values ($1, $2)
+    on conflict (version) do update set last_id = excluded.last_id
+"""
+_DROP_PROGRESS = "drop table schema_progress"
+
+
+async def _run_batch(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
+    await connection.execute(_CREATE_PROGRESS)
+    last_id = await connection.fetchval(_READ_PROGRESS, migration.version)
+    reached_id = await connection.fetchval(in_schema(migration.sql, schema), last_id)
+    if reached_id is None:
+        await connection.execute(_DROP_PROGRESS)
+        return True
+    if reached_id <= last_id:
+        raise AssertionError(f"step {migration.version:04d} of the schema {schema} does not go on behind {last_id}")
+    await connection.execute(_NOTE_PROGRESS, migration.version, reached_id)
+    return False
 
 
 async def _note(connection: asyncpg.Connection, migration: Migration) -> None:

@@ -14,12 +14,15 @@ from msgspec import Struct
 
 from pixconnect.foundation.pool import Connection, Pool
 
-_MAKE: Final[LiteralString] = "select make_partitions() as name"
+PARENTS: Final = ("event", "delivery", "event_feed")
+"""The tables that have partitions; attempts have those of their deliveries."""
+
+_MAKE: Final[LiteralString] = "select make_partitions($1) as name"
 
 
-async def make(connection: Connection) -> list[str]:
-    """Make what is missing ahead; answers the names of the new ones."""
-    return [row["name"] for row in await connection.fetch(_MAKE)]
+async def make(connection: Connection, parent: str) -> list[str]:
+    """Adopt what others have made, and make what is missing ahead; answers the names of the new ones."""
+    return [row["name"] for row in await connection.fetch(_MAKE, parent)]
 
 
 _NOTE: Final[LiteralString] = "select note_partitions()"
@@ -30,20 +33,20 @@ async def note(connection: Connection) -> timedelta | None:
     return await connection.fetchval(_NOTE)
 
 
-_CLOSE: Final[LiteralString] = "select close_partitions($1) as name"
+_CLOSE: Final[LiteralString] = "select close_partitions($1, $2) as name"
 
 
-async def close(connection: Connection, retention: timedelta) -> list[str]:
+async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
     """Go on in the next partition where the present one has been filled for long enough."""
-    return [row["name"] for row in await connection.fetch(_CLOSE, retention)]
+    return [row["name"] for row in await connection.fetch(_CLOSE, parent, retention)]
 
 
-_DETACH_OLD: Final[LiteralString] = "select detach_old_partition($1)"
+_DETACH_OLD: Final[LiteralString] = "select detach_old_partition($1, $2)"
 
 
-async def detach_old(connection: Connection, retention: timedelta) -> str | None:
+async def detach_old(connection: Connection, parent: str, retention: timedelta) -> str | None:
     """Take one that is old, and that nothing pending needs, out of its table; answers its name."""
-    return await connection.fetchval(_DETACH_OLD, retention)
+    return await connection.fetchval(_DETACH_OLD, parent, retention)
 
 
 _DROP_DETACHED: Final[LiteralString] = "select drop_detached_partition()"

@@ -322,7 +322,7 @@ async def test_a_thumbprint_of_another_certificate_is_refused(outside: Outside) 
 
 async def test_a_short_rsa_key_is_refused(outside: Outside) -> None:
     outside.become(Institution("127.0.0.1", outside.jku, rsa.generate_private_key(65537, 1024), "RS256"))  # noqa: S505
-    await refused(outside, "less than 2048 bits")
+    await refused(outside, "not 2048 to 4096 bits")
 
 
 NOT_TRUSTED = "does not lead to an authority that is trusted"

@@ -1,12 +1,20 @@
 """Looking somebody up costs something, unless it is paid: nobody scans the directory or our accounts."""
 
+import asyncio
+
 import pytest
 from msgspec import structs
 
-from pixconnect.domain import errors
+from pixconnect.domain import br_code, errors
 from pixconnect.domain.access import Caller
+from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.rail import DirectoryEntry, Rejected, Settled
-from pixconnect.domain.transfer import AccountTransferRequest, KeyTransferRequest, TransferRequest
+from pixconnect.domain.transfer import (
+    AccountTransferRequest,
+    KeyTransferRequest,
+    QrCodeTransferRequest,
+    TransferRequest,
+)
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.settlement import end_orders
 from support.records import ISPB, outside_party, own_key
@@ -123,3 +131,63 @@ async def test_no_limit_is_none(service: Service) -> None:
     for _ in range(60):
         with pytest.raises(errors.PixKeyNotFound):
             await transfer_usecases.start_transfer(context, caller, to_key("nobody@outside.example"))
+
+
+def to_location(location: str, external_id: str | None = None) -> QrCodeTransferRequest:
+    code = br_code.format_dynamic_br_code(location, "Loja", "Recife")
+    return QrCodeTransferRequest(amount_cents=1, br_code=code, external_id=external_id)
+
+
+class Trap:
+    """Locations that each fail as they are told to, and count who asked."""
+
+    def __init__(self, outcome: Exception | None) -> None:
+        self.outcome = outcome
+        self.asked_count = 0
+        self.is_asked = asyncio.Event()
+
+    async def read(self, location: str) -> OutsideCharge:
+        self.asked_count += 1
+        self.is_asked.set()
+        if self.outcome is None:
+            await asyncio.sleep(10)
+        raise self.outcome or LocationUnreachable("too late")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (errors.InvalidQrCode("emv: what its location serves is not signed"), "INVALID_QR_CODE"),
+        (LocationUnreachable("refused"), "SERVICE_UNAVAILABLE"),
+    ],
+)
+async def test_who_leads_us_to_nothing_is_out_of_tokens_after_fifty_and_nobody_is_asked_any_more(
+    service: Service, outcome: Exception, code: str
+) -> None:
+    caller = await open_holder(service, funds_cents=100)
+    trap = Trap(outcome)
+    context = structs.replace(service.context, locations=trap)
+    codes: list[str] = []
+    for number in range(60):
+        with pytest.raises(errors.Refusal) as refused:
+            await transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}"))
+        codes.append(refused.value.code)
+    assert codes == [code] * 50 + ["RATE_LIMITED"] * 10
+    assert trap.asked_count == 50
+
+
+async def test_who_hangs_up_while_we_ask_has_paid_for_it(service: Service) -> None:
+    caller = await open_holder(service, funds_cents=100)
+    trap = Trap(None)
+    context = structs.replace(service.context, locations=trap)
+    for number in range(50):
+        trap.is_asked.clear()
+        asking = asyncio.create_task(
+            transfer_usecases.start_transfer(context, caller, to_location(f"trap.example/{number}"))
+        )
+        await trap.is_asked.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    with pytest.raises(errors.RateLimited):
+        await transfer_usecases.start_transfer(context, caller, to_location("trap.example/last"))
+    assert trap.asked_count == 50

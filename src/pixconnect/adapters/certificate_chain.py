@@ -2,7 +2,11 @@
 
 ::
 
-    leaf (names the host) ──issued by──► another certificate of the chain ──issued by──► ... ──issued by──► a trusted authority
+    a trusted authority ──has issued──► a certificate of the chain ──has issued──► ... ──has issued──► leaf (names the host)
+
+We go down from the authorities, because whoever made the chain chose its keys, and what a verification takes depends on the
+key: so none verifies anything before a trusted one has vouched for it. Until then a certificate is looked at only as far as its
+size bounds what that takes.
 
 We follow the chain ourselves, because the library verifies the profile of web servers, which demands a purpose and a subject
 alternative name that certificates for Pix payloads need not have. Validity is judged by real time. Revocation is not checked.
@@ -15,6 +19,8 @@ from typing import Final, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, SECP384R1, SECP521R1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from cryptography.x509.oid import NameOID
 
@@ -25,6 +31,11 @@ Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
 """Returns the trusted authorities; raises ``LocationUnreachable`` if they must be fetched and nobody answers."""
 
 CHAIN_LENGTH_MAX: Final = 8
+CERTIFICATE_OCTETS_MAX: Final = 4096
+RSA_BITS_MIN: Final = 2048
+RSA_BITS_MAX: Final = 4096
+# Of no bound by the scheme, and 65,537 in practice. Verifying takes time in proportion to its length.
+_RSA_EXPONENT_BITS_MAX: Final = 32
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 _UNDERSTOOD: Final = (x509.BasicConstraints, x509.KeyUsage, x509.SubjectAlternativeName, x509.ExtendedKeyUsage)
@@ -79,13 +90,31 @@ def verify_chain(
     """
     if not 0 < len(chain) <= CHAIN_LENGTH_MAX:
         raise ChainRefused(f"must come in a chain of 1 to {CHAIN_LENGTH_MAX}")
+    if any(len(der) > CERTIFICATE_OCTETS_MAX for der in chain):
+        raise ChainRefused(f"or one of its chain has more than {CERTIFICATE_OCTETS_MAX} octets")
     try:
         leaf, *others = [x509.load_der_x509_certificate(der) for der in chain]
+        for one in (leaf, *others):
+            _check_key(one)
+        _descend(leaf, others, trusted, now)
         _check_leaf(leaf, host, now)
-        _climb(leaf, others, trusted, now)
     except _UNREADABLE as error:
         raise ChainRefused("or its chain cannot be read") from error
     return leaf
+
+
+def _check_key(certificate: x509.Certificate) -> None:
+    match key := certificate.public_key():
+        case RSAPublicKey():
+            if not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
+                raise ChainRefused(f"or one of its chain has an RSA key of not {RSA_BITS_MIN} to {RSA_BITS_MAX} bits")
+            exponent = key.public_numbers().e
+            if exponent.bit_length() > _RSA_EXPONENT_BITS_MAX or exponent % 2 == 0:
+                raise ChainRefused("or one of its chain has an RSA key whose exponent is not odd and below 2^32")
+        case EllipticCurvePublicKey(curve=SECP256R1() | SECP384R1() | SECP521R1()):
+            pass
+        case _:
+            raise ChainRefused("or one of its chain has a key that is neither RSA nor of P-256, P-384 or P-521")
 
 
 def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
@@ -103,31 +132,31 @@ def _check_leaf(leaf: x509.Certificate, host: str, now: datetime) -> None:
         raise ChainRefused("does not name the location's host")
 
 
-def _climb(
+def _descend(
     leaf: x509.Certificate, others: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
-    below, left = leaf, list(others)
-    # Each certificate is used once, so that two that have signed each other end the search.
-    for depth in range(len(others) + 1):
-        if any(_has_issued(authority, below, depth, now) for authority in trusted):
+    left = list(others)
+    # Each with the number of authorities that may stand between it and the leaf by what those above it say.
+    authorities = [(float("inf"), authority) for authority in trusted]
+    while authorities:
+        # Who leaves most room goes first: so whatever it has issued has all the room that it can have.
+        authorities.sort(key=lambda each: each[0])
+        room_above, authority = authorities.pop()
+        below = [one for one in (leaf, *left) if _has_signed(authority, one)]
+        # What an authority may do is looked at only if it has signed something here.
+        room = min(room_above, _room_below(authority, now)) if below else -1
+        if room < 0:
+            continue
+        if leaf in below:
             return
-        above = next((other for other in left if _has_issued(other, below, depth, now)), None)
-        if above is None:
-            break
-        left.remove(above)
-        below = above
+        # Each becomes an authority once, so that two that have signed each other end the search.
+        if room:
+            left = [one for one in left if one not in below]
+            authorities += [(room - 1, one) for one in below]
     raise ChainRefused("does not lead to an authority that is trusted")
 
 
-def _has_issued(issuer: x509.Certificate, subject: x509.Certificate, depth: int, now: datetime) -> bool:
-    """Whether one certificate has signed another and may do so with ``depth`` authorities between it and the leaf."""
-    if issuer.subject != subject.issuer or not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
-        return False
-    limits, usage = _find(issuer, x509.BasicConstraints), _find(issuer, x509.KeyUsage)
-    if limits is None or not limits.ca or (limits.path_length is not None and limits.path_length < depth):
-        return False
-    if (usage is not None and not usage.key_cert_sign) or not _is_understood(issuer):
-        return False
+def _has_signed(issuer: x509.Certificate, subject: x509.Certificate) -> bool:
     # SHA-1 can be forged.
     if not isinstance(subject.signature_hash_algorithm, SHA256 | SHA384 | SHA512):
         return False
@@ -136,6 +165,16 @@ def _has_issued(issuer: x509.Certificate, subject: x509.Certificate, depth: int,
     except (InvalidSignature, TypeError, ValueError):
         return False
     return True
+
+
+def _room_below(issuer: x509.Certificate, now: datetime) -> float:
+    """How many authorities may stand between this one and the leaf by what it says of itself; -1 if it is no authority."""
+    if not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
+        return -1
+    limits, usage = _find(issuer, x509.BasicConstraints), _find(issuer, x509.KeyUsage)
+    if limits is None or not limits.ca or (usage is not None and not usage.key_cert_sign) or not _is_understood(issuer):
+        return -1
+    return float("inf") if limits.path_length is None else limits.path_length
 
 
 def _names_host(leaf: x509.Certificate, host: str) -> bool:

@@ -9,24 +9,23 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.jws import JWSRegistry
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-from pixconnect.adapters.certificate_chain import ChainRefused, verify_chain
+from pixconnect.adapters.certificate_chain import CHAIN_LENGTH_MAX, ChainRefused, verify_chain
 from pixconnect.domain import errors
 from pixconnect.foundation import jose
 
-RSA_BITS_MIN: Final = 2048
-
+# One more than a chain may have, which is refused by name.
+_CHAIN: Final = Annotated[list[str], Meta(max_length=CHAIN_LENGTH_MAX + 1)]
 _CURVES: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _algorithms = JWSRegistry(algorithms=[*_CURVES, *_RSA])
@@ -128,7 +127,7 @@ def _thumbprint_of(header: Header) -> tuple[str, str | None]:
 def _decode_chain(key: Jwk) -> list[bytes]:
     chain = key.get("x5c")
     try:
-        texts = msgspec.convert(chain, list[str])
+        texts = msgspec.convert(chain, _CHAIN)
         return [base64.b64decode(text, validate=True) for text in texts]
     except (msgspec.ValidationError, binascii.Error, ValueError):
         raise refusal("signed with a key whose certificate chain (x5c) cannot be read") from None
@@ -137,8 +136,6 @@ def _decode_chain(key: Jwk) -> list[bytes]:
 def _import_key(key: Jwk, leaf: x509.Certificate, alg: str) -> RSAKey | ECKey:
     try:
         certified = leaf.public_key()
-        if isinstance(certified, RSAPublicKey) and certified.key_size < RSA_BITS_MIN:
-            raise refusal(f"signed with an RSA key of less than {RSA_BITS_MIN} bits")
         published = _read_key(key, alg)
     except (JoseError, UnsupportedAlgorithm, ValueError, TypeError):
         raise refusal(f"signed with a key that cannot be read, or not used for {alg}") from None

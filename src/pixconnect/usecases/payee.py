@@ -108,13 +108,27 @@ async def _find_by_code(
     if code.location.startswith(context.policy.location_prefix):
         return await _find_by_own_code(context, code.location, request.amount_cents)
     try:
-        asked = await context.locations.read(code.location)
+        asked = await _read_outside(context, caller, code.location)
     except LocationUnreachable:
         return None
     # What is wrong with the key is refused before what is wrong with the charge.
     payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
     return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
+
+
+async def _read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
+    """What an outside location serves; to be led to nothing costs as much as a miss, whoever is to blame."""
+    await context.lookups.check(context, caller.holder_id)
+    fetch = Lookup()
+    fetch.cost = MISSED_COST
+    try:
+        asked = await context.locations.read(location)
+        fetch.cost = 0
+    finally:
+        # Here, because whoever hangs up meanwhile has had us ask all the same, and so has who is told to try again.
+        context.lookups.spend(context, caller.holder_id, fetch)
+    return asked
 
 
 async def _find_by_static_code(

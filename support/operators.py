@@ -28,6 +28,10 @@ class _OperatorsPool:
             finally:
                 await connection.execute("set role pixconnect_service")
 
+    async def fetch(self, statement: str, *arguments: object) -> list[Any]:
+        async with self.acquire() as connection:
+            return await connection.fetch(statement, *arguments)
+
 
 def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
     """An operator on the database of a context, at its time."""

@@ -18,6 +18,7 @@ _LOOKS = {
     "audit list": (),
     "database show": (),
     "client list": ("--holder-id", "1"),
+    "client activity": ("{client}", "--since", "2026-07-01", "--holder-id", "1"),
     "operator endpoint list": (),
     "operator list": (),
     "find": ("77",),
@@ -87,7 +88,7 @@ def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLi
         assert (newest["verb"], len(before)) == (verb, rows)
         rows += 1
     for verb, words in _LOOKS.items():
-        pixconnect.json(*verb.split(), *(word.format(report=1) for word in words))
+        pixconnect.json(*verb.split(), *(word.format(client=client_id, report=1) for word in words))
     assert len(_entries(pixconnect)) == rows
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -84,8 +85,12 @@ def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_token_tells_who_is_calling(process: Process, issued: IssuedClient) -> None:
     caller = await process.verifier.verify(await make_header(process, issued))
     assert caller == Caller(
-        client_id=issued.client.client_id, holder_id=issued.client.holder_id, scopes=frozenset(SCOPES)
+        client_id=issued.client.client_id,
+        holder_id=issued.client.holder_id,
+        scopes=frozenset(SCOPES),
+        token_id=caller.token_id,
     )
+    assert UUID(caller.token_id)
 
 
 async def test_a_known_token_is_recalled_without_asking_anybody(

@@ -22,7 +22,7 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.api import browser, decoding, envelope, idempotency_key
-from pixconnect.api.authentication import authenticate, read_address
+from pixconnect.api.authentication import authenticate, read_address, read_sender
 from pixconnect.api.envelope import Headers, Listing
 from pixconnect.api.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
 from pixconnect.api.operations import choose_refusal_form, list_routes
@@ -72,6 +72,8 @@ class _Endpoint(Struct, frozen=True, kw_only=True):
     is_public: bool
     scope: str | None
     has_body: bool
+    is_change: bool
+    """Whether it may change something, so that it is noted who asked for it."""
     takes_idempotency_key: bool
     read_path: Callable[[Sequence[bytes]], Any] | None
     """``None`` where the path has no parameter."""
@@ -271,12 +273,15 @@ class Application:
         if endpoint.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
             body = idempotency_key.apply(key, body)
         client = scope["client"]
+        caller, peer = progress.caller, client[0] if client else ""
+        if endpoint.is_change:
+            caller = caller.asking(read_sender(headers, peer, self._services.trusted_proxies), progress.request_id)
         request = Request(
-            caller=progress.caller,
+            caller=caller,
             parameter=parameter,
             query=query,
             body=body,
-            peer=client[0] if client else "",
+            peer=peer,
             headers=headers,
             certificate=scope.get("client_certificate"),
         )
@@ -322,6 +327,7 @@ def _prepare(operation: AnyOperation) -> _Endpoint:
         is_public=operation.scope is None,
         scope=None if operation.scope == "any" else operation.scope,
         has_body=operation.body is not Nothing,
+        is_change=operation.scope is not None and operation.method != "GET",
         takes_idempotency_key=idempotency_key.is_taken_by(operation),
         read_path=reader.path if "{" in operation.path else None,
         read_query=reader.query,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -57,7 +57,7 @@ class Services(Struct, frozen=True, kw_only=True):
     """The API's address as callers see it."""
     rates: RequestRates | None
     """``None`` where the operator sets no limit."""
-    trusted_proxies: Sequence[Network]
+    trusted_proxies: tuple[Network, ...]
     """Networks whose ``X-Forwarded-For`` is believed."""
     version: str
     """The program's version."""

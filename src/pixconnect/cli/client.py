@@ -1,5 +1,6 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,9 @@ from cyclopts import App, Parameter
 from pixconnect.adapters.system import SystemClock
 from pixconnect.cli import operating, output
 from pixconnect.cli.failures import CommandError
+from pixconnect.cli.integrator.records import parse_instant
 from pixconnect.cli.operating import HolderId, TheHolder
+from pixconnect.cli.origin import show_origin
 from pixconnect.cli.output import Json
 from pixconnect.cli.settings import read_settings
 from pixconnect.domain.access import Client, Scope, is_client_id
@@ -16,7 +19,9 @@ from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.certificates import Certificate
 from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
+from pixconnect.store.origin import OriginKind
 from pixconnect.usecases import access as access_usecases
+from pixconnect.usecases import origin as origin_usecases
 
 ClientId = Annotated[str, Parameter(help="The client.")]
 
@@ -178,6 +183,40 @@ def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's clients, oldest first."""
     clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
     output.show_list("clients", [_shown(client) for client in clients], as_json=json)
+
+
+@app.command
+def activity(
+    client_id: ClientId,
+    *,
+    since: str,
+    until: str | None = None,
+    kind: OriginKind | None = None,
+    token_id: str | None = None,
+    peer: str | None = None,
+    holder_id: HolderId | None = None,
+    json: Json = False,
+) -> None:
+    """Print what a client asked for: charges, transfers, refunds and changes of endpoints, the newest first, at most 10000.
+
+    It is known for 400 days. A line without a token id is of the client's session in the console.
+
+    Args:
+        since: From this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
+        until: Until this day or instant, included; until now if you leave it out.
+        kind: Of this kind only; a charge_change is of a charge that was there already.
+        token_id: By this token only: its claim `jti`.
+        peer: From this address only.
+        holder_id: Whose client it was, if it has been deleted.
+    """
+    initial_at = parse_instant("--since", since)
+    final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
+    found = operating.run(
+        lambda context: origin_usecases.list_activity(
+            context, client_id, initial_at, final_at, kind=kind, token_id=token_id, peer=peer, holder_id=holder_id
+        )
+    )
+    output.show_list("activity", [show_origin(one) for one in found], as_json=json)
 
 
 def _shown(client: Client, client_secret: str | None = None) -> output.Shown:

@@ -7,9 +7,11 @@ from cyclopts import Parameter
 from pixconnect.cli import operating, output
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.operating import HolderId
+from pixconnect.cli.origin import show_asker
 from pixconnect.cli.output import Json
 from pixconnect.cli.unresolved import show_unresolved
 from pixconnect.cli.whole_number import WHOLE_NUMBER
+from pixconnect.store.origin import Origin
 from pixconnect.store.search import Found
 from pixconnect.usecases import search as search_usecases
 
@@ -25,7 +27,8 @@ def find(
     """Print what has an id, of all holders: at most a hundred of each kind.
 
     It may be an id of ours (each kind has its own, so that a number may be several), an external_id, a txid, an end-to-end id,
-    a return id, a client_id, a Pix key or an account number.
+    a return id, a client_id, a Pix key or an account number. Of what was asked for in the last 400 days it says by whom:
+    the client and its token, the address, the request, or the operator.
 
     With `--unresolved` print what the rail has not ended: transfers and refunds that were sent to it, and payments that it
     accepted, the longest silent first. The service goes on asking about what was sent, for as long as it takes. There is no
@@ -42,11 +45,11 @@ def find(
         return
     if any_id is None:
         raise CommandError("--any-id: missing; name an id, or ask for what is `--unresolved`")
-    found = operating.run(lambda context: search_usecases.find_by_any_id(context, any_id))
-    output.show_list("found", [_shown(one) for one in found], as_json=json)
+    found = operating.run(lambda context: search_usecases.find_with_origins(context, any_id))
+    output.show_list("found", [_shown(one, origin) for one, origin in found], as_json=json)
 
 
-def _shown(found: Found) -> output.Shown:
+def _shown(found: Found, origin: Origin | None) -> output.Shown:
     return {
         "kind": found.kind,
         "id": found.id,
@@ -56,4 +59,5 @@ def _shown(found: Found) -> output.Shown:
         "status": found.status,
         "amount": found.amount_cents,
         "created_at": found.created_at,
+        **({} if origin is None else {"asked_for_by": show_asker(origin)}),
     }

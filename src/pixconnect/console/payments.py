@@ -12,7 +12,7 @@ from pixconnect.console.visit import Visit
 from pixconnect.domain.charge import ChargeStatus
 from pixconnect.domain.refund import RefundStatus
 from pixconnect.domain.transfer import TransferStatus
-from pixconnect.usecases import browse, timeline
+from pixconnect.usecases import browse, origin, timeline
 
 Kind = Literal["charge", "transfer", "refund"]
 
@@ -66,6 +66,7 @@ async def _show(visit: Visit, kind: Kind) -> Response:
         kind=kind,
         subject=subject,
         story=story,
+        origin=await origin.find_shown(visit.parts.context, kind, subject, is_operator=visit.who.kind != "holder"),
         curl=f'curl -s {visit.parts.api_url}{_PATHS[kind]}{resource_id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect {kind} show {resource_id}",
     )

@@ -136,7 +136,7 @@ class Visit(Struct, frozen=True, kw_only=True):
             Forbidden: A reader changes nothing.
             BadRequest: No holder was chosen.
         """
-        caller = self.who.caller(self.holder_id)
+        caller = self.who.caller(self.holder_id, self.address)
         await audit.note(self.operator, verb, subject, after=dict(after or {}, holder_id=caller.holder_id))
         return caller
 

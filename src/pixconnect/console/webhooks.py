@@ -16,7 +16,7 @@ from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
 from pixconnect.domain.event import EventName
 from pixconnect.domain.wanted import Wanted
-from pixconnect.usecases import browse, endpoint, timeline
+from pixconnect.usecases import browse, endpoint, origin, timeline
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
 EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)
@@ -98,7 +98,14 @@ async def show_endpoint(visit: Visit) -> Response:
     wanted = Wanted(endpoint_id=line.endpoint.id)
     page = await browse.list_deliveries(visit.parts.context, visit.viewer, wanted, None, page_size=20)
     return visit.page(
-        "endpoint.html", line=line, page=page, event_types=EVENT_TYPES, now=visit.parts.context.clock.now()
+        "endpoint.html",
+        line=line,
+        page=page,
+        event_types=EVENT_TYPES,
+        now=visit.parts.context.clock.now(),
+        changes=await origin.list_shown_changes(
+            visit.parts.context, line.endpoint, is_operator=visit.who.kind != "holder"
+        ),
     )
 
 

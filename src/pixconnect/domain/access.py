@@ -4,6 +4,8 @@ A client belongs to one holder and has some of the scopes. Only the client knows
 lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -88,6 +90,25 @@ class Caller(Struct, frozen=True, kw_only=True):
     scopes: frozenset[str]
     certificate: str | None = None
     """The thumbprint of the client certificate that the token is bound to (RFC 8705); without one anybody may send it."""
+    token_id: str | None = None
+    """Its ``jti``; nobody has one in the console."""
+    peer: str = ""
+    """The address that the request comes from."""
+    request_id: str | None = None
+    operator: str | None = None
+    """As the audit names them, if an operator acts for the holder; then there is no client."""
+
+    def asking(self, peer: str, request_id: str) -> Caller:
+        """The same with the request that is being answered."""
+        return Caller(
+            client_id=self.client_id,
+            holder_id=self.holder_id,
+            scopes=self.scopes,
+            certificate=self.certificate,
+            token_id=self.token_id,
+            peer=peer,
+            request_id=request_id,
+        )
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -164,14 +185,28 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Find the address that the failures of a token request count for.
+    """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    if isinstance(address, IPv6Address):
+        # Whoever has one IPv6 address has its whole /64.
+        return str(IPv6Network((address, 64), strict=False))
+    return peer if address is None else str(address)
+
+
+def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that a request comes from.
 
     Args:
         forwarded_for: The values of ``X-Forwarded-For`` joined with commas, oldest first; empty if there was none.
     """
+    address = _find_sender(peer, forwarded_for, trusted)
+    return peer if address is None else str(address)
+
+
+def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> IPv4Address | IPv6Address | None:
     address = _parse_address(peer)
     if address is None:
-        return peer
+        return None
     # From right to left, and only as far as proxies that we trust wrote it: anybody can send this header, and whoever
     # believed all of it would give each guess at a secret an address of its own.
     for hop in reversed(forwarded_for.split(",")):
@@ -181,10 +216,7 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
         if earlier is None:
             break
         address = earlier
-    if isinstance(address, IPv6Address):
-        # Whoever has one IPv6 address has its whole /64.
-        return str(IPv6Network((address, 64), strict=False))
-    return str(address)
+    return address
 
 
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:

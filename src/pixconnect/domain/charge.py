@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
+from pixconnect.domain.access import Caller
 from pixconnect.domain.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT, Event, EventName
@@ -61,6 +62,7 @@ class NewCharge(Struct, kw_only=True):
     """A charge that may be made, with every id made before the first try."""
 
     holder_id: int
+    caller: Caller
     external_id: str
     fingerprint: bytes
     request: ChargeRequest

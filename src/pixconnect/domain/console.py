@@ -72,8 +72,8 @@ class Visitor(Struct, frozen=True, kw_only=True):
         """What it may see of the holder that was chosen; a holder's visitor sees its own, whatever was chosen."""
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
-    def caller(self, chosen_holder_id: int | None = None) -> Caller:
-        """Who asks the use cases of the API for a change.
+    def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:
+        """Who asks the use cases of the API for a change, from which address.
 
         Raises:
             Forbidden: A reader changes nothing.
@@ -84,7 +84,8 @@ class Visitor(Struct, frozen=True, kw_only=True):
         holder_id = self.holder_id or chosen_holder_id
         if holder_id is None:
             raise errors.BadRequest("holder_id: choose a holder first")
-        return Caller(client_id=self.name, holder_id=holder_id, scopes=self.scopes)
+        operator = None if self.kind == "holder" else self.audit_name
+        return Caller(client_id=self.name, holder_id=holder_id, scopes=self.scopes, peer=peer, operator=operator)
 
 
 ALL_SCOPES: Final = frozenset[str](SCOPES)

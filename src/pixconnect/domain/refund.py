@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
+from pixconnect.domain.access import Caller
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import Event, EventName
 from pixconnect.domain.fingerprint import fingerprint
@@ -67,6 +68,8 @@ class NewRefund(Struct, kw_only=True):
     """A refund that may be accepted, with every id made before the first try."""
 
     holder_id: int
+    caller: Caller | None
+    """``None`` where nobody asked for it."""
     external_id: str
     fingerprint: bytes
     request: RefundRequest
@@ -179,6 +182,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
         description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
     )
     new = NewRefund(
+        caller=None,
         holder_id=original.holder_id,
         # One for each payment: the schema holds that an external id is used once.
         external_id=AUTOMATIC_PREFIX + original.end_to_end_id,

@@ -26,6 +26,7 @@ from msgspec import Struct
 from pixconnect.domain import charge as charge_rules
 from pixconnect.domain import errors, reject_code
 from pixconnect.domain import event as events
+from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.clock import format_instant
 from pixconnect.domain.event import SLOTS_COUNT, Event, EventName
@@ -102,6 +103,7 @@ class NewTransfer(Struct, kw_only=True):
     """A transfer that may be accepted, with every id made before the first try."""
 
     holder_id: int
+    caller: Caller
     external_id: str
     fingerprint: bytes
     request: TransferRequest

@@ -71,6 +71,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
     txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
         holder_id=caller.holder_id,
+        caller=caller,
         external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
@@ -92,6 +93,7 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
     def create(new: NewCharge) -> Charge:
         charge = open_charge(new, work.now)
         work.changes.add_charge(charge)
+        work.changes.origins.add("charge", charge.id, work.now, new.caller)
         work.announce_charge(charge, "qrcode.pending")
         return charge
 

@@ -10,6 +10,7 @@ import asyncio
 from datetime import datetime
 from typing import Final, Protocol
 
+import msgspec
 from msgspec import structs
 
 from pixconnect.domain import endpoint as endpoint_rules
@@ -24,6 +25,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
+from pixconnect.store import origin as origin_store
 from pixconnect.usecases import audit
 from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone, writing
@@ -38,6 +40,8 @@ _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 _FIRST: Final = (0, 0, 0)
 _LISTED_MAX = 1_000
+_AUDITED_LENGTH_MAX: Final = 500
+"""Characters of a URL in the audit, which nobody can empty."""
 _RESUMED_MAX = 100
 """Resumed endpoints that one pass of housekeeping takes at most."""
 
@@ -83,6 +87,7 @@ async def create_endpoint(context: EndpointContext, caller: Caller, request: End
             modified_at=now,
         )
         await endpoint_store.insert(connection, endpoint)
+        await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
     return endpoint
 
 
@@ -121,10 +126,42 @@ async def change_endpoint(
             return before
         after = structs.replace(after, modified_at=now)
         await endpoint_store.update(connection, after)
+        verb = "endpoint set" if after.secret_sealed == before.secret_sealed else "endpoint rotate"
+        await note_change(connection, caller, verb, now, endpoint_id, before=before, after=after)
         if after.status == "active" and before.status != "active":
             await resume_backlog(connection, endpoint_id, now)
     context.wake_workers()
     return after
+
+
+async def note_change(
+    connection: Connection,
+    caller: Caller,
+    verb: str,
+    now: datetime,
+    endpoint_id: int,
+    *,
+    before: Endpoint | None = None,
+    after: Endpoint | None = None,
+) -> None:
+    """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
+    await origin_store.note(connection, "endpoint", endpoint_id, now, caller)
+    # The console says itself what is done in it, in the name of who has signed in.
+    if caller.token_id is not None:
+        shown = [
+            None if each is None else msgspec.json.encode(_shown_in_audit(each)).decode() for each in (before, after)
+        ]
+        await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
+
+
+def _shown_in_audit(endpoint: Endpoint) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "holder_id": endpoint.holder_id,
+        "url": endpoint.url[:_AUDITED_LENGTH_MAX],
+        "event_types": endpoint.event_types,
+        "status": endpoint.status,
+    }
+    return shown if endpoint.pix_key is None else shown | {"pix_key": endpoint.pix_key}
 
 
 async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
@@ -192,6 +229,8 @@ async def delete_endpoint(context: EndpointContext, caller: Caller, endpoint_id:
     async with write_alone(context.pool) as connection:
         endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
+        now = await service_now_to_write(context.clock, connection)
+        await note_change(connection, caller, "endpoint remove", now, endpoint_id, before=endpoint)
     return endpoint
 
 

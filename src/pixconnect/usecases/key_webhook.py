@@ -25,7 +25,7 @@ from pixconnect.store import holder as holder_store
 from pixconnect.store import key_webhook as key_webhook_store
 from pixconnect.store import notice as notice_store
 from pixconnect.usecases.context import HasEntropy, HasPool
-from pixconnect.usecases.endpoint import EndpointContext, replay_to, resume_backlog
+from pixconnect.usecases.endpoint import EndpointContext, note_change, replay_to, resume_backlog
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -74,8 +74,10 @@ async def _set(
     found = await key_webhook_store.find(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
-        await endpoint_store.insert(connection, _open_endpoint(context, webhook))
+        made = _open_endpoint(context, webhook)
+        await endpoint_store.insert(connection, made)
         await key_webhook_store.insert(connection, webhook)
+        await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
     before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
     if before is None:
@@ -86,6 +88,7 @@ async def _set(
     )
     await endpoint_store.update(connection, after)
     await key_webhook_store.set_created(connection, key, now)
+    await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
         await resume_backlog(connection, before.id, now)
     return structs.replace(found, url=url, created_at=now)
@@ -128,8 +131,12 @@ async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -
     """Stop telling; what waits is given up. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
-        if not await key_webhook_store.delete(connection, caller.holder_id, key):
+        found = await key_webhook_store.find(connection, caller.holder_id, key)
+        endpoint = None if found is None else await endpoint_store.lock_by_id(connection, found.endpoint_id)
+        if endpoint is None or not await key_webhook_store.delete(connection, caller.holder_id, key):
             raise errors.NotFound("chave: there is no such webhook")
+        now = await service_now_to_write(context.clock, connection)
+        await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
     # Pending deliveries find no endpoint, and are given up by whoever has their slot.
     context.wake_workers()
 

@@ -65,6 +65,7 @@ async def start_refund(context: RefundContext, caller: Caller, request: RefundRe
         return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
     new = NewRefund(
         holder_id=caller.holder_id,
+        caller=caller,
         external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
@@ -144,6 +145,8 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     original = locked.transfers[new.original_id, new.holder_id]
     refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
     refund = refund_rules.open_refund(new, original, work.now)
+    if new.caller is not None:
+        work.changes.origins.add("refund", refund.id, work.now, new.caller)
     work.announce_refund(refund)
     if new.sent is not None:
         return _settle_by_book(work, new, refund, original, locked)

@@ -9,7 +9,9 @@ from pixconnect.domain.console import Viewer
 from pixconnect.domain.pix_key import as_kept
 from pixconnect.foundation.pool import Pool
 from pixconnect.store import search as search_store
+from pixconnect.store.origin import Origin
 from pixconnect.store.search import Found
+from pixconnect.usecases import origin as origin_usecases
 from pixconnect.usecases.context import HasPool
 from pixconnect.usecases.operator import OperatorContext
 
@@ -42,6 +44,16 @@ async def find_by_any_id(context: OperatorContext, text: str) -> list[Found]:
     if not found:
         raise errors.NotFound(f"nothing has the id {text}")
     return found
+
+
+async def find_with_origins(context: OperatorContext, text: str) -> list[tuple[Found, Origin | None]]:
+    """The same with who asked for each, as far as that is known."""
+    found = await find_by_any_id(context, text)
+    origins = await origin_usecases.find_origins(context.pool, found)
+    return [
+        (one, origins.get((one.kind, int(one.id), one.holder_id)) if one.holder_id and one.id.isdecimal() else None)
+        for one in found
+    ]
 
 
 async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Found]:

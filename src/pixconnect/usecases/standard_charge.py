@@ -63,6 +63,7 @@ class ChargeWrite(Struct, kw_only=True):
     """A put or a patch of one charge, with every id made before the first try."""
 
     holder_id: int
+    caller: Caller
     txid: str
     contents: ChargeContents | None = None
     """A put: all that it is to say."""
@@ -181,6 +182,7 @@ async def _make_write(
     prefix = context.policy.location_prefix
     return ChargeWrite(
         holder_id=caller.holder_id,
+        caller=caller,
         txid=txid,
         location_id=location_id,
         violations=violations,
@@ -322,6 +324,7 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
     )
     write.made = charge
     work.changes.add_charge(charge)
+    work.changes.origins.add("charge", charge.id, charge.created_at, write.caller)
     work.announce_charge(charge, "qrcode.pending")
     locked.charges[charge.txid, charge.holder_id] = charge
     return _show(charge, location)
@@ -351,6 +354,7 @@ def _revise(
         location = _take_location(work, write, charge.id, locked)
         after = charge_rules.lead_to_charge(after, write.write_code(location.path))
     work.changes.revise_charge(charge, after)
+    work.changes.origins.add("charge_change", after.id, work.now, write.caller)
     if after.status != charge.status:
         work.announce_charge(after, "qrcode.pending")
     locked.charges[after.txid, after.holder_id] = after
@@ -364,6 +368,7 @@ def _remove(
     if violations:
         raise Violated(ENTITY, violations)
     removed = write.made = remove(work, charge, "REMOVED_BY_RECEIVER")
+    work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
     locked.charges[removed.txid, removed.holder_id] = removed
     return _show(removed, own)
 

@@ -113,6 +113,7 @@ class TokenVerifier:
             holder_id=int(claims.holder_id),
             scopes=frozenset(claims.scope.split()),
             certificate=None if claims.cnf is UNSET else claims.cnf.thumbprint,
+            token_id=claims.jti,
         )
         await self._look_if_stale()
         revision = await self._check_active(caller, claims.iat)

@@ -95,6 +95,7 @@ async def _start_transfer(
     # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
     new = NewTransfer(
         holder_id=caller.holder_id,
+        caller=caller,
         external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,
@@ -196,6 +197,7 @@ def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], C
     spending.check(holder_id, balance.limits, amount_cents)
     check_funds(balance, amount_cents)
     transfer = transfer_rules.open_transfer(new, work.now)
+    work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
         transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)

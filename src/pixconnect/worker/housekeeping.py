@@ -15,6 +15,7 @@ from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases import origin as origin_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import resend as resend_usecases
 from pixconnect.usecases import signing_key as signing_key_usecases
@@ -65,6 +66,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
 
     async def partition() -> None:
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
+        await origin_usecases.forget_old(context.pool)
 
     async def agree() -> None:
         # In live mode there is no sandbox to agree with.

@@ -27,10 +27,12 @@ from pixconnect.store import event as event_store
 from pixconnect.store import ledger as ledger_store
 from pixconnect.store import location as location_store
 from pixconnect.store import order as order_store
+from pixconnect.store import origin as origin_store
 from pixconnect.store import refund as refund_store
 from pixconnect.store import tally as tally_store
 from pixconnect.store import transfer as transfer_store
 from pixconnect.store.charge_revision import ChargeRevision
+from pixconnect.store.origin import OriginNotes
 from pixconnect.store.part import Part, numbered
 
 
@@ -60,6 +62,7 @@ class Changes:
         self.events: list[Event] = []
         self._told: list[Told] = []
         self._tallies: list[tally_store.Change] = []
+        self.origins = OriginNotes()
 
     def add_charge(self, charge: Charge) -> None:
         self._charges[charge.id, charge.holder_id] = charge
@@ -187,6 +190,7 @@ class Changes:
             (delivery_store.APPEND, self.events),
             (delivery_store.APPEND_TOLD, self._told),
             (tally_store.APPEND, self._tallies),
+            (origin_store.APPEND, self.origins.list_all()),
         ]
         present = [(part, rows) for part, rows in parts if rows]
         if not present:

@@ -27,7 +27,7 @@ from pixconnect.api.envelope import Headers, Listing
 from pixconnect.api.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.api.paging import link_next
-from pixconnect.api.refusal_pace import PACED, RefusalPace
+from pixconnect.api.refusal_pace import RefusalPace
 from pixconnect.api.request_lines import RequestLines
 from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
@@ -54,7 +54,6 @@ _JSON_HEADERS: Final[Headers] = [
     _NOT_KEPT,
     (b"content-security-policy", browser.POLICY),
 ]
-_TOO_LARGE: Final = f"body: must have at most {decoding.BODY_MAX} bytes"
 
 _DATABASE_GONE: Final = (*DATABASE_AWAY, *DATABASE_BUSY)
 """Raised by reads, and by writes that were not done; one that may have been done raises ``OutcomeUnknown``."""
@@ -84,11 +83,12 @@ class _Endpoint(Struct, frozen=True, kw_only=True):
 class _Progress:
     """How far a request has come, for the log of one that fails."""
 
-    __slots__ = ("caller", "operation", "request_id")
+    __slots__ = ("caller", "cost_s", "operation", "request_id")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.caller = NOBODY
+        self.cost_s = 0.0
         self.operation: AnyOperation | None = None
 
 
@@ -152,8 +152,9 @@ class Application:
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         try:
-            if status in PACED:
-                await self._slow_down(scope, headers, progress)
+            interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=progress.caller is not NOBODY)
+            if interval_s:
+                await self._slow_down(scope, headers, progress, interval_s)
             if scope["method"] == "HEAD" and not isinstance(content, bytes):
                 content = _no_parts()  # nobody hears them, so they are not made
             await _send(send, status, [*own_headers, (b"x-request-id", progress.request_id.encode())], content)
@@ -189,13 +190,15 @@ class Application:
         own_headers = [*_refusal_headers(refused), (b"x-request-id", request_id.encode())]
         return Answer(refused.status, own_headers, refused.content)
 
-    async def _slow_down(self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress) -> None:
+    async def _slow_down(
+        self, scope: Scope, headers: Mapping[bytes, bytes], progress: _Progress, interval_s: float
+    ) -> None:
         """Let a refusal wait if there are many of this party."""
         party: Hashable = progress.caller.holder_id
         if not party:
             peer = scope["client"][0] if scope["client"] else ""
             party = read_address(headers, peer, self._services.trusted_proxies)
-        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s())
+        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s)
         if delay_s:
             await asyncio.sleep(delay_s)
 
@@ -266,12 +269,18 @@ class Application:
     ) -> object:
         """Read, decode and call the handler, for a caller that may ask this."""
         operation = endpoint.operation
-        raw_body = await _read_body(headers, receive) if endpoint.has_body else b""
-        parameter = None if endpoint.read_path is None else endpoint.read_path(raw_parameters)
-        query = endpoint.read_query(scope["query_string"])
-        body: Any = endpoint.read_body(raw_body, headers) if endpoint.has_body else _NOTHING
-        if endpoint.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
-            body = idempotency_key.apply(key, body)
+        raw_body = await _read_body(headers, receive, operation.body_max) if endpoint.has_body else b""
+        began_s = self._monotonic_s()
+        try:
+            parameter = None if endpoint.read_path is None else endpoint.read_path(raw_parameters)
+            query = endpoint.read_query(scope["query_string"])
+            body: Any = endpoint.read_body(raw_body, headers) if endpoint.has_body else _NOTHING
+            if endpoint.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
+                body = idempotency_key.apply(key, body)
+        except errors.Refusal:
+            # Nothing else ran meanwhile. A thread's own CPU time would cost each request 1 to 4 us to ask for.
+            progress.cost_s = self._monotonic_s() - began_s
+            raise
         client = scope["client"]
         caller, peer = progress.caller, client[0] if client else ""
         if endpoint.is_change:
@@ -355,18 +364,22 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return headers
 
 
-async def _read_body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, octets_max: int) -> bytes:
     # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
-    if int(headers.get(b"content-length", b"0")) > decoding.BODY_MAX:
-        raise errors.PayloadTooLarge(_TOO_LARGE)
+    if int(headers.get(b"content-length", b"0")) > octets_max:
+        raise _too_large(octets_max)
     message = await receive()
     body: bytes = message.get("body", b"")
-    while message.get("more_body") and len(body) <= decoding.BODY_MAX:
+    while message.get("more_body") and len(body) <= octets_max:
         message = await receive()
         body += message.get("body", b"")
-    if len(body) > decoding.BODY_MAX:
-        raise errors.PayloadTooLarge(_TOO_LARGE)
+    if len(body) > octets_max:
+        raise _too_large(octets_max)
     return body
+
+
+def _too_large(octets_max: int) -> errors.PayloadTooLarge:
+    return errors.PayloadTooLarge(f"body: must have at most {octets_max} bytes")
 
 
 def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:

@@ -6,6 +6,10 @@ escape which could hide a NUL or half a character, is read again, slowly, as the
 - of a key that stands twice the last counts, whatever stood before it;
 - an integer may be however long: it is cut to ``HUGE``, far outside of any range, and is so never "of the wrong type";
 - NUL and lone surrogates, which PostgreSQL and UTF-8 cannot hold, are refused by name.
+
+Reading slowly takes fifty times as long, so nobody gets it for a body of ``READ_SLOWLY_MAX`` octets or more: what msgspec
+refuses of those is refused, and the message names the rule but no place. Forms and queries are counted before they are taken
+apart.
 """
 
 from __future__ import annotations
@@ -26,7 +30,13 @@ from pixconnect.domain import errors
 Record = TypeVar("Record")
 
 BODY_MAX: Final = 64 * 1024
+"""In bytes; of an operation whose row names no other bound."""
+FORM_MAX: Final = 4 * 1024
 """In bytes."""
+FORM_FIELDS_MAX: Final = 32
+PARAMETERS_MAX: Final = 64
+"""Of a query."""
+READ_SLOWLY_MAX: Final = 8 * 1024
 
 BodyForm = Literal["json", "form", "form or json"]
 _JSON: Final = b"application/json"
@@ -42,6 +52,12 @@ HUGE: Final = 2**63 - 1
 
 # An escaped NUL, or an escaped half of a surrogate pair, whether or not the other half follows.
 _SUSPICIOUS: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+_NUL: Final = b"\\u0000"
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_UNREADABLE: Final = (
+    f"body: must be valid JSON of the declared form, without NUL and half surrogate pairs; where it is wrong is said of bodies "
+    f"of less than {READ_SLOWLY_MAX} bytes"
+)
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 # ASCII, because \d takes the digits of every script otherwise.
 _INSTANT: Final = re.compile(
@@ -71,11 +87,15 @@ class BodyDecoder(Generic[Record]):
             raise errors.BadRequest("Content-Encoding: must be identity")
         if media_type == _FORM:
             return _convert(_read_form(body), self._record)
-        if b"\\u" not in body or not _SUSPICIOUS.search(body):
+        is_long = len(body) >= READ_SLOWLY_MAX
+        # Half a pair msgspec refuses itself, though not by name, which is not said of a long body anyway.
+        if b"\\u" not in body or (_NUL not in body if is_long else not _SUSPICIOUS.search(body)):
             try:
                 return self._read_fast(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 pass  # it may still be right by the contract; if not, the slow way finds a message
+        if is_long:
+            raise errors.BadRequest(_UNREADABLE)
         return _convert(_read_json(body), self._record)
 
     def _find_media_type(self, given: bytes | None) -> bytes:
@@ -108,6 +128,8 @@ class QueryDecoder(Generic[Record]):
         """
         if self._of_nothing is not None and (not query or self._ignores_everything):
             return self._of_nothing
+        if query.count(b"&") >= PARAMETERS_MAX:
+            raise errors.BadRequest(f"query: must have at most {PARAMETERS_MAX} parameters")
         values: dict[str, object] = {}
         for part in query.split(b"&"):
             if part:
@@ -133,6 +155,8 @@ def read_object(body: bytes) -> dict[str, object] | None:
     try:
         found: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if len(body) >= READ_SLOWLY_MAX:
+            return None
         # Numbers out of range and half characters are JSON all the same: whoever reads that member refuses it.
         try:
             found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
@@ -224,6 +248,8 @@ def _text(octets: bytes, name: str) -> str:
 
 def _read_form(body: bytes) -> dict[str, object]:
     # Unlike in a query, a plus is a space here, and an empty field counts as left out (RFC 6749, 3.2).
+    if len(body) > FORM_MAX or body.count(b"&") >= FORM_FIELDS_MAX:
+        raise errors.BadRequest(f"body: a form must have at most {FORM_MAX} bytes and {FORM_FIELDS_MAX} fields")
     fields: dict[str, object] = {}
     for part in body.replace(b"+", b" ").split(b"&"):
         raw_name, _, raw_value = part.partition(b"=")
@@ -242,9 +268,10 @@ def _read_json(body: bytes) -> object:
         raise errors.BadRequest("body: must be UTF-8") from None
     try:
         found = json.loads(text, parse_int=_cut, parse_constant=_refuse_constant)
-        bad = _find_bad_text(found, "")
     except (ValueError, RecursionError):
         raise errors.BadRequest("body: must be valid JSON") from None
+    # Texts without an escape of this kind have neither: UTF-8 has no halves, and NUL must be escaped.
+    bad = _find_bad_text(found) if _SUSPICIOUS.search(body) else None
     if bad is not None:
         raise errors.BadRequest(f"{bad or 'body'}: must not contain NUL or half a surrogate pair")
     return found
@@ -262,22 +289,35 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _find_bad_text(value: object, path: str) -> str | None:
+def _find_bad_text(value: object) -> str | None:
     """The path of the first text, or of the object with the first name, that has NUL or half a surrogate pair."""
-    match value:
-        case str():
+    # Values that are still to be looked at, the next one last; each with the names that lead to it, the last one first.
+    waiting: list[tuple[object, _Names]] = [(value, None)]
+    while waiting:
+        found, names = waiting.pop()
+        if isinstance(found, str):
             # Surrogates that are no pair come out of Python's reader alone.
-            return path if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value) else None
-        case list():
-            parts = [(path, part) for part in cast(list[object], value)]
-        case dict():
-            fields = cast(dict[str, object], value)
-            if any(_find_bad_text(name, "") is not None for name in fields):
-                return path
-            parts = [(f"{path}.{name}" if path else name, part) for name, part in fields.items()]
-        case _:
-            return None
-    return next((bad for below, part in parts if (bad := _find_bad_text(part, below)) is not None), None)
+            if _UNSTORABLE.search(found):
+                return _show_path(names)
+        elif isinstance(found, list):
+            waiting += [(part, names) for part in reversed(cast("list[object]", found))]
+        elif isinstance(found, dict):
+            fields = cast("dict[str, object]", found)
+            if any(map(_UNSTORABLE.search, fields)):
+                return _show_path(names)
+            waiting += [(part, (name, names)) for name, part in reversed(fields.items())]
+    return None
+
+
+_Names = tuple[str, "_Names"] | None
+
+
+def _show_path(names: _Names) -> str:
+    parts: list[str] = []
+    while names is not None:
+        name, names = names
+        parts.append(name)
+    return ".".join(reversed(parts))
 
 
 def _convert(value: object, record: type[Record]) -> Record:

@@ -29,6 +29,8 @@ from pixconnect.usecases.token_issuer import ScopeNotGranted, TokenRequest
 TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
 METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
 
+# In octets: client_id and secret have 107 characters, of which each may be percent-encoded.
+_BASIC_MAX: Final = 1024
 _BASIC: Final = re.compile(rb"[Bb][Aa][Ss][Ii][Cc] +([A-Za-z0-9+/]+=*)")
 # RFC 6749, 5.2: neither quotes nor a backslash.
 _NOT_IN_DESCRIPTIONS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
@@ -185,7 +187,7 @@ def _read_credentials(headers: Mapping[bytes, bytes], grant: Grant) -> tuple[str
 
 
 def _read_basic(authorization: bytes) -> tuple[str, str]:
-    found = _BASIC.fullmatch(authorization)
+    found = _BASIC.fullmatch(authorization) if len(authorization) <= _BASIC_MAX else None
     try:
         text = base64.b64decode(found[1], validate=True).decode() if found else ""
     except (binascii.Error, UnicodeDecodeError):

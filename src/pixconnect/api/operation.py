@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origi
 from msgspec import Struct
 
 from pixconnect.api import browser, envelope
-from pixconnect.api.decoding import BodyForm
+from pixconnect.api.decoding import BODY_MAX, BodyForm
 from pixconnect.api.envelope import Headers, Listing, Refused
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
@@ -146,6 +146,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     summary: str = ""
     """Needed where two paths have one handler, and where there is none yet."""
     body_form: BodyForm = "json"
+    body_max: int = BODY_MAX
+    """In bytes."""
     media_types: tuple[str, ...] = ()
     """All those of a ``Document``; of another answer, those besides JSON."""
     refusals: RefusalForm = ENVELOPED

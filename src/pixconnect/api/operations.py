@@ -23,6 +23,7 @@ from pixconnect.api import (
     statement,
     transfer,
 )
+from pixconnect.api.decoding import FORM_MAX
 from pixconnect.api.envelope import Listing
 from pixconnect.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Document, Nothing, RefusalForm, Section
 from pixconnect.api.operation import Operation as Row
@@ -158,10 +159,11 @@ IDENTITY: Final = Section(
     text="Get a token, and the keys that verify what the service signs. Served at the identity service's address.",
     operations=(
         Row("request_token", "POST", "/v1/iam/users/login", None,
-            NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form"),
+            NONE, Anything, access.TokenForm, access.AccessToken, access.request_token, body_form="form",
+            body_max=FORM_MAX),
         Row("request_oauth_token", "POST", oauth.TOKEN_PATH, None,
             NONE, Anything, oauth.Grant, Bare[oauth.OAuthToken], oauth.request_oauth_token,
-            body_form="form or json", refusals=oauth.REFUSALS),
+            body_form="form or json", body_max=FORM_MAX, refusals=oauth.REFUSALS),
         Row("get_server_metadata", "GET", oauth.METADATA_PATH, None,
             NONE, Anything, Nothing, Bare[oauth.ServerMetadata], oauth.get_server_metadata),
         Row("get_public_key", "GET", "/v1/iam/public-key", None,

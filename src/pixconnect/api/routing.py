@@ -8,12 +8,15 @@ for a path cannot be passed by writing the path in another way. Nothing is redir
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from pixconnect.domain import errors
 
 Target = TypeVar("Target")
+
+SEGMENT_MAX: Final = 4096
+"""In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
 
 
 class _Node(Generic[Target]):
@@ -76,7 +79,10 @@ class Router(Generic[Target]):
             if below is None:
                 # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
                 below = node.wildcard if raw_segment else None
-                parameters = (*parameters, unquote_to_bytes(raw_segment))
+                if below is not None and len(raw_segment) <= SEGMENT_MAX:
+                    parameters = (*parameters, unquote_to_bytes(raw_segment))
+                else:
+                    below = None
             if below is None:
                 raise errors.NotFound("there is no such path")
             node = below

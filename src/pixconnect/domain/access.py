@@ -79,6 +79,7 @@ IN_FORCE_AFTER_S = 1.0
 FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 
+_HOPS_MAX: Final = 32
 _CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 Network = IPv4Network | IPv6Network
@@ -209,7 +210,7 @@ def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> I
         return None
     # From right to left, and only as far as proxies that we trust wrote it: anybody can send this header, and whoever
     # believed all of it would give each guess at a secret an address of its own.
-    for hop in reversed(forwarded_for.split(",")):
+    for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
         if not any(address in network for network in trusted):
             break
         earlier = _parse_address(hop)

@@ -112,7 +112,7 @@ class CursorExpired(Refusal):
 
 
 class PayloadTooLarge(Refusal):
-    """The body is over 64 KiB."""
+    """The body is over 64 KiB; of a token request, over 4 KiB."""
 
     code = "PAYLOAD_TOO_LARGE"
 

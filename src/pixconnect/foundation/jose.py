@@ -181,7 +181,7 @@ def read_token_kid(token: bytes) -> str:
         raise TokenInvalid("must have three parts")
     try:
         header = _read_header(decode_base64url(parts[0]))
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError, RecursionError):
         raise TokenInvalid("its header cannot be read") from None
     if header.alg != ALGORITHM:
         raise TokenInvalid(f"must be signed with {ALGORITHM}")

@@ -47,8 +47,10 @@ class Query:
         """Those of the named parameters that were sent; others are ignored.
 
         Raises:
-            MalformedRequest: One stands twice, or is not UTF-8.
+            MalformedRequest: One stands twice, or is not UTF-8; or there are too many.
         """
+        if self._raw.count(b"&") >= decoding.PARAMETERS_MAX:
+            raise MalformedRequest(f"A consulta deve ter no máximo {decoding.PARAMETERS_MAX} parâmetros.")
         wanted, found = frozenset(names), dict[str, str]()
         for part in self._raw.split(b"&"):
             raw_name, _, raw_value = part.partition(b"=")

@@ -21,6 +21,7 @@ ChoiceT = TypeVar("ChoiceT", bound=str)
 
 TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 _VALUE_LENGTH_MAX: Final = 200
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _INT32_MAX: Final = 2**31 - 1
@@ -51,7 +52,12 @@ def show_value(value: object) -> str:
         >>> show_value("10.0"), show_value(10.5), show_value([None])
         ('10.0', '10.5', '[null]')
     """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Written only as far as it is shown, however much it is.
+    text = value if isinstance(value, str) else ""
+    for part in () if isinstance(value, str) else _JSON.iterencode(value):
+        text += part
+        if len(text) > _VALUE_LENGTH_MAX:
+            break
     # Half a surrogate pair can come in, as an escape, and cannot go out.
     return text[:_VALUE_LENGTH_MAX].encode("utf-8", "replace").decode()
 

@@ -91,6 +91,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     console_database_url: Secret = ""
     """The address of a role that the console logs in as to sign people in; empty means that of operators' verbs."""
 
+    database_tls: Literal["verify-full", "off-by-operator"] = "verify-full"
+    """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
+    proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
+
     operator: Annotated[str, Meta(max_length=255)] = ""
     """Who uses operators' verbs, as the audit names them; empty means the system's user and host."""
 
@@ -123,10 +127,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     ``secret.key.previous`` in ``home``, if there is one."""
 
     ispb: Annotated[str, Meta(pattern="^[0-9A-Z]{8}$")] = "99999003"
-    """Our institution's identifier in the Pix scheme."""
+    """Our institution's identifier in the Pix scheme; live mode refuses the sandbox's."""
 
     institution_name: str = "Pix Connect Sandbox"
-    """Our institution's name, shown as ``bank`` in transfers."""
+    """Our institution's name, shown as ``bank`` in transfers; live mode refuses the sandbox's."""
 
     rail_url: str = ""
     """The rail adapter's address; empty means the sandbox that ``pixconnect run`` starts."""
@@ -235,8 +239,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which requests get a log line, with client, peer, operation, status and duration: each, those answered 401, 403 or 429
     (of many a few, and their number), or none."""
 
-    health_system: Literal["shown", "hidden"] = "shown"
-    """``hidden`` leaves the fields of the health check's ``system`` empty: anybody may read the health check."""
+    health_system: Literal["auto", "shown", "hidden"] = "auto"
+    """Whether the health check, which anybody may read, fills in the fields of its ``system``; ``auto`` in the sandbox only.
+    Operators find them in the metrics, and the program's version by ``pixconnect doctor``."""
 
     @property
     def tls_files(self) -> tuple[str, str, str]:
@@ -277,6 +282,21 @@ class Settings(Struct, frozen=True, kw_only=True):
         return (self.console_base_url or f"http://{self.console_host}:{self.console_port}").rstrip("/")
 
     @property
+    def shows_system(self) -> bool:
+        """Whether strangers may read what the service runs on."""
+        return self.mode == "sandbox" if self.health_system == "auto" else self.health_system == "shown"
+
+    @property
+    def lacks_proxies(self) -> bool:
+        """Whether callers seem to come through a proxy on this machine that is not named: it lends all of them its address."""
+        seen = urlsplit(self.public_base_url)
+        # Callers may also connect to our own port for TLS, which need not be on loopback.
+        is_direct = (
+            self.tls_port != 0 and self.tls_port == seen.port and not is_loopback_host(self.tls_host or self.host)
+        )
+        return not (self.trusted_proxies or is_direct) and not is_loopback_host(seen.hostname or "")
+
+    @property
     def may_reach_loopback(self) -> bool:
         """Whether a URL that others gave us may lead to this machine."""
         if self.mode != "sandbox" or self.sandbox_loopback != "auto":
@@ -296,34 +316,6 @@ def is_loopback_host(host: str) -> bool:
 
 SECRETS = tuple(name for name, kind in Settings.__annotations__.items() if kind == Secret)
 """Settings that may stand in files, and that we never log or store."""
-
-
-def refuse_unsafe_live(settings: Settings) -> None:
-    """Refuse to serve live money where it is not safe; in the sandbox anything goes."""
-    if settings.mode != "live":
-        return
-    for variable, url in (
-        ("PIXCONNECT_BASE_URL", settings.public_base_url),
-        ("PIXCONNECT_AUTH_URL", settings.public_auth_url),
-    ):
-        if not url.startswith("https://"):
-            raise SettingsError(f"{variable}: must be an https:// address in live mode; it is {url}")
-    # Without this, callers' tokens would cross a network in the clear, or every address would be the proxy's.
-    if not is_loopback_host(settings.host) and not settings.trusted_proxies:
-        raise SettingsError(
-            "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
-            "PIXCONNECT_HOST be 127.0.0.1"
-        )
-    if settings.tls_port and not all(settings.tls_files):
-        raise SettingsError(
-            "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
-            "PIXCONNECT_TLS_AUTHORITY_FILE must be set too"
-        )
-    # What was made for trying out, its secret key above all, must not guard real money.
-    if (settings.home_path / DEMONSTRATION_FILE).exists():
-        raise SettingsError(
-            f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
-        )
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:

@@ -5,11 +5,15 @@ import json
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
+import msgspec
 import pytest
 
 from pixconnect.api import oauth
+from pixconnect.api.application import make_application
+from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, AccessToken
+from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.token_issuer import ScopeNotGranted
 from support.api import Api, UseCases
 
@@ -174,3 +178,13 @@ async def test_the_metadata_lead_to_the_endpoint_and_the_keys(api: Api) -> None:
     assert answer.body["scopes_supported"] == sorted(SCOPES)
     assert answer.body["response_types_supported"] == ["none"]
     assert answer.body["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post"]
+
+
+@pytest.mark.parametrize("binds_tokens", [False, True])
+async def test_the_metadata_say_whether_tokens_are_bound_to_certificates(
+    services: Services, *, binds_tokens: bool
+) -> None:
+    services = msgspec.structs.replace(services, binds_tokens=binds_tokens)
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+    answer = await api.get(oauth.METADATA_PATH, token=None)
+    assert answer.body["tls_client_certificate_bound_access_tokens"] is binds_tokens

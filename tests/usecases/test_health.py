@@ -3,21 +3,26 @@
 import asyncio
 from datetime import timedelta
 from functools import partial
+from typing import cast
 
 import pytest
+from msgspec import structs
 
+from pixconnect.adapters.no_rail import NoRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain import errors
 from pixconnect.domain.rail import SettledReport
 from pixconnect.usecases import health
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.health import HealthWatch, check_rail, check_webhooks
+from pixconnect.usecases.health_watches import watch_health
+from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.report import take_reports
 from pixconnect.usecases.unresolved import RailWaiting, read_waiting
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB
-from support.service import STARTED_AT, FakeClock, FakeRail, open_service
+from support.service import STARTED_AT, FakeClock, FakeRail, a_policy, open_service
 
 
 async def fine() -> None:
@@ -151,6 +156,29 @@ async def test_a_rail_that_is_away_hides_no_report() -> None:
     with pytest.raises(errors.ServiceUnavailable) as raised:
         await check_rail(rail, read_waiting)
     assert raised.value.message == "the rail cannot be reached; 1 report waits for an operator"
+
+
+async def test_where_there_is_no_rail_health_says_so() -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=0, silent_count=0)
+
+    with pytest.raises(errors.ServiceUnavailable, match=r"^no rail is configured: nobody can pay nor be paid$"):
+        await check_rail(NoRail(), read_waiting, has_rail=False)
+
+
+async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_are_not_told_which(
+    database: Addresses,
+) -> None:
+    async with open_service(database) as service:
+        keyring = cast("Keyring", service.context.signer)
+        live = structs.replace(service.context, policy=a_policy(is_sandbox=False))
+        for lacks_proxies in (False, True):
+            found = await watch_health(live, keyring, lacks_proxies=lacks_proxies).read_health()
+            told = found.checks["settings"].error
+            assert (told is not None) == lacks_proxies
+            assert "PROXIES" not in (told or "").upper()
+        found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
+        assert "settings" not in found.checks
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:

@@ -14,6 +14,8 @@ DOCS_POLICY: Final = (
 """For the documentation: its own style sheet and script, and an empty icon."""
 TRYING_POLICY: Final = DOCS_POLICY + b"; connect-src 'self'"
 """For the documentation in a sandbox, from which requests may be sent to this very service."""
+STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
+"""Come back by https only, for a year: for what is served by https."""
 
 
 def safe_headers(base_url: str) -> list[tuple[str, str]]:
@@ -25,5 +27,5 @@ def safe_headers(base_url: str) -> list[tuple[str, str]]:
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
     # A browser that was told so over http would never come back to a service that has no https.
     if base_url.lower().startswith("https://"):
-        headers.append(("strict-transport-security", "max-age=31536000"))
+        headers.append(STRICT_TRANSPORT)
     return headers

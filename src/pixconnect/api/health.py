@@ -84,7 +84,7 @@ class Health(Struct, frozen=True, kw_only=True):
     timestamp: Instant
     """When the checks were made."""
     checks: dict[str, CheckResult]
-    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `feed`."""
+    """`database`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `feed`; in live mode also `settings`."""
     system: SystemInfo
     """The process that answered."""
 

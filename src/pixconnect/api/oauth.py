@@ -89,6 +89,8 @@ class ServerMetadata(Struct, frozen=True, kw_only=True):
     """`client_credentials`."""
     token_endpoint_auth_methods_supported: list[str]
     """How a client may name itself."""
+    tls_client_certificate_bound_access_tokens: bool
+    """Whether tokens of clients with a certificate are bound to it (RFC 8705, 3.3): where the service has a port for them."""
     service_documentation: str
     """The documentation for people."""
 
@@ -143,6 +145,7 @@ async def get_server_metadata(services: Services, request: Request[None, Anythin
             response_types_supported=["none"],  # the standard demands the list, and libraries refuse an empty one
             grant_types_supported=["client_credentials"],
             token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
+            tls_client_certificate_bound_access_tokens=services.binds_tokens,
             service_documentation=f"{services.base_url}/docs",
         )
     )

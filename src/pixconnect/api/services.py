@@ -63,3 +63,5 @@ class Services(Struct, frozen=True, kw_only=True):
     """The program's version."""
     shows_system: bool = True
     """Whether the health check says what it runs on."""
+    binds_tokens: bool = False
+    """Whether there is a port where clients show certificates, to which their tokens are bound."""

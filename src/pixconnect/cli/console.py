@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from pixconnect import __version__, assembly
 from pixconnect.adapters.qr_image import render_qr_png
-from pixconnect.cli import private_files, processes
+from pixconnect.api import browser
+from pixconnect.cli import live_mode, private_files, processes
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import read_settings
-from pixconnect.config import Settings, refuse_unsafe_live
+from pixconnect.config import Settings
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.assets import Assets
@@ -56,12 +57,12 @@ def console_on(sockets: Sequence[socket.socket], lifeline: Lifeline) -> None:
 
 def _serve(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None) -> None:
     settings = read_settings()
-    refuse_unsafe_live(settings)
+    live_mode.refuse_unsafe_live(settings)
     # Sessions of operators would cross a network in the clear.
     if settings.mode == "live" and not settings.public_console_url.startswith("https://"):
         raise CommandError("PIXCONNECT_CONSOLE_BASE_URL: must be an https:// address in live mode")
     processes.run_process(
-        lifeline, lambda stop, report_ready: _answer(settings, sockets, stop, report_ready, idle_max_s)
+        settings, lifeline, lambda stop, report_ready: _answer(settings, sockets, stop, report_ready, idle_max_s)
     )
 
 
@@ -105,7 +106,7 @@ async def _answer(
         server = Server(
             Console(parts, pages.ROUTES, watch.note),
             connections_max=CONNECTIONS_MAX,
-            headers=[("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")],
+            headers=_safe_headers(is_secure=is_secure),
             # Pages that follow by themselves never end: nothing is lost when they are cut off.
             grace_s=0.5,
         )
@@ -116,6 +117,12 @@ async def _answer(
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
+
+
+def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
+    headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")]
+    # Said over http, no browser would believe it.
+    return [*headers, browser.STRICT_TRANSPORT] if is_secure else headers
 
 
 class _IdleWatch:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
+from cyclopts import Parameter
 
 from pixconnect.cli import local_checks, output, terminal
 from pixconnect.cli.exit_status import ExitStatus
@@ -16,13 +18,17 @@ from pixconnect.cli.output import Json
 _SIGNS = dict(ok="+", note="~", wrong="!")
 
 
-def doctor(*, json: Json = False) -> None:
+def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False)] = False, json: Json = False) -> None:
     """Look for what could be wrong on this machine and in the service; changes nothing.
 
     `+` is well, `~` may be meant to be so, `!` must be mended: then the exit status is 6.
+
+    Args:
+        upgrade: Say what this version will refuse of the settings and the database, and what `migrate` would do: run the new
+            program so before it, beside the old one.
     """
     found: list[Finding] = []
-    for finding in _look():
+    for finding in _look(upgrade=upgrade):
         found.append(finding)
         # One after the other: some take a while.
         if not json:
@@ -34,9 +40,15 @@ def doctor(*, json: Json = False) -> None:
         raise CommandError(f"{wrong_count} of {len(found)} must be mended", status=ExitStatus.FOUND)
 
 
-def _look() -> Iterator[Finding]:
-    yield from local_checks.look()
-    yield from service_checks.look()
+def _look(*, upgrade: bool) -> Iterator[Finding]:
+    yield from local_checks.look(looks_at_tables=not upgrade)
+    if upgrade:
+        from pixconnect.cli import upgrade_checks  # noqa: PLC0415  with it comes nearly everything
+
+        # Not the service's: it is still the old one.
+        yield from upgrade_checks.look()
+    else:
+        yield from service_checks.look()
 
 
 def _tell(finding: Finding) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pixconnect import __version__, config
-from pixconnect.cli import failures, findings, operating
+from pixconnect.cli import failures, findings, live_mode, operating
 from pixconnect.cli.findings import Finding
 from pixconnect.cli.settings import RUNNING_FILE, find_port, write_start
 from pixconnect.config import Settings, SettingsError
@@ -21,7 +21,7 @@ _FREE_OCTETS_MIN: Final = 200 << 20
 _FREE_OCTETS_GOOD: Final = 1 << 30
 
 
-def look() -> Iterator[Finding]:
+def look(*, looks_at_tables: bool = True) -> Iterator[Finding]:
     yield findings.ok("version", f"pixconnect {__version__}, Python {platform.python_version()}, {platform.system()}")
     for line in config.misspelt_variables():
         text, _, todo = line.partition("; ")
@@ -31,12 +31,22 @@ def look() -> Iterator[Finding]:
     except SettingsError as error:
         yield findings.wrong("settings", str(error), "set it to what it must be, or not at all")
         return
+    yield from _look_at_live(settings)
     yield from _look_at_home(settings)
     runs = _runs(settings.home_path)
     if not runs:
         yield from _look_at_port(settings)
-    if runs or settings.operators_url:
+    if looks_at_tables and (runs or settings.operators_url):
         yield _look_at_database()
+
+
+def _look_at_live(settings: Settings) -> Iterator[Finding]:
+    for line in live_mode.list_refusals(settings):
+        text, _, todo = line.partition("; ")
+        yield findings.wrong("live", f"refused: {text}", todo)
+    for line in live_mode.list_risks(settings):
+        text, _, todo = line.partition("; ")
+        yield findings.wrong("live", text, todo)
 
 
 def _look_at_home(settings: Settings) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""
 
 _SCHEMA = "pixconnect"
-_SCHEMAS = (
+SCHEMAS = (
     (_SCHEMA, "pixconnect.store", privileges.SERVICE_ROLE),
     ("sandbox", "pixconnect.sandbox", privileges.SANDBOX_ROLE),
 )
@@ -54,7 +54,7 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         login = await _login_of(connection, settings.database_url or url)
         applied: list[migrations.Migration] = []
-        for schema, package, role in _SCHEMAS:
+        for schema, package, role in SCHEMAS:
             # A live database has no tables of the simulated network.
             if schema == "sandbox" and settings.mode != "sandbox":
                 continue

@@ -15,9 +15,9 @@ import structlog
 import uvloop
 
 from pixconnect import __version__, assembly
-from pixconnect.cli import failures, private_files, tls
+from pixconnect.cli import failures, live_mode, private_files, tls
 from pixconnect.cli.settings import read_settings
-from pixconnect.config import Settings, refuse_unsafe_live
+from pixconnect.config import Settings
 from pixconnect.http import listening
 from pixconnect.local.supervised import Lifeline
 
@@ -33,7 +33,7 @@ Main = Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]
 def serve() -> None:
     """Serve the API on PIXCONNECT_HOST and PORT, in this one process."""
     settings = read_settings()
-    refuse_unsafe_live(settings)
+    live_mode.refuse_unsafe_live(settings)
     private_files.complain_of_open(settings)
     sockets = listening.open_listening(settings.host, settings.port, 1, port_setting="PORT")
     if settings.tls_port:
@@ -58,35 +58,35 @@ def sandbox() -> None:
 def serve_on(sockets: Sequence[socket], lifeline: Lifeline) -> None:
     """Serve the API, as a part of ``run`` does: on sockets that listen already."""
     settings = read_settings()
-    refuse_unsafe_live(settings)
+    live_mode.refuse_unsafe_live(settings)
     _serve_on(settings, sockets, lifeline)
 
 
 def _serve_on(settings: Settings, sockets: Sequence[socket], lifeline: Lifeline) -> None:
-    run_process(lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
+    run_process(settings, lifeline, lambda stop, report_ready: assembly.serve(settings, sockets, stop, report_ready))
 
 
 def work_under(lifeline: Lifeline) -> None:
     settings = read_settings()
-    refuse_unsafe_live(settings)
-    run_process(lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
+    live_mode.refuse_unsafe_live(settings)
+    run_process(settings, lifeline, lambda stop, report_ready: assembly.work(settings, stop, report_ready))
 
 
 def sandbox_under(lifeline: Lifeline) -> None:
     settings = read_settings()
-    run_process(lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
+    run_process(settings, lifeline, lambda stop, report_ready: assembly.sandbox(settings, stop, report_ready))
 
 
-def run_process(lifeline: Lifeline, main: Main) -> None:
+def run_process(settings: Settings, lifeline: Lifeline, main: Main) -> None:
     """Run what one process does, from its parent's signal until it is told to stop."""
     # Everything is imported by now; the work itself waits until the parts before this one are ready.
     lifeline.wait_for_start()
     gc.set_threshold(_COLLECTED_AFTER)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run_until_signalled(main, lifeline))
+        runner.run(_run_until_signalled(settings, main, lifeline))
 
 
-async def _run_until_signalled(main: Main, lifeline: Lifeline) -> None:
+async def _run_until_signalled(settings: Settings, main: Main, lifeline: Lifeline) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
@@ -95,6 +95,8 @@ async def _run_until_signalled(main: Main, lifeline: Lifeline) -> None:
     def report_ready() -> None:
         # Under `run` the supervisor says it; whoever starts a part alone looks into its log.
         if not lifeline.report_ready():
+            for risk in live_mode.list_risks(settings):
+                _log.warning(risk)
             _log.info("ready", version=__version__)
 
     await main(stop, report_ready)

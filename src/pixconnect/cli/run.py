@@ -15,9 +15,9 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect import __version__
-from pixconnect.cli import part, private_files, terminal
+from pixconnect.cli import live_mode, part, private_files, terminal
 from pixconnect.cli.settings import RUNNING_FILE, Running, make_secret_files
-from pixconnect.config import Settings, read_settings, refuse_unsafe_live
+from pixconnect.config import Settings, read_settings
 from pixconnect.local import process_death, sandbox_file
 from pixconnect.local.home import Home
 from pixconnect.local.sandbox_file import Prepared, SandboxFile
@@ -35,8 +35,9 @@ def run(*, end_with_parent: Annotated[bool, Parameter(show=False)] = False) -> N
     if end_with_parent:
         process_death.die_with_parent(signal.SIGTERM)
     settings = read_settings()
-    refuse_unsafe_live(settings)
+    live_mode.refuse_unsafe_live(settings)
     private_files.complain_of_open(settings)
+    live_mode.complain_of_risks(settings)
     _complain_of_root(settings)
     started_at = time.monotonic()
     home = Home(settings.home_path, __version__)
@@ -153,9 +154,8 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
     terminal.say(_alias(settings.home_path))
     if settings.mode == "live":
         terminal.say(
-            "\nThis is live mode, and it has no rail: transfers are cancelled after a minute, their money kept."
+            "\nNobody has an account yet unless you made one: `pixconnect holder create`, then `client create`."
         )
-        terminal.say("Nobody has an account yet unless you made one: `pixconnect holder create`, then `client create`.")
     if file is not None:
         terminal.say("\nA first charge of R$ 10.00, to paste into another terminal:\n")
         terminal.say(_first_charge(file))

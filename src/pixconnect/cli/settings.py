@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect import config
-from pixconnect.cli import failures
+from pixconnect.cli import failures, live_mode
 from pixconnect.cli.failures import CommandError
 from pixconnect.config import Settings, SettingsError
 from pixconnect.local import sandbox_file
@@ -84,6 +84,7 @@ def read_database_settings() -> Settings:
         CommandError: There is no database.
     """
     settings = read_settings()
+    live_mode.refuse_unsafe_database(settings)
     if settings.operators_url:
         return settings
     # Where `pixconnect run` has had a database of its own, it is that one which is meant.
@@ -107,9 +108,8 @@ def complaining_of_home(settings: Settings) -> Generator[None]:
 
 
 def nothing_runs(settings: Settings) -> CommandError:
-    return CommandError(
-        f"nothing runs on {settings.home_path}: start `{write_start(settings)}` (or the same with `pixconnect run`) first"
-    )
+    same = " (or the same with `pixconnect run`)" if settings.mode == "sandbox" else ""
+    return CommandError(f"nothing runs on {settings.home_path}: start `{write_start(settings)}`{same} first")
 
 
 def write_start(settings: Settings) -> str:
@@ -118,7 +118,8 @@ def write_start(settings: Settings) -> str:
     words = [f"PORT={port}"] if port != usual.port else []
     if settings.home_path != usual.home_path:
         words.append(f"PIXCONNECT_HOME={shlex.quote(str(settings.home_path))}")
-    return " ".join([*words, "make run"])
+    # By parts or all at once: `make run` is for trying it out.
+    return " ".join([*words, "make run" if settings.mode == "sandbox" else "PIXCONNECT_MODE=live pixconnect run"])
 
 
 def find_port(settings: Settings) -> int:

@@ -73,15 +73,19 @@ async def refuse_other_tables(connection: Connection, schema: str, package: str)
         OutdatedSchemaError: Some steps are missing.
         asyncpg.UndefinedTableError: There are no tables.
     """
-    migrations = steps.read_migrations(package)
+    if await list_missing(connection, schema, steps.read_migrations(package)):
+        raise OutdatedSchemaError(f"the tables of the schema {schema} are old: run `pixconnect migrate`")
+
+
+async def list_missing(connection: Connection, schema: str, migrations: Sequence[Migration]) -> list[Migration]:
+    """The steps that the tables have not had yet; errors as ``refuse_other_tables``, but for those that only lack steps."""
     try:
         applied = await _read(connection)
     # Tables from before there were checksums: they count as having had no step.
     except asyncpg.UndefinedColumnError:
         applied = []
     judge(schema, migrations, applied)
-    if len(applied) < len(migrations):
-        raise OutdatedSchemaError(f"the tables of the schema {schema} are old: run `pixconnect migrate`")
+    return list(migrations[len(applied) :])
 
 
 def judge(schema: str, migrations: Sequence[Migration], applied: Sequence[Applied]) -> None:

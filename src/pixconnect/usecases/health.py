@@ -128,8 +128,8 @@ async def check_database(pool: Pool) -> None:
         await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
 
 
-async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]]) -> None:
-    """See whether the rail answers, and whether reports, silent orders or unsettled payments wait for an operator."""
+async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]], *, has_rail: bool = True) -> None:
+    """See whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for somebody."""
     problems: list[str] = []
     try:
         waiting = await read_waiting()
@@ -139,7 +139,9 @@ async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaitin
     try:
         await rail.check()
     except RailUnavailable:
-        problems.append("the rail cannot be reached")
+        problems.append(
+            "the rail cannot be reached" if has_rail else "no rail is configured: nobody can pay nor be paid"
+        )
     if waiting.reports_count:
         problems.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
     if waiting.silent_count:
@@ -156,6 +158,14 @@ async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaitin
 
 def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+async def check_settings(*, lacks_proxies: bool) -> None:
+    if lacks_proxies:
+        # Anybody reads this: what it is would tell them how to lock all callers out.
+        raise errors.ServiceUnavailable(
+            "a setting is probably wrong: the service said at its start which, as `doctor` does"
+        )
 
 
 async def check_clock(pool: Pool, clock: Clock) -> None:

@@ -11,16 +11,21 @@ from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.keyring import Keyring
 
 
-def watch_health(context: Context, keyring: Keyring) -> HealthWatch:
+def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = False) -> HealthWatch:
+    policy = context.policy
+    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    live = {} if policy.is_sandbox else {"settings": partial(health.check_settings, lacks_proxies=lacks_proxies)}
+    read_waiting = partial(unresolved.read_waiting, context)
     return HealthWatch(
         {
             "database": partial(health.check_database, context.pool),
             "clock": partial(health.check_clock, context.pool, context.clock),
-            "rail": partial(health.check_rail, context.rail, partial(unresolved.read_waiting, context)),
+            "rail": partial(health.check_rail, context.rail, read_waiting, has_rail=policy.has_rail),
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
             "signing_key": partial(health.check_signing_key, keyring),
             "partitions": partial(partition.check_partitions, context.pool),
             "feed": partial(feed.check_feed, context.pool, context.clock),
+            **live,
         },
         context.clock,
     )

@@ -8,6 +8,7 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
+from pixconnect.domain.charge import ChargeRequest
 from pixconnect.domain.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import location as location_usecases
@@ -81,6 +82,60 @@ async def test_its_status_is_that_of_the_charge_and_expiry_is_none(service: Serv
     other = await make_charge(service, caller)
     await standard_charge.patch_charge(service.context, caller, other.txid, ContentsChange(), removes=True)
     assert (await read(service, other.txid))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+
+
+async def tell(service: Service, path: str) -> set[str]:
+    return {"devedor", "solicitacaoPagador", "infoAdicionais"} & set(await read(service, path))
+
+
+ALL = {"devedor", "solicitacaoPagador", "infoAdicionais"}
+
+
+async def test_who_a_charge_is_for_is_served_until_it_is_paid_or_removed(service: Service, caller: Caller) -> None:
+    paths: list[str] = []
+    for number in range(2):
+        made = await standard_charge.put_charge(service.context, caller, f"{TXID}{number}", CONTENTS)
+        assert made.location is not None
+        paths.append(made.location.token)
+        assert await tell(service, paths[-1]) == ALL
+    await receive_credit(service.context, credit_report(service, txid=f"{TXID}0"))
+    await standard_charge.patch_charge(service.context, caller, f"{TXID}1", ContentsChange(), removes=True)
+    assert [(await read(service, path))["status"] for path in paths] == [
+        "CONCLUIDA",
+        "REMOVIDA_PELO_USUARIO_RECEBEDOR",
+    ]
+    assert [await tell(service, path) for path in paths] == [set(), set()]
+    # Whoever has a token of its holder still reads it, at both doors.
+    for number in range(2):
+        shown = await standard_charge.read_charge(service.context, caller, f"{TXID}{number}")
+        assert shown.contents.payer == CONTENTS.payer
+        assert shown.charge.payer == CONTENTS.payer
+
+
+async def test_who_a_charge_is_for_is_served_for_seven_days_after_its_expiry(service: Service, caller: Caller) -> None:
+    made = await standard_charge.put_charge(service.context, caller, TXID, CONTENTS)
+    assert made.location is not None
+    path = made.location.token
+    service.clock.advance(seconds=CONTENTS.lifetime_s)
+    await charge_usecases.expire_charges(service.context, range(256), service.clock.now(), 10)
+    assert await tell(service, path) == ALL
+    service.clock.advance(days=7, seconds=-1)
+    assert await tell(service, path) == ALL
+    service.clock.advance(seconds=1)
+    assert await tell(service, path) == set()
+    # A charge whose expiry is put off can be paid again, so it is for somebody again.
+    await standard_charge.patch_charge(service.context, caller, TXID, ContentsChange(lifetime_s=30 * 86_400))
+    assert await tell(service, path) == ALL
+
+
+async def test_a_charge_of_the_other_door_keeps_its_payer_from_strangers_alike(
+    service: Service, caller: Caller
+) -> None:
+    request = ChargeRequest(amount_cents=1000, key=own_key(), payer=CONTENTS.payer)
+    charge = await charge_usecases.create_charge(service.context, caller, request)
+    assert await tell(service, charge.txid) == {"devedor"}
+    await receive_credit(service.context, credit_report(service, txid=charge.txid))
+    assert await tell(service, charge.txid) == set()
 
 
 async def test_what_nobody_could_be_paid_by_reads_as_removed_by_us(service: Service, caller: Caller) -> None:

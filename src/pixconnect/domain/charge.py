@@ -44,6 +44,7 @@ ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))
 """Those that may still be changed: an expiry can be revised."""
 PAID: Final = frozenset[ChargeStatus](("APPROVED", "RETURNED"))
 SHOWN_AS_EXPIRED: Final = ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP")
+PAYER_TOLD_AFTER_EXPIRY: Final = timedelta(days=7)
 
 
 class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -197,6 +198,14 @@ def unbind_charge(charge: Charge) -> Charge:
 def is_amount_free(charge: Charge) -> bool:
     """Whether the payer may pay another amount than it asks for."""
     return charge.contents is not None and decode_contents(charge.contents).may_change_amount is True
+
+
+def tells_payer(charge: Charge, now: datetime) -> bool:
+    """Whether who the charge is for, and what is said to them, is served to whoever knows its location: while it can be paid.
+
+    And for a time after: its expiry may still be put off, and payers ask why they came too late.
+    """
+    return charge.status in ACTIVE and now < charge.expires_at + PAYER_TOLD_AFTER_EXPIRY
 
 
 def open_charge(new: NewCharge, now: datetime) -> Charge:

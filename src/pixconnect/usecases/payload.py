@@ -83,21 +83,24 @@ async def read_payload(context: PayloadContext, path: str) -> str:
     # While its holder may not be paid no payment is accepted: so payers need not try.
     if status == "ATIVA" and balance is not None and not balance.may_deposit:
         status = "REMOVIDA_PELO_PSP"
+    now = context.clock.now()
+    # Locations are public and served for ever, and codes get printed, posted and forwarded.
+    tells_payer = status == "ATIVA" and charge_rules.tells_payer(charge, now)
     payload = _Payload(
         calendario=_Calendar(
             criacao=format_milliseconds(charge.created_at),
             # This process's clock may be a moment behind the one that dated the charge.
-            apresentacao=format_milliseconds(max(context.clock.now(), charge.created_at)),
+            apresentacao=format_milliseconds(max(now, charge.created_at)),
             expiracao=contents.lifetime_s,
         ),
-        devedor=contents.payer and _show_debtor(contents.payer),
+        devedor=_show_debtor(contents.payer) if contents.payer and tells_payer else None,
         valor=_Value(
             original=money.format_reais(contents.amount_cents),
             modalidade_alteracao=int(contents.may_change_amount or 0),
         ),
         chave=contents.key,
-        solicitacao_pagador=contents.question,
-        lines=[_Line(nome=line.name, valor=line.value) for line in contents.lines] or (),
+        solicitacao_pagador=contents.question if tells_payer else None,
+        lines=[_Line(nome=line.name, valor=line.value) for line in contents.lines if tells_payer] or (),
         txid=charge.txid,
         revisao=charge.revision or 0,
         status=status,

@@ -205,9 +205,7 @@ async def serve(
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
-        presence = Presence()
-        pictures = QrPictures(presence)
-        feed_waits = FeedWaits(_connect(settings, "pixconnect feed"))
+        presence, feed_waits = Presence(), FeedWaits(_connect(settings, "pixconnect feed"))
         services = Services(
             context=base.context,
             verifier=verifier,
@@ -217,7 +215,7 @@ async def serve(
             read_readiness=watch_readiness(base.context, base.keyring, access_pool).read_health,
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port),
-            draw_qr_png=pictures.draw,
+            draw_qr_png=QrPictures(presence).draw,
             feed_waits=feed_waits,
             admission=base.context.writes.admission,
             presence=presence,

@@ -22,6 +22,7 @@ from pixconnect_client import (
     Event,
     InvalidWebhook,
     UnknownSigningKey,
+    verify_notice,
     verify_webhook,
     verify_webhook_body,
     verify_webhook_jws,
@@ -268,3 +269,61 @@ def test_the_fixed_vector_of_the_specification_verifies() -> None:
         "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
     )
     assert client_webhook._is_signed(signed, signature, x, y)
+
+
+NOTICE = b'{"pix":[{"endToEndId":"E1","txid":"t1","valor":"10.00","chave":"loja@shop.example","horario":"x"}]}'
+
+
+def notice_headers(
+    body: bytes = NOTICE, *, holder_id: int = 7, message: str = "pix_9", kid: str = "one"
+) -> dict[str, str]:
+    """As the service sends it to the webhook of a key."""
+    jws = KEYS[kid].sign_detached(body, webhook_signature.jws_header(holder_id, message, SENT_S))
+    return {"X-Webhook-Signature-JWS": jws, "webhook-id": message}
+
+
+def check_notice(headers: dict[str, str], body: bytes = NOTICE, *, pix_keys: Any = "loja@shop.example") -> list[Any]:
+    return verify_notice(body, headers, KEY_SET, 7, pix_keys, now=lambda: SENT_S + 1)
+
+
+def test_a_notice_of_a_key_of_ours_is_read_in_the_words_of_its_api() -> None:
+    (pix,) = check_notice(notice_headers(), pix_keys=["+5511999990000", "loja@shop.example"])
+    assert (pix["endToEndId"], pix["txid"], pix["valor"]) == ("E1", "t1", "10.00")
+
+
+def test_a_true_notice_about_somebody_elses_key_is_refused_though_everything_else_in_it_is_ours() -> None:
+    # Another holder named our URL for its key, and made a charge with our txid: the service signs for that holder.
+    stolen = NOTICE.replace(b"loja@shop.example", b"ladra@shop.example")
+    with pytest.raises(InvalidWebhook, match=r"aud: is for another holder"):
+        check_notice(notice_headers(stolen, holder_id=8), stolen)
+    # And of several keys of one holder only those with this URL count.
+    with pytest.raises(InvalidWebhook, match=r"^body: pix\[0\]\.chave: is no key of yours$"):
+        check_notice(notice_headers(stolen), stolen)
+    without = NOTICE.replace(b'"chave":"loja@shop.example",', b"")
+    with pytest.raises(InvalidWebhook, match=r"pix\[0\]\.chave"):
+        check_notice(notice_headers(without), without)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        (notice_headers(), NOTICE + b" ", "does not fit the body and the key"),
+        (notice_headers() | {"webhook-id": "pix_8"}, NOTICE, "jti: is of another event than webhook-id"),
+        (notice_headers(message="evt_9"), NOTICE, "jti: is of no notice"),
+        (notice_headers(b'{"pix":{}}'), b'{"pix":{}}', "body: signed, but no notice"),
+        ({"webhook-id": "pix_9"}, NOTICE, "x-webhook-signature-jws: missing"),
+    ],
+)
+def test_what_is_no_notice_of_ours_is_refused_and_said(headers: dict[str, str], body: bytes, message: str) -> None:
+    with pytest.raises(InvalidWebhook, match=message):
+        check_notice(headers, body)
+
+
+def test_an_old_notice_one_of_an_unknown_key_and_a_check_without_keys_are_refused() -> None:
+    with pytest.raises(InvalidWebhook, match="iat: is older than 300 s"):
+        verify_notice(NOTICE, notice_headers(), KEY_SET, 7, "loja@shop.example", now=lambda: SENT_S + 301)
+    with pytest.raises(UnknownSigningKey):
+        check_notice(notice_headers(kid="unpublished"))
+    for pix_keys in ("", [], ["loja@shop.example", ""]):
+        with pytest.raises(ValueError, match="pix_keys: missing"):
+            check_notice(notice_headers(), pix_keys=pix_keys)

@@ -366,3 +366,19 @@ EXAMPLES = {
     "java": Example("java", _JAVA, "Verify.java", ["java"]),
     "php": Example("php", _PHP, "verify.php", ["php"]),
 }
+
+
+def notice_headers(notice: bytes, *, holder_id: int = int(HOLDER)) -> dict[str, str]:
+    says = jws_header(holder_id, "pix_5", int(time.time()))
+    return {"webhook-id": "pix_5", "x-webhook-signature-jws": KEYS["another-2"].sign_detached(notice, says)}
+
+
+def test_the_example_for_notices_takes_those_of_our_key_and_no_others() -> None:
+    names: dict[str, Any] = {}
+    exec(block("python", -1), names)  # noqa: S102  it is our own page
+    notice = block("json", -1).strip().encode()
+    told = names["receive_notice"](key_set(), notice_headers(notice), notice)
+    assert told == (200, ["E12345678202607011500abcdefghijk"])
+    assert names["receive_notice"](key_set(), notice_headers(notice, holder_id=8), notice)[0] == 400
+    of_another = notice.replace(b"shop@example.com", b"thief@example.com")
+    assert names["receive_notice"](key_set(), notice_headers(of_another), of_another)[0] == 400

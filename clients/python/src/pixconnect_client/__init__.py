@@ -92,7 +92,7 @@ from pixconnect_client.sandbox_records import (
     SandboxHolder,
 )
 from pixconnect_client.version import __version__
-from pixconnect_client.webhook import verify_webhook, verify_webhook_body, verify_webhook_jws
+from pixconnect_client.webhook import verify_notice, verify_webhook, verify_webhook_body, verify_webhook_jws
 
 __all__ = [
     "AccountType",
@@ -181,6 +181,7 @@ __all__ = [
     "Unavailable",
     "UnknownSigningKey",
     "__version__",
+    "verify_notice",
     "verify_webhook",
     "verify_webhook_body",
     "verify_webhook_jws",

@@ -3,7 +3,8 @@
 There are three signatures. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's id
 and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone.
 ``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` with the service's published keys; one key signs for all holders, so
-it must be told whose webhooks these are. None falls back to another: an attacker would choose the weakest.
+it must be told whose webhooks these are. ``verify_notice`` checks the same of what the webhook of a Pix key is told, and that
+the key is the receiver's own. None falls back to another: an attacker would choose the weakest.
 
 Names of headers may be in any case. While a secret is being changed give both; one that fits is enough.
 """
@@ -123,6 +124,76 @@ def verify_webhook_jws(
     Source:
         RFC 7515, appendix F; RFC 7518, section 3.4; RFC 7519, sections 4.1 and 5.3.
     """
+    message = _check_jws(body, headers, keys, holder_id, tolerance_s, now)
+    event = _read_event(body)
+    if message != f"evt_{event.id}":
+        raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of another event than the body")
+    return event
+
+
+def verify_notice(
+    body: bytes,
+    headers: Mapping[str, str],
+    keys: KeySet | Mapping[str, object],
+    holder_id: int | str,
+    pix_keys: str | Sequence[str],
+    *,
+    tolerance_s: float = TOLERANCE_S,
+    now: Callable[[], float] = time.time,
+) -> list[dict[str, Any]]:
+    """Check a notice of the central bank's Pix API (``PUT /webhook/{chave}``), and read its Pix, in that API's words.
+
+    Anybody may name your URL for a key of theirs, and the service then tells you truthfully of money that is not yours. So each
+    ``chave`` must be one of your own. Ask ``GET /pix/{e2eid}`` before you deliver: what a notice says may have changed.
+
+    Args:
+        body: The request's, as it came: not decoded, not written again.
+        keys: As for ``verify_webhook_jws``.
+        holder_id: Whose notices these are; what is for another holder is refused.
+        pix_keys: Your keys that have this URL, as the service writes them: ``+55...``, e-mail in lower case, no mask.
+        tolerance_s: How far ``iat`` may be from now, before or after.
+        now: Seconds since 1970.
+
+    Raises:
+        UnknownSigningKey: The keys have none of that name.
+        InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, about a Pix
+            that was paid to no key of yours, no notice, or from another time.
+        TypeError: The body is text: what was signed are the octets that came.
+        ValueError: There is no holder's id, or no key.
+
+    Source:
+        RFC 7515, appendix F; Pix API 2.9.0, ``PixWebhook`` and ``Pix``.
+    """
+    own = [pix_keys] if isinstance(pix_keys, str) else list(pix_keys)
+    if not own or not all(own):
+        raise ValueError("pix_keys: missing or empty; a Pix to somebody else's key would fit")
+    message = _check_jws(body, headers, keys, holder_id, tolerance_s, now)
+    if not message.startswith("pix_"):
+        raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of no notice")
+    try:
+        told = msgspec.json.decode(body, type=_Notice).pix
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise InvalidWebhook("body: signed, but no notice of this service") from None
+    for number, one in enumerate(told):
+        paid_to = one.get("chave")
+        if not isinstance(paid_to, str) or not _any_fits([paid_to.encode()], [key.encode() for key in own]):
+            raise InvalidWebhook(f"body: pix[{number}].chave: is no key of yours")
+    return told
+
+
+class _Notice(msgspec.Struct):
+    pix: list[dict[str, Any]]
+
+
+def _check_jws(
+    body: bytes,
+    headers: Mapping[str, str],
+    keys: KeySet | Mapping[str, object],
+    holder_id: int | str,
+    tolerance_s: float,
+    now: Callable[[], float],
+) -> str:
+    """Check who signed, for whom and when; the name of the message."""
     _check_body(body)
     audience = str(holder_id)
     if not audience:
@@ -134,15 +205,14 @@ def verify_webhook_jws(
     signed = head.encode() + b"." + base64.urlsafe_b64encode(body).rstrip(b"=")
     if not _is_signed(signed, signature, x, y):
         raise InvalidWebhook("X-Webhook-Signature-JWS: does not fit the body and the key")
-    if header.get("aud") != audience:
+    named = header.get("aud")
+    if not isinstance(named, str) or not hmac.compare_digest(named.encode(), audience.encode()):
         raise InvalidWebhook("X-Webhook-Signature-JWS: aud: is for another holder")
-    if header.get("jti") != _read_header(given, "webhook-id"):
+    message = _read_header(given, "webhook-id")
+    if header.get("jti") != message:
         raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of another event than webhook-id")
     _check_age("X-Webhook-Signature-JWS: iat", header.get("iat"), now(), tolerance_s)
-    event = _read_event(body)
-    if header.get("jti") != f"evt_{event.id}":
-        raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of another event than the body")
-    return event
+    return message
 
 
 def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:

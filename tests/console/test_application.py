@@ -27,7 +27,9 @@ def _visit(language: str = "en") -> Any:
         (errors.OutcomeUnknown("nobody knows"), 504, "Nobody knows yet whether it was done"),
         (errors.NotFound("id: there is no such charge"), 404, "There is no such thing here"),
         (errors.InsufficientFunds("amount: is more than the available funds"), 422, "That was refused"),
-        (errors.RateLimited("too many", 42), 429, "Too many attempts"),
+        # Shortly, for a page costs a hundred times as much and a stranger may ask for very many.
+        (errors.RateLimited("too many requests", 42), 429, "too many requests"),
+        (errors.PayloadTooLarge("form: must have at most 9 bytes"), 413, "form: must have at most 9 bytes"),
         (HTTPException(400, "too many parts"), 400, "That cannot be asked for"),
         (RuntimeError("the password is hunter2"), 500, "Something went wrong on our side"),
     ],

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from pixconnect.console.assets import Assets
-from pixconnect.console.exports import AT_ONCE_MAX, Export, Exports
+from pixconnect.console.exports import AT_ONCE_MAX, LEFT_AFTER_S, OF_HOLDERS_MAX, Export, Exports
 from pixconnect.console.visit import read_visit
 from pixconnect.domain import errors
 from pixconnect.domain.console import ALL_SCOPES, Visitor
@@ -88,15 +88,40 @@ async def test_a_file_that_breaks_off_is_none() -> None:
     await _forget(export)
 
 
-async def test_a_session_has_one_file_of_its_own_and_all_have_but_some() -> None:
+async def test_a_session_has_one_file_of_its_own_a_holder_two_and_holders_together_leave_operators_a_place() -> None:
     exports, gate = Exports(), asyncio.Event()
-    for session_id in (1, 1, *range(2, AT_ONCE_MAX + 1)):
-        exports.begin(session_id, lambda: _export(gate))
-    with pytest.raises(errors.ServiceUnavailable):
-        exports.begin(99, lambda: pytest.fail("it was begun"))
+
+    def refuse(session_id: int, holder_id: int) -> None:
+        with pytest.raises(errors.ServiceUnavailable):
+            exports.begin(session_id, lambda: pytest.fail("it was begun"), holder_id)
+
+    # One holder has as many sessions as it likes, and begins anew in each as often as it likes.
+    for session_id in (1, 1, 2, 2):
+        exports.begin(session_id, lambda: _export(gate), 7)
+    refuse(3, 7)
+    exports.begin(4, lambda: _export(gate), 8)
+    refuse(5, 9)
     with pytest.raises(errors.NotFound):
-        exports.find(99)
+        exports.find(5)
+    exports.begin(6, lambda: _export(gate))
+    oldest = exports.find(1)
+    # Another operator has a place too, for which the oldest gives way.
+    exports.begin(8, lambda: _export(gate))
+    await _until(lambda: oldest._file.closed)
+    for session_id in (2, 4, 6, 8):
+        await _forget(exports.find(session_id))
+
+
+async def test_an_operator_takes_the_place_of_what_is_whole_rather_than_of_what_is_being_written() -> None:
+    exports, gate, now = Exports(), asyncio.Event(), asyncio.Event()
+    now.set()
     for session_id in range(1, AT_ONCE_MAX + 1):
+        exports.begin(session_id, lambda is_last=session_id == AT_ONCE_MAX: _export(now if is_last else gate))
+    whole = exports.find(AT_ONCE_MAX)
+    await _until(lambda: whole.is_done)
+    exports.begin(99, lambda: _export(gate))
+    await _until(lambda: whole._file.closed)
+    for session_id in (*range(1, AT_ONCE_MAX), 99):
         await _forget(exports.find(session_id))
 
 
@@ -190,37 +215,43 @@ async def test_a_file_that_was_taken_makes_room_for_another_session() -> None:
     await _until(lambda: all(export.is_done for export in kept))
     # All are whole, and nobody has taken one.
     with pytest.raises(errors.ServiceUnavailable):
-        exports.begin(99, lambda: pytest.fail("it was begun"))
+        exports.begin(99, lambda: pytest.fail("it was begun"), 99)
     assert b"".join([content async for content in kept[0].read()]) == b"abc"
-    exports.begin(99, lambda: _export(gate))
+    exports.begin(99, lambda: _export(gate), 99)
     with pytest.raises(errors.NotFound):
         exports.find(1)
     for export in (*kept, exports.find(99)):
         await _forget(export)
 
 
-async def test_a_file_keeps_its_place_while_it_is_written_and_for_some_time_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Whatever is over has been so for too long.
-    monkeypatch.setattr("pixconnect.console.exports.KEPT_S", -1.0)
+async def test_a_file_keeps_its_place_as_long_as_somebody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     exports, gate = Exports(), asyncio.Event()
     kept = await _fill(exports, gate)
-    with pytest.raises(errors.ServiceUnavailable):
-        exports.begin(99, lambda: pytest.fail("it was begun"))
-    assert not any(export._task.done() for export in kept)
-    gate.set()
-    await _until(lambda: all(export.is_done for export in kept))
-    exports.begin(99, lambda: _export(gate))
-    for export in (*kept, exports.find(99)):
+    loop = asyncio.get_running_loop()
+    began_s, left_s = loop.time(), LEFT_AFTER_S
+    # All but the first have been left, while they are written.
+    monkeypatch.setattr(loop, "time", lambda: began_s + left_s + 1)
+    exports.find(1)
+    monkeypatch.setattr(loop, "time", lambda: began_s + left_s + 2)
+    exports.begin(99, lambda: _export(gate), 99)
+    assert exports.find(1) is kept[0]
+    await _until(lambda: all(export._file.closed for export in kept[1:]))
+    for export in (kept[0], exports.find(99)):
         await _forget(export)
 
 
+async def test_parts_of_files_take_turns() -> None:
+    gate, exports = asyncio.Event(), Exports()
+    gate.set()
+    parts = [part async for part in exports.in_turn(7, _parts(gate))]
+    assert parts == [(2, b"ab"), (1, b"c")]
+
+
 async def _fill(exports: Exports, gate: asyncio.Event) -> list[Export]:
-    """As many as there may be at once, each with something written."""
-    for session_id in range(1, AT_ONCE_MAX + 1):
-        exports.begin(session_id, lambda: _export(gate))
-    kept = [exports.find(session_id) for session_id in range(1, AT_ONCE_MAX + 1)]
+    """As many as holders may have at once, each with something written."""
+    for session_id in range(1, OF_HOLDERS_MAX + 1):
+        exports.begin(session_id, lambda: _export(gate), session_id)
+    kept = [exports.find(session_id) for session_id in range(1, OF_HOLDERS_MAX + 1)]
     await _until(lambda: all(export.written_count for export in kept))
     return kept
 

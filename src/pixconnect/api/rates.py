@@ -5,18 +5,16 @@ Each process counts for itself. Every answer says, in its headers, what is allow
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from pixconnect.api.envelope import Headers, rate_headers
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.clock import Clock
-from pixconnect.domain.rate import RatePolicy, TokenBucket
+from pixconnect.domain.rate import RatePolicy, TokenBucket, TokenBuckets
 
 WINDOW_S: Final = 60
-_BUCKETS_MAX: Final = 20_000
 
 
 class RequestRates:
@@ -26,7 +24,7 @@ class RequestRates:
         self._monotonic_s = clock.monotonic_s
         self._client_policy = _policy("client", client_max)
         self._holder_policy = _policy("holder", holder_max)
-        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+        self._buckets = TokenBuckets()
 
     def spend(self, caller: Caller) -> None:
         """Count a request.
@@ -56,14 +54,7 @@ class RequestRates:
         for policy, whose in ((self._client_policy, caller.client_id), (self._holder_policy, caller.holder_id)):
             if policy is None or not caller.holder_id:
                 continue
-            bucket = self._buckets.get(whose)
-            if bucket is None:
-                bucket = self._buckets[whose] = TokenBucket(policy, self._monotonic_s())
-                # The one that was used longest ago goes: it is the likeliest to be full again, as a new one is.
-                if len(self._buckets) > _BUCKETS_MAX:
-                    self._buckets.popitem(last=False)
-            self._buckets.move_to_end(whose)
-            yield policy, bucket
+            yield policy, self._buckets.find(policy, whose, self._monotonic_s())
 
 
 def make_request_rates(clock: Clock, client_max: int, holder_max: int) -> RequestRates | None:

@@ -27,6 +27,7 @@ from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain import access
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
+from pixconnect.foundation.shares import Presence
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
@@ -85,13 +86,14 @@ async def _answer(
         ) as operator,
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
-        is_secure = address.scheme == "https"
+        is_secure, presence = address.scheme == "https", Presence()
         parts = ConsoleParts(
             context=base.context,
             operator=operator,
             sign_in=SignIn(operator),
             assets=Assets(),
-            exports=Exports(),
+            exports=Exports(presence),
+            presence=presence,
             hosts=_own_names(address.netloc.lower(), port),
             draw_qr=render_qr_png,
             is_secure=is_secure,

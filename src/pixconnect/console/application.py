@@ -2,7 +2,7 @@
 
 ::
 
-    400 host ► 403 origin (forms) ► sign-in ► (page: 403 scope, 404, 422, 503)
+    400 host ► 414 ► 429 ► 403 origin (forms) ► sign-in ► 413 (forms) ► 503 full ► (page: 403 scope, 404, 422, 503)
 
 A page is a function from a visit to an answer. Each answer tells browsers what it may do: run our script, use our style
 sheet, send forms to us, and nothing else.
@@ -11,23 +11,33 @@ sheet, send forms to us, and nothing else.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 import structlog
 from starlette.applications import Starlette
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from pixconnect.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
+from pixconnect.console.paces import ACTS, SIGN_INS, Paces
 from pixconnect.console.parts import ConsoleParts
+from pixconnect.console.streams import Streams
 from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain import errors
 from pixconnect.domain.console import Visitor
+from pixconnect.domain.short_text import cut_text
+from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.shares import current_party
+from pixconnect.foundation.turns import Turns
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
 from pixconnect.usecases import console_session
 
@@ -35,15 +45,19 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-STREAMS_MAX: Final = 64
-"""Live pages of one process; one more is shown as it is, and loads again by itself."""
+UNDER_WAY_MAX: Final = 64
+"""Pages that are made at once; beyond these, whoever has some already waits for them."""
+ADDRESS_LENGTH_MAX: Final = 4 * 1024
+HOST_SHOWN_MAX: Final = 100
 LOOK_S: Final = 2.0
 """How often a live page is made again while somebody looks at it."""
 STREAM_S: Final = 600.0
 """The browser connects again after this long."""
 
 _EVENTS: Final = "text/event-stream"
+_COME_LATER: Final = b"retry: 60000\n\n"
 _SAFE_METHODS: Final = {"GET", "HEAD"}
+_TOLD_SHORTLY: Final = {413, 429}
 
 # What each refusal is called on a page, by its code; the reason stands below it.
 _STATUSES: Final = {
@@ -51,6 +65,7 @@ _STATUSES: Final = {
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.BadRequest: 400,
+    errors.PayloadTooLarge: 413,
     errors.RateLimited: 429,
     errors.ServiceUnavailable: 503,
     errors.OutcomeUnknown: 504,
@@ -69,6 +84,9 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "GET"
     is_public: bool = False
     """Whether it is there before one has signed in."""
+    is_sign_in: bool = False
+    """Whether its form may begin a session."""
+    is_file: bool = False
 
 
 class Console:
@@ -82,7 +100,12 @@ class Console:
     def __init__(self, parts: ConsoleParts, routes: Sequence[PageRoute], use: Callable[[], None]) -> None:
         self._parts = parts
         self._use = use
-        self._streams_count = 0
+        self._paces = Paces(parts.context.clock)
+        self._streams = Streams()
+        self._turns = Turns(parts.presence)
+        self._admission = Admission(UNDER_WAY_MAX)
+        self.refused_acts: Counter[tuple[str, str]] = Counter()
+        """How many there were, by the path of the form and the code of the refusal; for the metrics."""
         table = [Route(row.path, self._open(row), methods=[row.method]) for row in routes]
         table.append(Route("/assets/{name}", self._asset))
         self._app = Starlette(routes=table, exception_handlers={HTTPException: self._refuse_route})
@@ -100,10 +123,13 @@ class Console:
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
         # A page elsewhere whose name was made to lead here would be this console to a browser.
         if host not in self._parts.hosts:
-            answer = PlainTextResponse(f"This console is not called {host!r}.\n", 400)
-            await answer(_complete(scope, host, self._parts), receive, send_on)
-            return
-        await self._app(_complete(scope, host, self._parts), receive, send_on)
+            await PlainTextResponse(f"This console is not called {host[:HOST_SHOWN_MAX]!r}.\n", 400)(
+                scope, receive, send_on
+            )
+        elif len(scope["raw_path"]) + len(scope["query_string"]) > ADDRESS_LENGTH_MAX:
+            await PlainTextResponse("This address is too long.\n", 414)(scope, receive, send_on)
+        else:
+            await self._app(_complete(scope, host, self._parts), receive, send_on)
 
     def _own_headers(self, headers: Sequence[tuple[bytes, bytes]], took_ms: float) -> list[tuple[bytes, bytes]]:
         own = [
@@ -118,57 +144,111 @@ class Console:
     def _open(self, row: PageRoute) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             visit = read_visit(request, self._parts, None)
+            is_act = request.method not in _SAFE_METHODS
             try:
-                if request.method not in _SAFE_METHODS:
+                # Before whatever makes a page: a stranger may ask for very many.
+                visit = msgspec.structs.replace(visit, visitor=await self._enter(visit))
+                if is_act:
                     _check_origin(request, self._parts)
-                visitor = await self._find_visitor(request)
-                visit = msgspec.structs.replace(visit, visitor=visitor)
-                if visitor is None and not row.is_public:
+                if visit.visitor is None and not row.is_public:
                     return _lead_to_door(request)
-                if _EVENTS in request.headers.get("accept", "") and visitor is not None:
-                    return self._stream(visit, row.page)
-                return await row.page(visit)
+                if is_act:
+                    visit = msgspec.structs.replace(visit, sent=await self._read_form(visit, row))
+                # Of an act it would be done again each time that one looks, and a file is not followed.
+                if request.method == "GET" and not row.is_file and visit.visitor is not None and _is_followed(request):
+                    return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
+                return await self._make(visit, row.page)
             except Exception as error:  # noqa: BLE001  whatever happens, a page
+                if is_act:
+                    self._note_refused(visit, row, error)
                 return refuse(visit, error)
 
         return answer
 
-    async def _find_visitor(self, request: Request, *, is_used: bool = True) -> Visitor | None:
-        token = request.cookies.get(self._parts.cookie_name)
+    async def _enter(self, visit: Visit) -> Visitor | None:
+        """Who asks. A stranger is counted before the database is asked whether it is one."""
+        token = visit.request.cookies.get(self._parts.cookie_name)
+        current_party.set(visit.address)
+        self._paces.check_stranger(token, visit.address)
+        visitor = await self._find_visitor(token)
+        if visitor is not None:
+            current_party.set(visitor.party)
+        return visitor
+
+    async def _find_visitor(self, token: str | None, *, is_used: bool = True) -> Visitor | None:
         if token is None:
             return None
-        return await console_session.find_session(self._parts.operator, token, is_used=is_used)
+        visitor = await console_session.find_session(self._parts.operator, token, is_used=is_used)
+        if visitor is None:
+            self._paces.note_over(token)
+        else:
+            self._paces.note_good(token)
+        return visitor
 
-    def _stream(self, visit: Visit, page: Page) -> Response:
-        if self._streams_count >= STREAMS_MAX:
-            raise errors.ServiceUnavailable("too many pages are open: this one does not follow by itself")
-        return StreamingResponse(self._follow(visit, page), media_type=_EVENTS)
+    async def _read_form(self, visit: Visit, row: PageRoute) -> FormData:
+        # Before it is read: whoever sends very many is told so at once.
+        if row.is_sign_in:
+            self._paces.spend(SIGN_INS, visit.address)
+        if row.is_public:
+            return await read_form(visit.request, size_max=DOOR_SIZE_MAX, fields_max=DOOR_FIELDS_MAX)
+        self._paces.spend(ACTS, visit.who.party)
+        return await read_form(visit.request)
+
+    async def _make(self, visit: Visit, page: Page) -> Response:
+        """Make a page when it is its party's turn."""
+        party = current_party.get()
+        self._admission.enter(party)
+        try:
+            if not self._turns.acquire_now(party):
+                await self._turns.acquire(party)
+            try:
+                return await page(visit)
+            finally:
+                self._turns.release(party)
+        finally:
+            self._admission.leave(party)
 
     async def _follow(self, visit: Visit, page: Page) -> AsyncGenerator[bytes]:
         """The live part of a page, each time that it has changed."""
-        visit = msgspec.structs.replace(visit, is_part=True)
+        visit, token = msgspec.structs.replace(visit, is_part=True), visit.request.cookies.get(self._parts.cookie_name)
         until_s, shown = self._parts.context.clock.monotonic_s() + STREAM_S, b""
-        self._streams_count += 1
-        try:
-            while self._parts.context.clock.monotonic_s() < until_s:
+        with self._streams.hold(visit.who.session_id, visit.who.party) as stream:
+            while self._parts.context.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
                 self._use()
                 try:
                     # A page that is only left open keeps no session from ending, and one that has ended shows nothing more.
-                    visitor = await self._find_visitor(visit.request, is_used=False)
+                    visitor = await self._find_visitor(token, is_used=False)
                     if visitor is None:
                         return
                     visit = msgspec.structs.replace(visit, visitor=visitor)
-                    content = bytes((await page(visit)).body)
+                    answer = await self._make(visit, page)
                 except (errors.PixConnectError, *DATABASE_FAILED):
                     # The browser keeps what it has and asks again.
                     return
+                # It leads elsewhere now: there is nothing to follow here.
+                if answer.status_code != 200:
+                    return
+                content = bytes(answer.body)
                 if content != shown:
                     shown = content
                     lines = b"".join(b"data: " + line + b"\n" for line in content.split(b"\n"))
                     yield b"event: part\n" + lines + b"\n"
-                await asyncio.sleep(LOOK_S)
-        finally:
-            self._streams_count -= 1
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await stream.gives_way.wait()
+            if stream.gives_way.is_set():
+                # Or it would take the place of the one that it made room for.
+                yield _COME_LATER
+
+    def _note_refused(self, visit: Visit, row: PageRoute, error: Exception) -> None:
+        """Count and log an act that was not done; the audit has those that were."""
+        if not isinstance(error, errors.Refusal):
+            return
+        who = visit.visitor.audit_name if visit.visitor is not None else None
+        self.refused_acts[row.path, error.code] += 1
+        _log.warning(
+            "act refused", act=row.path, code=error.code, reason=cut_text(error.message), by=who, address=visit.address
+        )
 
     async def _asset(self, request: Request) -> Response:
         found = self._parts.assets.find(request.path_params["name"])
@@ -177,7 +257,7 @@ class Console:
     async def _refuse_route(self, request: Request, error: Exception) -> Response:
         visit = read_visit(request, self._parts, None)
         try:
-            visit = msgspec.structs.replace(visit, visitor=await self._find_visitor(request))
+            visit = msgspec.structs.replace(visit, visitor=await self._enter(visit))
         except Exception as failure:  # noqa: BLE001  the page is refused all the same
             return refuse(visit, failure)
         return refuse(visit, errors.NotFound("there is no such page"))
@@ -187,14 +267,16 @@ def refuse(visit: Visit, error: Exception) -> Response:
     """The page that says what went wrong; of a defect of ours the log learns everything, and the page nothing."""
     if isinstance(error, DATABASE_FAILED):
         error = errors.ServiceUnavailable("the database gives no answer")
-    # So Starlette calls a form that is too large, or none.
     elif isinstance(error, HTTPException):
-        error = errors.BadRequest("the form cannot be read, or is too large")
+        error = errors.BadRequest("the request cannot be read")
     elif not isinstance(error, errors.PixConnectError):
-        _log.error("page failed", path=visit.request.url.path, exc_info=error)
+        _log.error("page failed", path=cut_text(visit.request.url.path), exc_info=error)
         error = errors.InternalError("internal error")
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422)
-    headers = {"retry-after": "60"} if status == 429 else None
+    headers = {"retry-after": str(error.retry_after_s)} if isinstance(error, errors.RateLimited) else None
+    # A page costs a hundred times what this does, and a stranger may ask for very many.
+    if visit.visitor is None and status in _TOLD_SHORTLY:
+        return PlainTextResponse(f"{error}\n", status, headers)
     whole = msgspec.structs.replace(visit, is_part=False)
     return whole.page("error.html", status=status, headers=headers, error_status=status, reason=str(error))
 
@@ -206,6 +288,10 @@ def _check_origin(request: Request, parts: ConsoleParts) -> None:
     is_ours = origin == f"{scheme}://{request.headers['host'].lower()}"
     if not (is_ours and site in {None, "same-origin"}):
         raise errors.Forbidden("this form was not sent from the console")
+
+
+def _is_followed(request: Request) -> bool:
+    return _EVENTS in request.headers.get("accept", "")
 
 
 def _lead_to_door(request: Request) -> Response:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors
+from pixconnect.domain import errors, wanted
 from pixconnect.usecases import audit
 
 PAGE_SIZE: Final = 50
@@ -18,8 +18,7 @@ async def show_audit(visit: Visit) -> Response:
     # It tells of all holders, so it is for operators alone.
     if visit.who.kind == "holder":
         raise errors.Forbidden("the audit is the operators'")
-    before = visit.query("before")
-    before_id = int(before) if before.isascii() and before.isdecimal() and len(before) < 19 else None
+    before_id = wanted.read_id(visit.query("before"))
     entries = await audit.list_entries(visit.parts.operator, before_id=before_id, count_max=PAGE_SIZE)
     return visit.page("audit.html", entries=entries, page_size=PAGE_SIZE)
 

@@ -8,21 +8,28 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import suppress
 from io import FileIO
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from pixconnect.domain import errors
+from pixconnect.foundation.shares import Presence
+from pixconnect.foundation.turns import LongTurns
 
 LONG_MIN: Final = 10_000
 """Lines of a file that is written before it is taken; a shorter one is there before anybody could look."""
 AT_ONCE_MAX: Final = 4
 """Files of all sessions that are written or kept: each may be large. A forgotten one that is still read is not counted."""
-KEPT_S: Final = 900.0
-"""How long a whole file that nobody has taken keeps its place. One that was taken, or that broke off, leaves it to the next."""
+OF_HOLDER_MAX: Final = 2
+"""Of these, those of one holder's sessions..."""
+OF_HOLDERS_MAX: Final = 3
+"""...and of all holders': an operator always has a place."""
+LEFT_AFTER_S: Final = 120.0
+"""A file at whose page nobody has looked for so long makes room; one that was taken or broke off at once."""
 _READ_SIZE: Final = 64 * 1024
 _log = structlog.get_logger(__name__)
 
@@ -45,7 +52,7 @@ class Export:
         self.size = 0
         self.has_failed = False
         self._is_taken = False
-        self._over_s: float | None = None
+        self._looked_at_s = asyncio.get_running_loop().time()
         try:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed after forget()
         except OSError as error:
@@ -60,10 +67,14 @@ class Export:
     def is_done(self) -> bool:
         return self._task.done() and not self.has_failed
 
+    def look(self) -> None:
+        """Keep its place: somebody looks how far it is."""
+        self._looked_at_s = asyncio.get_running_loop().time()
+
     def may_go(self, now_s: float) -> bool:
-        """Whether another session may have it: not while the file is written, however long that takes."""
-        is_spent = self._is_taken or self.has_failed
-        return self._over_s is not None and (is_spent or now_s - self._over_s > KEPT_S)
+        """Whether another session may have its place: not while somebody waits for it, however long that takes."""
+        is_spent = self._task.done() and (self._is_taken or self.has_failed)
+        return is_spent or now_s - self._looked_at_s > LEFT_AFTER_S
 
     async def _write(self, parts: Parts) -> None:
         try:
@@ -75,7 +86,6 @@ class Export:
         except Exception as error:  # noqa: BLE001 - the page says that it failed, and the log why
             self.has_failed = True
             _log.error("export failed", name=self.name, exc_info=error)
-        self._over_s = asyncio.get_running_loop().time()
 
     def read(self) -> AsyncIterator[bytes]:
         """All of it, by a descriptor of the reader's own: a download outlives forgetting."""
@@ -94,33 +104,66 @@ class Export:
             self._file.close()
 
 
+class _Place(Struct, frozen=True):
+    export: Export
+    holder_id: int | None
+    """``None`` is an operator's."""
+
+
 class Exports:
     """The files of one process: one of each session at a time."""
 
-    def __init__(self) -> None:
-        self._kept: dict[int, Export] = {}
+    def __init__(self, presence: Presence | None = None) -> None:
+        """``presence`` says whether a party is alone."""
+        self._turns = LongTurns(presence or Presence())
+        # By session, the oldest first.
+        self._kept: dict[int, _Place] = {}
 
-    def begin(self, session_id: int, make: Callable[[], Export]) -> None:
+    def begin(self, session_id: int, make: Callable[[], Export], holder_id: int | None = None) -> None:
         """Forget the session's earlier file and those that leave their places, and keep a new one.
+
+        Args:
+            holder_id: Whose session it is; ``None`` for an operator's, to which the oldest file gives way where all are taken.
 
         Raises:
             ServiceUnavailable: Too many are written or wait, and none was made; or it cannot be made.
         """
         now_s = asyncio.get_running_loop().time()
-        for key, export in list(self._kept.items()):
-            if key == session_id or export.may_go(now_s):
-                del self._kept[key]
-                export.forget()
-        if len(self._kept) >= AT_ONCE_MAX:
+        for key, place in list(self._kept.items()):
+            if key == session_id or place.export.may_go(now_s):
+                self._forget(key)
+        is_full = len(self._kept) >= AT_ONCE_MAX
+        if holder_id is not None and (is_full or not self._has_room(holder_id)):
             raise errors.ServiceUnavailable("too many files are being written: try again in some minutes")
-        self._kept[session_id] = make()
+        if is_full:
+            # The oldest, and one that is whole rather than one that is being written.
+            self._forget(min(self._kept, key=lambda key: not self._kept[key].export.is_done))
+        self._kept[session_id] = _Place(make(), holder_id)
 
     def find(self, session_id: int) -> Export:
         """The session's own; ``NotFound`` if it has none."""
-        found = self._kept.get(session_id)
-        if found is None:
+        place = self._kept.get(session_id)
+        if place is None:
             raise errors.NotFound("there is no such file any more: save it again")
-        return found
+        place.export.look()
+        return place.export
+
+    async def in_turn(self, party: Hashable, parts: Parts) -> Parts:
+        """The parts of a file, each when it is its party's turn: a page of entries takes as long as many other pages."""
+        while True:
+            async with self._turns.hold(party):
+                try:
+                    part = await anext(parts)
+                except StopAsyncIteration:
+                    return
+            yield part
+
+    def _has_room(self, holder_id: int) -> bool:
+        whose = [place.holder_id for place in self._kept.values() if place.holder_id is not None]
+        return len(whose) < OF_HOLDERS_MAX and whose.count(holder_id) < OF_HOLDER_MAX
+
+    def _forget(self, session_id: int) -> None:
+        self._kept.pop(session_id).export.forget()
 
 
 async def _read_all(file: FileIO) -> AsyncIterator[bytes]:

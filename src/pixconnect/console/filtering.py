@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pixconnect.console.visit import Visit
+from pixconnect.domain import errors
 from pixconnect.domain import wanted as wanted_rules
 from pixconnect.domain.wanted import Wanted
 
@@ -20,12 +21,16 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
         event_types: The same for types of events.
 
     Raises:
-        BadRequest: An amount, an instant or a direction makes no sense.
+        BadRequest: An amount, an instant or an endpoint makes no sense.
     """
     amount, when = visit.query(AMOUNT_FIELD), visit.query(WHEN_FIELD)
     initial_at, final_at = wanted_rules.read_instants(when) if when else (None, None)
     amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)
     direction, endpoint = visit.query("direction"), visit.query("endpoint")
+    endpoint_id = wanted_rules.read_id(endpoint)
+    # Without this refusal the list would be of all endpoints, and so would be what is sent again.
+    if endpoint and endpoint_id is None:
+        raise errors.BadRequest("endpoint: is no id")
     return Wanted(
         statuses=tuple(each for each in statuses if each in visit.request.query_params.getlist("status")),
         event_types=tuple(each for each in event_types if each in visit.request.query_params.getlist("type")),
@@ -35,5 +40,5 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
         final_at=final_at,
         direction="IN" if direction == "IN" else "OUT" if direction == "OUT" else None,
         counterparty=visit.query("who") or None,
-        endpoint_id=int(endpoint) if endpoint.isascii() and endpoint.isdecimal() else None,
+        endpoint_id=endpoint_id,
     )

@@ -25,6 +25,7 @@ ZONE_NAME: Final = "America/Sao_Paulo"
 
 _CATALOGUE: Final = Path(__file__).parent / "catalogues" / "pt.po"
 _PREFERENCE: Final = re.compile(r"\s*([a-zA-Z]+)(?:-[a-zA-Z0-9]+)*\s*(?:;\s*q=([0-9.]+))?\s*")
+_PREFERENCES_LENGTH_MAX: Final = 256
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -96,7 +97,8 @@ def choose_language(chosen: str | None, accepted: str) -> Language:
     """The language that was chosen, or else the one that the browser prefers; English where it names neither."""
     if chosen in LANGUAGES:
         return LANGUAGES[chosen]
-    wanted = [_PREFERENCE.fullmatch(part) for part in accepted.split(",")]
+    # A browser names a few: of a long header each part could be looked at again for each of its spaces.
+    wanted = [_PREFERENCE.fullmatch(part) for part in accepted[:_PREFERENCES_LENGTH_MAX].split(",")]
     # Sorting keeps the order of what is wanted equally.
     for match in sorted((one for one in wanted if one), key=_quality, reverse=True):
         if (code := match[1].lower()) in LANGUAGES:

@@ -60,10 +60,10 @@ async def export_ledger(visit: Visit) -> Response:
 
 async def begin_export(visit: Visit) -> Response:
     """The same where it takes long: it is written first, while a page says how far it is."""
-    await visit.form()
+    visit.form()
     session_id, exports = visit.who.session_id, visit.parts.exports
     name, media_type, lines_count, parts = await _open_file(visit)
-    exports.begin(session_id, lambda: Export(name, media_type, lines_count, parts))
+    exports.begin(session_id, lambda: Export(name, media_type, lines_count, parts), visit.who.holder_id)
     return visit.go("/ledger/saving")
 
 
@@ -89,7 +89,8 @@ async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
     media_type, write = _FORMATS[kind]
     found = await _open(visit, _caller(visit))
     days = f"{found.initial_at.astimezone(ZONE):%Y-%m-%d}_{found.final_at.astimezone(ZONE):%Y-%m-%d}"
-    return f"ledger_{visit.holder_id}_{days}.{kind}", media_type, found.extent.lines_count, write(visit, found)
+    parts = visit.parts.exports.in_turn(visit.who.party, write(visit, found))
+    return f"ledger_{visit.holder_id}_{days}.{kind}", media_type, found.extent.lines_count, parts
 
 
 def _attach(name: str, media_type: str, content: AsyncIterator[bytes], size: int | None = None) -> Response:
@@ -156,8 +157,8 @@ _FORMATS: Final = dict(csv=("text/csv", _write_csv), json=("application/json", _
 
 ROUTES: Final = (
     PageRoute(path="/ledger", page=show_ledger),
-    PageRoute(path="/ledger/export", page=export_ledger),
+    PageRoute(path="/ledger/export", page=export_ledger, is_file=True),
     PageRoute(path="/ledger/saving", page=begin_export, method="POST"),
     PageRoute(path="/ledger/saving", page=show_export),
-    PageRoute(path="/ledger/saving/file", page=take_export),
+    PageRoute(path="/ledger/saving/file", page=take_export, is_file=True),
 )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.access import Network
+from pixconnect.foundation.shares import Presence
 from pixconnect.usecases.console_session import SignIn
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.operator import Operator
@@ -22,6 +23,8 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     sign_in: SignIn
     assets: Assets
     exports: Exports
+    presence: Presence
+    """Who is there, so that a party that is alone need not wait for its turn."""
     hosts: frozenset[str]
     """Names under which the console is asked for, with the port. Another name is a rebound one, and is refused."""
     draw_qr: Callable[[str], bytes]

@@ -74,9 +74,9 @@ async def _show(visit: Visit, kind: Kind) -> Response:
 
 ROUTES: Final = (
     PageRoute(path="/charges", page=list_charges),
-    PageRoute(path="/charges/{id:int}", page=show_charge),
+    PageRoute(path="/charges/{id}", page=show_charge),
     PageRoute(path="/transfers", page=list_transfers),
-    PageRoute(path="/transfers/{id:int}", page=show_transfer),
+    PageRoute(path="/transfers/{id}", page=show_transfer),
     PageRoute(path="/refunds", page=list_refunds),
-    PageRoute(path="/refunds/{id:int}", page=show_refund),
+    PageRoute(path="/refunds/{id}", page=show_refund),
 )

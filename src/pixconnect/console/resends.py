@@ -33,18 +33,14 @@ async def ask_resend(visit: Visit) -> Response:
 
 
 async def start_resend(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     wanted = _read_filter(visit)
     # Counted anew, and not read from the form: it may have been sent twice, or long ago.
     counted = await resend.count_resend(visit.parts.context, visit.viewer, wanted)
     shown = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value not in (None, ())}
-    await visit.begin_act("resend start", f"holder {wanted.holder_id}", shown)
+    _, act = visit.act("resend start", f"holder {wanted.holder_id}", shown)
     job = await resend.start_resend(
-        visit.parts.context,
-        visit.viewer,
-        wanted,
-        asked_by=visit.who.audit_name,
-        expected_count=counted.count,
+        visit.acting, visit.viewer, wanted, asked_by=visit.who.audit_name, expected_count=counted.count, act=act
     )
     return visit.go(f"/resends/{job.id}", said="started")
 
@@ -55,11 +51,11 @@ async def show_resend(visit: Visit) -> Response:
 
 
 async def stop_resend(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     job = await resend.read_resend(visit.parts.context, visit.viewer, visit.path_id())
     visit = visit.about(job.holder_id)
-    await visit.begin_act("resend stop", f"resend {job.id}")
-    await resend.cancel_resend(visit.parts.context, visit.viewer, job.id)
+    _, act = visit.act("resend stop", f"resend {job.id}")
+    await resend.cancel_resend(visit.acting, visit.viewer, job.id, act)
     return visit.go(f"/resends/{job.id}", said="stopped")
 
 
@@ -81,6 +77,6 @@ ROUTES: Final = (
     PageRoute(path="/resends", page=list_resends),
     PageRoute(path="/resends", page=start_resend, method="POST"),
     PageRoute(path="/resends/new", page=ask_resend),
-    PageRoute(path="/resends/{id:int}", page=show_resend),
-    PageRoute(path="/resends/{id:int}/stop", page=stop_resend, method="POST"),
+    PageRoute(path="/resends/{id}", page=show_resend),
+    PageRoute(path="/resends/{id}/stop", page=stop_resend, method="POST"),
 )

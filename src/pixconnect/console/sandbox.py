@@ -65,7 +65,7 @@ async def show_phone(visit: Visit) -> Response:
 
 async def pay(visit: Visit) -> Response:
     _check_sandbox(visit)
-    form = await visit.form()
+    form = visit.form()
     found = await timeline.read_timeline(visit.parts.context, visit.viewer, "charge", visit.path_id())
     subject = found.facts.charge
     if subject is None:
@@ -75,48 +75,49 @@ async def pay(visit: Visit) -> Response:
     if _text(form, "answer") != "pay":
         # A payer who declines tells nobody: the charge goes on waiting.
         return visit.go(path, said="refused")
-    caller = await visit.begin_act("sandbox pay", f"charge {subject.id}")
+    caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=_text(form, "name") or None)
-    arrival = await sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
+    deed = sandbox.pay_by_code(visit.parts.context, caller, subject.br_code, None, payer)
+    arrival = await visit.do_in_sandbox(act, deed)
     # Somebody may have paid it since the phone was shown: that payment is refused, as by a bank, and no money moves.
     return visit.go(path, said=_PAID[arrival.status])
 
 
 async def deposit(visit: Visit) -> Response:
     _check_sandbox(visit)
-    form = await visit.form()
+    form = visit.form()
     cents, _ = wanted.read_amounts(_text(form, "amount"))
-    caller = await visit.begin_act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
-    await ledger.deposit(visit.parts.context, caller.holder_id, cents or 0)
+    caller, act = visit.act("sandbox deposit", f"holder {visit.holder_id}", {"amount": cents})
+    await visit.do_in_sandbox(act, ledger.deposit(visit.parts.context, caller.holder_id, cents or 0))
     return visit.go("/ledger", said="deposited")
 
 
 async def give_back(visit: Visit) -> Response:
     """Let the receiver of a transfer give it back."""
     _check_sandbox(visit)
-    await visit.form()
+    visit.form()
     found = await timeline.read_timeline(visit.parts.context, visit.viewer, "transfer", visit.path_id())
     transfer = next(each for each in found.facts.transfers if each.id == visit.path_id())
     visit = visit.about(transfer.holder_id)
-    caller = await visit.begin_act("sandbox return", f"transfer {transfer.id}")
-    arrival = await sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
+    caller, act = visit.act("sandbox return", f"transfer {transfer.id}")
+    deed = sandbox.give_back(visit.parts.context, caller, transfer.end_to_end_id, None, "MD06")
+    arrival = await visit.do_in_sandbox(act, deed)
     return visit.go(f"/transfers/{transfer.id}", said=_GIVEN_BACK[arrival.status])
 
 
 async def make_charge(visit: Visit) -> Response:
     """Make a charge of R$ 1.00, which every endpoint that listens is told of."""
     _check_sandbox(visit)
-    form = await visit.form()
+    form = visit.form()
     visit.viewer.require("charge.write")
-    caller = await visit.begin_act("sandbox test event", f"holder {visit.holder_id}")
+    caller, act = visit.act("sandbox test event", f"holder {visit.holder_id}")
     account = await visit.parts.context.directory.read_account(caller.holder_id)
-    keys = await holder.list_pix_keys(visit.operator, caller.holder_id)
+    keys = await holder.list_pix_keys(visit.parts.operator, caller.holder_id)
     if not keys:
         raise errors.BadRequest(f"holder {caller.holder_id} ({account.party.name}) has no Pix key: add one first")
     cents = wanted.read_amounts(_text(form, "amount"))[0] if _text(form, "amount") else TEST_AMOUNT_CENTS
-    made = await charge.create_charge(
-        visit.parts.context, caller, ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
-    )
+    request = ChargeRequest(amount_cents=cents or TEST_AMOUNT_CENTS, key=keys[0].key)
+    made = await visit.do_in_sandbox(act, charge.create_charge(visit.parts.context, caller, request))
     if _text(form, "next").startswith("/endpoints/"):
         return visit.go(_text(form, "next"), said="tested")
     return visit.go(f"/sandbox/phone/{made.id}")
@@ -124,23 +125,23 @@ async def make_charge(visit: Visit) -> Response:
 
 async def move_clock(visit: Visit) -> Response:
     _check_sandbox(visit)
-    form = await visit.form()
+    form = visit.form()
     context, control = visit.parts.context, sandbox.find_control(visit.parts.context)
     text = _text(form, "by")
     if not text or (text != "reset" and not (text.isascii() and text.isdecimal() and len(text) < 10)):
         raise errors.BadRequest("by: a number of seconds")
-    await visit.begin_sandbox_act("sandbox clock", "clock", {"by": text})
+    act = visit.sandbox_act("sandbox clock", "clock", {"by": text})
     if text == "reset":
-        await clock.reset_clock(context, control)
+        await visit.do_in_sandbox(act, clock.reset_clock(context, control))
     else:
-        await clock.advance_clock(context, control, timedelta(seconds=int(text)))
+        await visit.do_in_sandbox(act, clock.advance_clock(context, control, timedelta(seconds=int(text))))
     return visit.go("/sandbox", said="moved")
 
 
 async def set_fault(visit: Visit) -> Response:
     """Add one rule before the others, or clear all."""
     _check_sandbox(visit)
-    form = await visit.form()
+    form = visit.form()
     context, wanted_effect = visit.parts.context, _text(form, "effect")
     if wanted_effect == "none":
         rules: list[FaultRule] = []
@@ -153,8 +154,8 @@ async def set_fault(visit: Visit) -> Response:
         count = int(times) if times.isascii() and times.isdecimal() and 0 < len(times) < 6 else None
         rule = FaultRule(effect=wanted_effect, match=match, times=count)
         rules = [rule, *await sandbox.call(context, sandbox_control.READ_FAULTS, None)]
-    await visit.begin_sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
-    await sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules)
+    act = visit.sandbox_act("sandbox faults", "network", {"effect": wanted_effect})
+    await visit.do_in_sandbox(act, sandbox.call(context, sandbox_control.REPLACE_FAULTS, rules))
     return visit.go("/sandbox", said="faults")
 
 
@@ -170,10 +171,10 @@ def _text(form: FormData, name: str) -> str:
 
 ROUTES: Final = (
     PageRoute(path="/sandbox", page=show_sandbox),
-    PageRoute(path="/sandbox/phone/{id:int}", page=show_phone),
-    PageRoute(path="/sandbox/phone/{id:int}", page=pay, method="POST"),
+    PageRoute(path="/sandbox/phone/{id}", page=show_phone),
+    PageRoute(path="/sandbox/phone/{id}", page=pay, method="POST"),
     PageRoute(path="/sandbox/deposit", page=deposit, method="POST"),
-    PageRoute(path="/sandbox/return/{id:int}", page=give_back, method="POST"),
+    PageRoute(path="/sandbox/return/{id}", page=give_back, method="POST"),
     PageRoute(path="/sandbox/test-event", page=make_charge, method="POST"),
     PageRoute(path="/sandbox/charge", page=make_charge, method="POST"),
     PageRoute(path="/sandbox/clock", page=move_clock, method="POST"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.language import LANGUAGES
-from pixconnect.console.visit import FORM_SIZE_MAX, LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Visit
+from pixconnect.console.visit import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Visit
 from pixconnect.domain import errors
 from pixconnect.usecases import console_session
 from pixconnect.usecases.console_session import ClientSignIn, NewSession, OperatorSignIn
@@ -23,7 +22,7 @@ async def show_sign_in(visit: Visit) -> Response:
 
 
 async def sign_in(visit: Visit) -> Response:
-    form, way = await _read_form(visit), _way(visit)
+    form, way = visit.sent, _way(visit)
     try:
         if way == "operator":
             session = await visit.parts.sign_in.operator(
@@ -55,7 +54,7 @@ async def show_link(visit: Visit) -> Response:
 
 
 async def enter(visit: Visit) -> Response:
-    form = await _read_form(visit)
+    form = visit.sent
     try:
         session = await visit.parts.sign_in.link(_text(form, "token"))
     except (errors.Unauthorized, errors.Forbidden):
@@ -64,7 +63,7 @@ async def enter(visit: Visit) -> Response:
 
 
 async def sign_out(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     await console_session.revoke_session(visit.parts.operator, visit.who, visit.who.session_id)
     answer = RedirectResponse("/sign-in?said=signed_out", 303)
     answer.delete_cookie(visit.parts.cookie_name, secure=visit.parts.is_secure, httponly=True, samesite="strict")
@@ -73,7 +72,7 @@ async def sign_out(visit: Visit) -> Response:
 
 async def set_preferences(visit: Visit) -> Response:
     """Keep a language or colours in the browser; nothing of the service changes."""
-    form = await _read_form(visit)
+    form = visit.sent
     answer = RedirectResponse(_own_address(_text(form, "next")), 303)
     language, theme = _text(form, "language"), _text(form, "theme")
     if language in LANGUAGES:
@@ -91,7 +90,7 @@ async def show_sessions(visit: Visit) -> Response:
 
 
 async def end_session(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     await console_session.revoke_session(visit.parts.operator, visit.who, visit.path_id())
     return visit.go("/sessions", said="ended")
 
@@ -119,10 +118,6 @@ def _let_in(visit: Visit, session: NewSession, next_address: str) -> Response:
     return answer
 
 
-async def _read_form(visit: Visit) -> FormData:
-    return await visit.request.form(max_files=0, max_fields=20, max_part_size=FORM_SIZE_MAX)
-
-
 def _way(visit: Visit) -> str:
     return "operator" if visit.query("as") == "operator" else "client"
 
@@ -134,19 +129,18 @@ def _text(form: FormData, name: str) -> str:
 
 def _own_address(text: str) -> str:
     """An address of the console itself; of anything else, its first page."""
-    parts = urlsplit(text)
-    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and not parts.netloc and text.isprintable()
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if is_own else "/"
 
 
 ROUTES: Final = (
     PageRoute(path="/sign-in", page=show_sign_in, is_public=True),
-    PageRoute(path="/sign-in", page=sign_in, method="POST", is_public=True),
+    PageRoute(path="/sign-in", page=sign_in, method="POST", is_public=True, is_sign_in=True),
     PageRoute(path="/enter", page=show_link, is_public=True),
-    PageRoute(path="/enter", page=enter, method="POST", is_public=True),
+    PageRoute(path="/enter", page=enter, method="POST", is_public=True, is_sign_in=True),
     PageRoute(path="/preferences", page=set_preferences, method="POST", is_public=True),
     PageRoute(path="/sign-out", page=sign_out, method="POST"),
     PageRoute(path="/sessions", page=show_sessions),
-    PageRoute(path="/sessions/{id:int}/end", page=end_session, method="POST"),
+    PageRoute(path="/sessions/{id}/end", page=end_session, method="POST"),
     PageRoute(path="/help", page=show_help),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,18 +18,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.console import filters
 from pixconnect.console.language import LANGUAGES, ZONE_NAME, Language, choose_language
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.domain import errors
+from pixconnect.domain import errors, wanted
 from pixconnect.domain.access import Caller, client_address
 from pixconnect.domain.console import Viewer, Visitor
 from pixconnect.usecases import audit
-from pixconnect.usecases.operator import Operator, acting_as
+from pixconnect.usecases.audit import Act
+from pixconnect.usecases.context import Context
 
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"
 THEME_COOKIE: Final = "pixconnect_theme"
-FORM_SIZE_MAX: Final = 64 * 1024
 _HOLDER: Final = "holder"
-_HOLDER_ID_MAX: Final = 2**53 - 1
+
+Done = TypeVar("Done")
 
 _templates: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -51,6 +52,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     """Empty follows the system."""
     is_part: bool = False
     """Whether only the live part of the page is wanted."""
+    sent: FormData = FormData()
+    """Of a form, whoever sent it."""
     owner_id: int | None = None
     """Whose thing an operator acts on, where the address names the thing and no holder."""
 
@@ -70,17 +73,11 @@ class Visit(Struct, frozen=True, kw_only=True):
     @property
     def chosen_id(self) -> int | None:
         """The holder that the address names."""
-        text = self.request.query_params.get(_HOLDER, "")
-        return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= _HOLDER_ID_MAX else None
+        return wanted.read_id(self.request.query_params.get(_HOLDER, ""))
 
     @property
     def viewer(self) -> Viewer:
         return self.who.viewer(self.holder_id)
-
-    @property
-    def operator(self) -> Operator:
-        """The operators' context, in the visitor's name."""
-        return acting_as(self.parts.operator, self.who.audit_name)
 
     @property
     def address(self) -> str:
@@ -92,9 +89,9 @@ class Visit(Struct, frozen=True, kw_only=True):
         return self.request.query_params.get(name, "").strip()
 
     def path_id(self, name: str = "id") -> int:
-        """A number of the path, which has only digits; one that no id can be is not found."""
-        number = int(self.request.path_params[name])
-        if not 1 <= number <= _HOLDER_ID_MAX:
+        """A number of the path; what no id can be is not found."""
+        number = wanted.read_id(self.request.path_params[name])
+        if number is None:
             raise errors.NotFound("id: there is no such thing")
         return number
 
@@ -117,34 +114,51 @@ class Visit(Struct, frozen=True, kw_only=True):
         """The same visit, about the holder of a thing that was found for it."""
         return msgspec.structs.replace(self, owner_id=holder_id)
 
-    async def form(self) -> FormData:
+    def form(self) -> FormData:
         """The form that was sent, which must be one of ours.
 
         Raises:
             Forbidden: It is not.
         """
-        form = await self.request.form(max_files=0, max_fields=200, max_part_size=FORM_SIZE_MAX)
-        sent = form.get("csrf", "")
-        if not isinstance(sent, str) or not hmac.compare_digest(sent.encode(), self.who.csrf_token.encode()):
+        token = self.sent.get("csrf", "")
+        if not isinstance(token, str) or not hmac.compare_digest(token.encode(), self.who.csrf_token.encode()):
             raise errors.Forbidden("this form is not of this session: load the page again and send it from there")
-        return form
+        return self.sent
 
-    async def begin_act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> Caller:
-        """Say in the audit what is about to be done by a use case that says nothing there itself.
+    @property
+    def acting(self) -> Context:
+        """What use cases are given that record an act where they do it: on connections that may write the audit."""
+        return msgspec.structs.replace(self.parts.context, pool=self.parts.operator.pool)
+
+    def act(self, verb: str, subject: str, after: Mapping[str, object] | None = None) -> tuple[Caller, Act]:
+        """Who does something to a holder's things, and what the audit will say of it once it is done.
 
         Raises:
             Forbidden: A reader changes nothing.
             BadRequest: No holder was chosen.
         """
         caller = self.who.caller(self.holder_id, self.address)
-        await audit.note(self.operator, verb, subject, after=dict(after or {}, holder_id=caller.holder_id))
-        return caller
+        return caller, self._make_act(verb, subject, dict(after or {}, holder_id=caller.holder_id))
 
-    async def begin_sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> None:
+    def sandbox_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
         """The same for what all holders of a sandbox share: its clock, and how its network behaves."""
         if not self.who.may_act:
             raise errors.Forbidden("a reader changes nothing")
-        await audit.note(self.operator, verb, subject, after=dict(after))
+        return self._make_act(verb, subject, after)
+
+    def _make_act(self, verb: str, subject: str, after: Mapping[str, object]) -> Act:
+        return Act(operator=self.who.audit_name, verb=verb, subject=subject, after=after)
+
+    async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
+        """Let the sandbox do something, and record it: after it, for the sandbox is another program with tables of its own."""
+        try:
+            done = await deed
+        except errors.OutcomeUnknown:
+            unknown = dict(act.after, outcome="unknown")
+            await audit.note(self.parts.operator, msgspec.structs.replace(act, after=unknown))
+            raise
+        await audit.note(self.parts.operator, act)
+        return done
 
     def page(
         self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object

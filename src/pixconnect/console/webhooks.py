@@ -67,12 +67,12 @@ async def show_delivery(visit: Visit) -> Response:
 
 
 async def resend_delivery(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     visit.viewer.require("webhook.write")
     found = await timeline.read_delivery_view(visit.parts.context, visit.viewer, visit.path_id())
     visit = visit.about(found.delivery.holder_id)
-    caller = await visit.begin_act("delivery resend", f"delivery {found.delivery.id}")
-    await endpoint.redeliver(visit.parts.context, caller, found.delivery.id)
+    caller, act = visit.act("delivery resend", f"delivery {found.delivery.id}")
+    await endpoint.redeliver(visit.acting, caller, found.delivery.id, act)
     return visit.go(f"/deliveries/{found.delivery.id}", said="resent")
 
 
@@ -82,13 +82,13 @@ async def list_endpoints(visit: Visit) -> Response:
 
 
 async def add_endpoint(visit: Visit) -> Response:
-    form = await visit.form()
+    form = visit.form()
     visit.viewer.require("webhook.write")
     secret = _text(form, "secret") or visit.parts.context.entropy.token(_SECRET_LENGTH)
-    caller = await visit.begin_act("endpoint add", f"holder {visit.holder_id}", {"url": _text(form, "url")})
+    caller, act = visit.act("endpoint add", f"holder {visit.holder_id}", {"url": _text(form, "url")})
     types = [each for each in form.getlist("type") if isinstance(each, str)] or EVENT_TYPES
     request = EndpointRequest(url=_text(form, "url"), secret=secret, event_types=types)
-    made = await endpoint.create_endpoint(visit.parts.context, caller, request)
+    made = await endpoint.create_endpoint(visit.acting, caller, request, act)
     # The one page that shows a secret, and only in the answer to its form: no address ever leads to it again.
     return visit.page("endpoint_secret.html", endpoint=made, secret=secret)
 
@@ -110,7 +110,7 @@ async def show_endpoint(visit: Visit) -> Response:
 
 
 async def change_endpoint(visit: Visit) -> Response:
-    form = await visit.form()
+    form = visit.form()
     line = await _find_line(visit)
     visit.viewer.require("webhook.write")
     visit = visit.about(line.endpoint.holder_id)
@@ -120,31 +120,30 @@ async def change_endpoint(visit: Visit) -> Response:
         status=_STATUSES.get(_text(form, "status")),
     )
     shown = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not None}
-    caller = await visit.begin_act("endpoint set", f"endpoint {line.endpoint.id}", shown)
-    await endpoint.change_endpoint(visit.parts.context, caller, line.endpoint.id, change)
+    caller, act = visit.act("endpoint set", f"endpoint {line.endpoint.id}", shown)
+    await endpoint.change_endpoint(visit.acting, caller, line.endpoint.id, change, act)
     return visit.go(f"/endpoints/{line.endpoint.id}", said="saved")
 
 
 async def rotate_secret(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     line = await _find_line(visit)
     visit.viewer.require("webhook.write")
     visit = visit.about(line.endpoint.holder_id)
     secret = visit.parts.context.entropy.token(_SECRET_LENGTH)
-    caller = await visit.begin_act("endpoint rotate", f"endpoint {line.endpoint.id}")
-    changed = await endpoint.change_endpoint(
-        visit.parts.context, caller, line.endpoint.id, EndpointChange(secret=secret)
-    )
+    caller, act = visit.act("endpoint rotate", f"endpoint {line.endpoint.id}")
+    change = EndpointChange(secret=secret)
+    changed = await endpoint.change_endpoint(visit.acting, caller, line.endpoint.id, change, act)
     return visit.page("endpoint_secret.html", endpoint=changed, secret=secret)
 
 
 async def remove_endpoint(visit: Visit) -> Response:
-    await visit.form()
+    visit.form()
     line = await _find_line(visit)
     visit.viewer.require("webhook.write")
     visit = visit.about(line.endpoint.holder_id)
-    caller = await visit.begin_act("endpoint remove", f"endpoint {line.endpoint.id}", {"url": line.endpoint.url})
-    await endpoint.delete_endpoint(visit.parts.context, caller, line.endpoint.id)
+    caller, act = visit.act("endpoint remove", f"endpoint {line.endpoint.id}", {"url": line.endpoint.url})
+    await endpoint.delete_endpoint(visit.acting, caller, line.endpoint.id, act)
     return visit.go("/endpoints", said="saved")
 
 
@@ -159,14 +158,14 @@ def _text(form: FormData, name: str) -> str:
 
 ROUTES: Final = (
     PageRoute(path="/events", page=list_events),
-    PageRoute(path="/events/{id:int}", page=show_event),
+    PageRoute(path="/events/{id}", page=show_event),
     PageRoute(path="/deliveries", page=list_deliveries),
-    PageRoute(path="/deliveries/{id:int}", page=show_delivery),
-    PageRoute(path="/deliveries/{id:int}/resend", page=resend_delivery, method="POST"),
+    PageRoute(path="/deliveries/{id}", page=show_delivery),
+    PageRoute(path="/deliveries/{id}/resend", page=resend_delivery, method="POST"),
     PageRoute(path="/endpoints", page=list_endpoints),
     PageRoute(path="/endpoints", page=add_endpoint, method="POST"),
-    PageRoute(path="/endpoints/{id:int}", page=show_endpoint),
-    PageRoute(path="/endpoints/{id:int}/change", page=change_endpoint, method="POST"),
-    PageRoute(path="/endpoints/{id:int}/rotate", page=rotate_secret, method="POST"),
-    PageRoute(path="/endpoints/{id:int}/remove", page=remove_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}", page=show_endpoint),
+    PageRoute(path="/endpoints/{id}/change", page=change_endpoint, method="POST"),
+    PageRoute(path="/endpoints/{id}/rotate", page=rotate_secret, method="POST"),
+    PageRoute(path="/endpoints/{id}/remove", page=remove_endpoint, method="POST"),
 )

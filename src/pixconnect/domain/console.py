@@ -65,6 +65,11 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return self.role == "operator"
 
     @property
+    def party(self) -> int | str:
+        """Who shares what there is with others: a holder, with all its visitors, or an operator."""
+        return self.holder_id or self.audit_name
+
+    @property
     def audit_name(self) -> str:
         return f"client {self.name}" if self.kind == "holder" else f"console {self.name}"
 
@@ -90,6 +95,8 @@ class Visitor(Struct, frozen=True, kw_only=True):
 
 ALL_SCOPES: Final = frozenset[str](SCOPES)
 """Those of an operator."""
+READING_SCOPES: Final = frozenset[str](scope for scope in SCOPES if scope.endswith(".read"))
+"""Those of a reader: what only who acts may see, such as a signature that is good now, needs a scope of the others."""
 
 
 def is_operator_name(name: str) -> bool:

@@ -1,8 +1,13 @@
 """Rate limits by token buckets."""
 
 import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
 
 from msgspec import Struct
+
+BUCKETS_MAX: Final = 20_000
 
 
 class RatePolicy(Struct, frozen=True, kw_only=True):
@@ -39,3 +44,21 @@ class TokenBucket:
     def seconds_until(self, tokens: float) -> int:
         """Whole seconds until so many tokens are there, if none are spent or added."""
         return max(1, math.ceil((tokens - self._level) / self._policy.refill_per_s))
+
+
+class TokenBuckets:
+    """A bucket for each of many, full at first sight."""
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()
+
+    def find(self, policy: RatePolicy, whose: Hashable, now_s: float) -> TokenBucket:
+        key = policy.name, whose
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(policy, now_s)
+            # The one that was used longest ago goes: it is the likeliest to be full again, as a new one is.
+            if len(self._buckets) > BUCKETS_MAX:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(key)
+        return bucket

@@ -17,6 +17,7 @@ from pixconnect.domain.money import AMOUNT_MAX_CENTS
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
 TEXT_LENGTH_MAX: Final = 255
 _NUMBER_MAX: Final = 2**53 - 1
+_ID_LENGTH_MAX: Final = 16
 
 _AMOUNT: Final = re.compile(r"(?:R\$\s*)?(\d{1,3}(?:\.\d{3})+|\d{1,10})(?:[,.](\d{2}))?", re.ASCII)
 _INSTANT: Final = re.compile(
@@ -50,6 +51,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
         """Whether it asks for something that no index knows."""
         asked = (self.amount_min_cents, self.amount_max_cents, self.direction, self.counterparty)
         return any(value is not None for value in asked)
+
+
+def read_id(text: str) -> int | None:
+    """An id as addresses have it; ``None`` for whatever no id can be."""
+    # Counted before it is converted: Python refuses to read thousands of digits.
+    is_number = len(text) <= _ID_LENGTH_MAX and text.isascii() and text.isdecimal()
+    return number if is_number and 1 <= (number := int(text)) <= _NUMBER_MAX else None
 
 
 def read_amounts(text: str) -> tuple[int | None, int | None]:

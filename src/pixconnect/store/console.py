@@ -166,15 +166,16 @@ async def find_session(connection: Connection, token_hash: bytes, now: datetime)
 
 
 _LIST_SESSIONS: Final[LiteralString] = f"""
-    select {_SESSION.select} {_FROM_GOOD} and ($2::bigint is null or holder.id = $2) order by seen_at desc limit $3
+    select {_SESSION.select} {_FROM_GOOD} and ($2::text is null or console_session.client_id = $2)
+    order by seen_at desc limit $3
 """
 
 
 async def list_sessions(
-    connection: Connection, holder_id: int | None, now: datetime, count_max: int
+    connection: Connection, client_id: str | None, now: datetime, count_max: int
 ) -> list[ConsoleSession]:
-    """Good sessions, used last first: those of a holder's clients, or all."""
-    return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, holder_id, count_max)]
+    """Good sessions, used last first: those of a client, or all."""
+    return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
 
 
 _SLIDE: Final[LiteralString] = "update console_session set seen_at = $2, expires_at = $3 where id = $1"
@@ -185,15 +186,13 @@ async def slide_session(connection: Connection, session_id: int, seen_at: dateti
 
 
 _DELETE_SESSION: Final[LiteralString] = f"""
-    delete from console_session where id = $1 and (
-        $2::bigint is null or client_id in (select client_id from client where holder_id = $2)
-    ) returning {_SESSION.select}
+    delete from console_session where id = $1 and ($2::text is null or client_id = $2) returning {_SESSION.select}
 """
 
 
-async def delete_session(connection: Connection, session_id: int, holder_id: int | None) -> ConsoleSession | None:
-    """End a session of a holder's client, or any, and answer what it was."""
-    return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, holder_id))
+async def delete_session(connection: Connection, session_id: int, client_id: str | None) -> ConsoleSession | None:
+    """End a session of a client, or any, and answer what it was."""
+    return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
 
 
 _DELETE_OF_OPERATOR: Final[LiteralString] = "delete from console_session where operator_name = $1"

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from pixconnect.domain import access as access_rules
 from pixconnect.domain import console, errors
 from pixconnect.domain.access import FAILURES_WINDOW_S, Client
-from pixconnect.domain.console import ALL_SCOPES, LINK_LASTS, SEEN_EVERY, Visitor
+from pixconnect.domain.console import ALL_SCOPES, LINK_LASTS, READING_SCOPES, SEEN_EVERY, Visitor
 from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation import password
 from pixconnect.foundation.pool import Connection
@@ -154,22 +154,24 @@ async def find_session(context: OperatorContext, token: str, *, is_used: bool = 
 
 
 async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[ConsoleSession]:
-    """The sessions that are good now: an operator sees all, a holder's visitor those of the holder's clients."""
+    """The sessions that are good now: an operator sees all, a holder's visitor those of its own client."""
+    client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
-        return await console_store.list_sessions(connection, visitor.holder_id, context.clock.real_now(), LISTED_MAX)
+        return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
 
 
 async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
-    """End a session; anybody may end the own one.
+    """End a session: the own one, one of the own client, or an operator any.
 
     Raises:
         Forbidden: A reader ends no other.
-        NotFound: There is none, or it is another holder's.
+        NotFound: There is none, or it is another client's: no scope lets a client end what another one began.
     """
     if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
     async with write_alone(context.pool) as connection:
-        ended = await console_store.delete_session(connection, session_id, visitor.holder_id)
+        client_id = visitor.name if visitor.kind == "holder" else None
+        ended = await console_store.delete_session(connection, session_id, client_id)
         if ended is None:
             raise errors.NotFound("there is no such session")
         acting, whose = acting_as(context, visitor.audit_name), ended.operator_name or ended.client_id
@@ -247,15 +249,15 @@ async def _begin(context: OperatorContext, connection: Connection, session: Cons
 
 
 def _visitor(found: FoundSession, token: str) -> Visitor:
-    session = found.session
-    is_holder = session.kind == "holder"
+    session, role = found.session, found.role or "operator"
+    own_scopes = ALL_SCOPES if role == "operator" else READING_SCOPES
     return Visitor(
         session_id=session.id,
         kind=session.kind,
         name=session.operator_name or session.client_id or _SANDBOX_NAME,
-        role=found.role or "operator",
+        role=role,
         holder_id=found.holder_id,
-        scopes=frozenset(found.scopes) if is_holder else ALL_SCOPES,
+        scopes=frozenset(found.scopes) if session.kind == "holder" else own_scopes,
         csrf_token=hashlib.sha256(f"csrf:{token}".encode()).hexdigest(),
         created_at=session.created_at,
         expires_at=session.expires_at,

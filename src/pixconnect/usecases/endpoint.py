@@ -27,6 +27,7 @@ from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
 from pixconnect.store import origin as origin_store
 from pixconnect.usecases import audit
+from pixconnect.usecases.audit import Act
 from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone, writing
 from pixconnect.usecases.operator import OperatorContext
@@ -53,8 +54,10 @@ class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Pr
     """What webhook endpoints need."""
 
 
-async def create_endpoint(context: EndpointContext, caller: Caller, request: EndpointRequest) -> Endpoint:
-    """Register a webhook endpoint of a holder.
+async def create_endpoint(
+    context: EndpointContext, caller: Caller, request: EndpointRequest, act: Act | None = None
+) -> Endpoint:
+    """Register a webhook endpoint of a holder; ``act``, here and below, is recorded with what is done.
 
     Raises:
         BadRequest: The event types or the secret are wrong.
@@ -88,6 +91,7 @@ async def create_endpoint(context: EndpointContext, caller: Caller, request: End
         )
         await endpoint_store.insert(connection, endpoint)
         await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
+        await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
     return endpoint
 
 
@@ -101,9 +105,9 @@ async def read_endpoint(context: EndpointContext, caller: Caller, endpoint_id: i
 
 
 async def change_endpoint(
-    context: EndpointContext, caller: Caller, endpoint_id: int, change: EndpointChange
+    context: EndpointContext, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
 ) -> Endpoint:
-    """Change an endpoint, from its next attempt on.
+    """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
 
     Raises:
         BadRequest: The change is empty, or the event types or the secret are wrong.
@@ -130,6 +134,7 @@ async def change_endpoint(
         await note_change(connection, caller, verb, now, endpoint_id, before=before, after=after)
         if after.status == "active" and before.status != "active":
             await resume_backlog(connection, endpoint_id, now)
+        await audit.record_act(connection, act)
     context.wake_workers()
     return after
 
@@ -224,13 +229,16 @@ async def finish_resuming(context: ResumingContext) -> int:
     return batches_count
 
 
-async def delete_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
+async def delete_endpoint(
+    context: EndpointContext, caller: Caller, endpoint_id: int, act: Act | None = None
+) -> Endpoint:
     """Delete an endpoint; its pending deliveries are given up."""
     async with write_alone(context.pool) as connection:
         endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
         now = await service_now_to_write(context.clock, connection)
         await note_change(connection, caller, "endpoint remove", now, endpoint_id, before=endpoint)
+        await audit.record_act(connection, act)
     return endpoint
 
 
@@ -249,13 +257,14 @@ async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: i
     return delivery
 
 
-async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
+async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
     """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
     await read_delivery(context, caller, delivery_id)
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
             now = await service_now_to_write(context.clock, connection)
             await delivery_history_store.redeliver(connection, caller.holder_id, delivery_id, now)
+            await audit.record_act(connection, act)
         context.wake_workers()
         return await read_delivery(context, caller, delivery_id)
 

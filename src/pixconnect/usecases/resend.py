@@ -23,6 +23,8 @@ from pixconnect.store import delivery_history
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import listing as listing_store
 from pixconnect.store import resend as resend_store
+from pixconnect.usecases import audit
+from pixconnect.usecases.audit import Act
 from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
@@ -63,9 +65,15 @@ async def count_resend(context: CountingContext, viewer: Viewer, wanted: ResendF
 
 
 async def start_resend(
-    context: ResendContext, viewer: Viewer, wanted: ResendFilter, *, asked_by: str, expected_count: int
+    context: ResendContext,
+    viewer: Viewer,
+    wanted: ResendFilter,
+    *,
+    asked_by: str,
+    expected_count: int,
+    act: Act | None = None,
 ) -> ResendJob:
-    """Send again everything that a filter matches and that was made until now.
+    """Send again everything that a filter matches and that was made until now; ``act`` is recorded with it.
 
     Raises:
         Forbidden: The viewer may not.
@@ -104,6 +112,7 @@ async def start_resend(
             raise errors.LimitExceeded(
                 "deliveries of this holder are being sent again already: wait for the end of that"
             )
+        await audit.record_act(connection, act)
     return job
 
 
@@ -118,12 +127,14 @@ async def list_resends(context: CountingContext, viewer: Viewer) -> list[ResendJ
     return await resend_store.list_newest(context.pool, viewer.holder_id, LISTED_MAX)
 
 
-async def cancel_resend(context: CountingContext, viewer: Viewer, job_id: int) -> ResendJob:
-    """End a job; what it has sent again stays so. One that has ended stays as it is."""
+async def cancel_resend(context: CountingContext, viewer: Viewer, job_id: int, act: Act | None = None) -> ResendJob:
+    """End a job; what it has sent again stays so. One that has ended stays as it is, and nothing is recorded."""
     viewer.require("webhook.write")
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         cancelled = await resend_store.cancel(connection, job_id, viewer.holder_id, now)
+        if cancelled is not None:
+            await audit.record_act(connection, act)
     return cancelled or await read_resend(context, viewer, job_id)
 
 

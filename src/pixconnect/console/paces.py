@@ -1,0 +1,65 @@
+"""How often the console is asked: by an address before anybody has signed in, and by somebody who changes things.
+
+What a stranger asks for is counted before a form is read, a page is made or the database is asked. Whoever has a session that
+was seen lately is let in however much others ask from the same address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+from pixconnect.domain import errors
+from pixconnect.domain.clock import Clock
+from pixconnect.domain.rate import RatePolicy, TokenBuckets
+
+STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
+"""Requests of an address without a session: pages before the door, and what leads there."""
+SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
+"""Forms that sign in, of an address."""
+ACTS: Final = RatePolicy(name="acts", tokens_max=60, refill_per_s=1)
+"""Forms that change something, of one holder's visitors or of one operator."""
+KNOWN_MAX: Final = 4096
+"""Sessions that are known to be good without a look at the database, those seen last."""
+
+
+class Paces:
+    """What is left to each, in this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._monotonic_s = clock.monotonic_s
+        self._buckets = TokenBuckets()
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+
+    def spend(self, policy: RatePolicy, whose: Hashable) -> None:
+        """Count a request.
+
+        Raises:
+            RateLimited: There have been too many.
+        """
+        bucket = self._buckets.find(policy, whose, self._monotonic_s())
+        if bucket.read(self._monotonic_s()) < 1:
+            raise errors.RateLimited(f"too many requests ({policy.name})", bucket.seconds_until(1), policy)
+        bucket.spend(1)
+
+    def check_stranger(self, token: str | None, address: str) -> None:
+        """Count a request of somebody whose session is not known to be good."""
+        if token is None or _hash(token) not in self._known:
+            self.spend(STRANGERS, address)
+
+    def note_good(self, token: str) -> None:
+        """Keep that this token is a good session's."""
+        key = _hash(token)
+        self._known[key] = None
+        self._known.move_to_end(key)
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    def note_over(self, token: str) -> None:
+        self._known.pop(_hash(token), None)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,193 @@
+"""The console in this process, on a service of the tests: what a browser would send, without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.console import pages
+from pixconnect.console.application import Console
+from pixconnect.console.assets import Assets
+from pixconnect.console.exports import Exports
+from pixconnect.console.parts import ConsoleParts
+from pixconnect.domain.access import SCOPES, IssuedClient
+from pixconnect.domain.console import Visitor
+from pixconnect.foundation.pool import Pool, open_pool
+from pixconnect.foundation.privileges import CONSOLE_ROLE
+from pixconnect.foundation.shares import Presence
+from pixconnect.usecases import access, operator_access
+from pixconnect.usecases.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.usecases.operator import Operator
+from support.api import Answer
+from support.operators import as_operator
+from support.service import Service
+
+HOST = "console.example"
+_COOKIE = "pixconnect_9080"
+
+
+class Browser(Struct, frozen=True, kw_only=True):
+    """Asks a console, with the cookie of a session if it has one."""
+
+    console: Console
+    session: NewSession | None = None
+    address: str = "203.0.113.9"
+
+    def of(self, session: NewSession) -> Browser:
+        return msgspec.structs.replace(self, session=session)
+
+    @property
+    def who(self) -> Visitor:
+        assert self.session is not None, "it has signed in"
+        return self.session.visitor
+
+    async def get(self, target: str, **headers: str) -> Answer:
+        return await self.ask("GET", target, headers)
+
+    async def post(self, target: str, fields: Mapping[str, str] | None = None, **headers: str) -> Answer:
+        """Send a form as a page of the console does."""
+        own = {} if self.session is None else {"csrf": self.session.visitor.csrf_token}
+        body = urlencode(own | dict(fields or {}), errors="surrogatepass").encode()
+        return await self.ask("POST", target, headers, body)
+
+    async def ask(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes | list[bytes] = b""
+    ) -> Answer:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.console(self._scope(method, target, headers or {}, body), _receiver(body), send)
+        content = b"".join(message.get("body", b"") for message in sent[1:])
+        return Answer(sent[0]["status"], sent[0]["headers"], content)
+
+    @asynccontextmanager
+    async def following(self, target: str) -> AsyncIterator[list[bytes]]:
+        """Follow a page while the block runs: what it has been told of it so far."""
+        told: list[bytes] = []
+
+        async def send(message: Any) -> None:
+            told.append(message.get("body", b""))
+
+        scope = self._scope("GET", target, {"accept": "text/event-stream"}, b"")
+        task = asyncio.create_task(self.console(scope, _receiver(b""), send))
+        try:
+            while not any(told) and not task.done():  # noqa: ASYNC110 - a list that tells nobody
+                await asyncio.sleep(0.005)
+            yield told
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _scope(self, method: str, target: str, headers: Mapping[str, str], body: bytes | list[bytes]) -> dict[str, Any]:
+        path, _, query = quote(target, safe="/?&=%+,;:!$'()*~@", errors="surrogatepass").partition("?")
+        given = {"host": HOST, "origin": f"http://{HOST}", "content-type": "application/x-www-form-urlencoded"}
+        if isinstance(body, bytes):
+            given["content-length"] = str(len(body))
+        if self.session is not None:
+            given["cookie"] = f"{_COOKIE}={self.session.token}"
+        return dict(
+            type="http",
+            http_version="1.1",
+            method=method,
+            raw_path=path.encode(),
+            query_string=query.encode(),
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in (given | dict(headers)).items()],
+            client=(self.address, 5),
+        )
+
+
+class InProcess(Struct, frozen=True, kw_only=True):
+    service: Service
+    operator: Operator
+    """As the console itself acts: with its role, and no more."""
+    parts: ConsoleParts
+    console: Console
+    nobody: Browser
+
+    async def audited(self) -> list[tuple[str, str]]:
+        """Verb and subject of each row of the audit that the console has written, the oldest first."""
+        rows = await self.operator.pool.fetch("select verb, subject from audit where operator <> 'tests' order by id")
+        return [(row["verb"], row["subject"]) for row in rows]
+
+
+@asynccontextmanager
+async def open_console(service: Service) -> AsyncIterator[InProcess]:
+    pool = await open_pool(
+        service.database.owner_url, role=CONSOLE_ROLE, schema="pixconnect", connections_max=4, name="test console"
+    )
+    try:
+        yield _make(service, pool)
+    finally:
+        await pool.close()
+
+
+async def sign_in(console: InProcess, role: Any, name: str = "") -> NewSession:
+    """A session of an operator's account, by one of its recovery codes."""
+    name = name or role
+    issued = await operator_access.add_operator(as_operator(console.service.context), name, role)
+    asked = OperatorSignIn(name=name, password=issued.password, code=issued.recovery_codes[0], address="192.0.2.1")
+    return await console.parts.sign_in.operator(asked)
+
+
+async def issue_client(console: InProcess, holder_id: int, *scopes: Any) -> IssuedClient:
+    return await access.create_client(as_operator(console.service.context), holder_id, "shop", scopes or SCOPES)
+
+
+async def sign_in_as(console: InProcess, issued: IssuedClient) -> NewSession:
+    asked = ClientSignIn(client_id=issued.client.client_id, client_secret=issued.client_secret, address="192.0.2.1")
+    return await console.parts.sign_in.client(asked)
+
+
+async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> NewSession:
+    """A session of a client of its own."""
+    return await sign_in_as(console, await issue_client(console, holder_id, *scopes))
+
+
+def _make(service: Service, pool: Pool) -> InProcess:
+    context, presence = service.context, Presence()
+    operator = Operator(
+        pool=pool,
+        clock=context.clock,
+        entropy=context.entropy,
+        policy=context.policy,
+        secret_box=context.secret_box,
+        operator="console",
+    )
+    parts = ConsoleParts(
+        context=context,
+        operator=operator,
+        sign_in=SignIn(operator),
+        assets=Assets(),
+        exports=Exports(presence),
+        presence=presence,
+        hosts=frozenset({HOST}),
+        draw_qr=lambda _: b"",
+        is_secure=False,
+        cookie_name=_COOKIE,
+        api_url="http://api.example",
+        auth_url="http://api.example",
+        version="0",
+        trusted_proxies=(),
+    )
+    console = Console(parts, pages.ROUTES, lambda: None)
+    return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
+
+
+def _receiver(body: bytes | list[bytes]) -> Any:
+    waiting = list(body) if isinstance(body, list) else [body]
+
+    async def receive() -> Any:
+        if not waiting:
+            return {"type": "http.disconnect"}
+        part = waiting.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(waiting)}
+
+    return receive

@@ -1,0 +1,272 @@
+"""What somebody does in the console leaves one row of the audit where it was done, and none where it was refused."""
+
+from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Struct
+from structlog.testing import capture_logs
+
+from pixconnect.console import pages, sandbox
+from pixconnect.domain import errors
+from pixconnect.domain.access import Caller
+from pixconnect.domain.short_text import LENGTH_MAX
+from pixconnect.store import audit as audit_store
+from pixconnect.usecases import audit
+from support.api import Answer
+from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
+from support.postgres import Addresses
+from support.service import FakeReceivers, make_charge, open_holder, open_service
+
+_LONG_URL = "https://refused.example/" + "x" * 60_000
+
+
+class _Receivers(FakeReceivers):
+    async def check_url(self, url: str) -> None:
+        if "refused" in url:
+            raise errors.InvalidWebhookUrl(f"url: leads nowhere: {url}")
+
+
+class _Control:
+    """A network that takes whatever rules it is given."""
+
+    async def call(self, what: Any, asked: Any) -> Any:
+        return [] if asked is None else asked
+
+
+@pytest.fixture
+async def console(database: Addresses) -> AsyncIterator[InProcess]:
+    async with open_service(database, receivers=_Receivers()) as service:
+        context = msgspec.structs.replace(service.context, sandbox_control=_Control())
+        async with open_console(msgspec.structs.replace(service, context=context)) as opened:
+            opened.console._paces._monotonic_s = lambda: 0.0
+            yield opened
+
+
+@pytest.fixture
+async def caller(console: InProcess) -> Caller:
+    return await open_holder(console.service)
+
+
+class _Deed:
+    """What the sandbox is asked for, which it does, refuses, or says nothing about."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    async def __call__(self, *_: object) -> Any:
+        if self.error is not None:
+            raise self.error
+        return SimpleNamespace(status="CONFIRMED")
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    verb: str
+    subject: str
+    path: str
+    fields: Mapping[str, str] = {}
+    refused_path: str = ""
+    refused_fields: Mapping[str, str] = {}
+    leaves: int = 1
+
+
+async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> list[Act]:
+    """Each form of the console, in an order in which all can be done, with one that is refused."""
+    added = await browser.post("/endpoints", {"url": "https://shop.example/a"})
+    assert added.status == 200
+    charge = await make_charge(console.service, caller)
+    [endpoint] = await console.service.fetch("select id from webhook_endpoint")
+    [delivery] = await console.service.fetch("select id from delivery")
+    own, whose = f"/endpoints/{endpoint['id']}", f"endpoint {endpoint['id']}"
+    of_holder = f"holder {caller.holder_id}"
+    gone = "/endpoints/999"
+    url, long = {"url": "https://shop.example/b"}, {"url": _LONG_URL}
+    return [
+        Act(verb="endpoint add", subject="", path="/endpoints", fields=url, refused_fields=long),
+        Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long),
+        Act(verb="endpoint set", subject=whose, path=f"{own}/change", fields=url, refused_fields=long, leaves=0),
+        Act(verb="endpoint rotate", subject=whose, path=f"{own}/rotate", refused_path=f"{gone}/rotate"),
+        Act(
+            verb="delivery resend",
+            subject=f"delivery {delivery['id']}",
+            path=f"/deliveries/{delivery['id']}/resend",
+            refused_path="/deliveries/999/resend",
+        ),
+        Act(verb="resend start", subject=of_holder, path="/resends", refused_path="/resends?endpoint=999"),
+        Act(verb="resend stop", subject="resend 1", path="/resends/1/stop", refused_path="/resends/999/stop"),
+        Act(verb="resend stop", subject="", path="/resends/1/stop", refused_path="/resends/999/stop", leaves=0),
+        Act(
+            verb="sandbox deposit",
+            subject=of_holder,
+            path="/sandbox/deposit",
+            fields={"amount": "10"},
+            refused_fields={"amount": "0"},
+        ),
+        Act(
+            verb="sandbox test event",
+            subject=of_holder,
+            path="/sandbox/test-event",
+            refused_fields={"amount": "9" * 40},
+        ),
+        Act(verb="sandbox test event", subject=of_holder, path="/sandbox/charge", refused_fields={"amount": "-1"}),
+        Act(
+            verb="sandbox pay",
+            subject=f"charge {charge.id}",
+            path=f"/sandbox/phone/{charge.id}",
+            fields={"answer": "pay"},
+            refused_path="/sandbox/phone/999",
+        ),
+        Act(verb="sandbox return", subject="transfer 5", path="/sandbox/return/5", refused_path="/sandbox/return/999"),
+        Act(
+            verb="sandbox clock",
+            subject="clock",
+            path="/sandbox/clock",
+            fields={"by": "60"},
+            refused_fields={"by": "9" * 400},
+        ),
+        Act(
+            verb="sandbox faults",
+            subject="network",
+            path="/sandbox/faults",
+            fields={"effect": "lost"},
+            refused_fields={"effect": "x" * 60_000},
+        ),
+        Act(verb="endpoint remove", subject=whose, path=f"{own}/remove", refused_path=f"{own[:-1]}999/remove"),
+        Act(verb="console sign-out", subject="session 1", path="/sessions/1/end", refused_path="/sessions/999/end"),
+        Act(verb="console sign-out", subject="session 2", path="/sign-out", refused_path="/sessions/1/end"),
+    ]
+
+
+@pytest.fixture
+def deed(monkeypatch: pytest.MonkeyPatch) -> _Deed:
+    deed = _Deed()
+    for name in ("sandbox.pay_by_code", "sandbox.give_back", "clock.advance_clock"):
+        monkeypatch.setattr(f"pixconnect.console.sandbox.{name}", deed)
+    return deed
+
+
+async def test_each_act_leaves_one_row_and_a_refused_one_a_line_of_the_log(
+    console: InProcess, caller: Caller, deed: _Deed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issued = await issue_client(console, caller.holder_id)
+    own = [console.nobody.of(await sign_in_as(console, issued)) for _ in range(2)]
+    acts = await _list_acts(console, own[1], caller)
+    _stub_transfer(monkeypatch, caller)
+    for act in acts:
+        rows = len(await console.audited())
+        with capture_logs() as logs:
+            refused = await _do(own[1], act, refused=True)
+        assert 400 <= refused.status < 500, (act, refused)
+        assert len(await console.audited()) == rows, act
+        [line] = [line for line in logs if line["event"] == "act refused"]
+        assert len(str(line)) < 1_000
+        assert line["by"].startswith("client ")
+        done = await _do(own[1], act)
+        assert done.status in {200, 303}, (act, done)
+        new = (await console.audited())[rows:]
+        assert [verb for verb, _ in new] == [act.verb] * act.leaves, act
+        if act.subject and act.leaves:
+            assert new[0][1] == act.subject
+    assert sum(console.console.refused_acts.values()) == len(acts)
+    await _check_that_all_forms_are_among(console, acts)
+
+
+async def _check_that_all_forms_are_among(console: InProcess, acts: list[Act]) -> None:
+    """A new form goes into the table: whoever adds one decides there what it leaves."""
+    known = {(act.path.split("?")[0]).rstrip("/") for act in acts}
+    forms = {row.path for row in pages.ROUTES if row.method == "POST" and not row.is_public}
+    missing = {form for form in forms if not any(_fits(form, path) for path in known)}
+    # It writes a file of what its visitor may read, and changes nothing.
+    assert missing == {"/ledger/saving"}
+
+
+def _fits(form: str, path: str) -> bool:
+    of_form, of_path = form.split("/"), path.split("/")
+    same = zip(of_form, of_path, strict=False)
+    return len(of_form) == len(of_path) and all(one in {"{id}", other} for one, other in same)
+
+
+async def test_a_reader_does_nothing_and_leaves_nothing(
+    console: InProcess, caller: Caller, deed: _Deed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    acts = await _list_acts(console, holder, caller)
+    _stub_transfer(monkeypatch, caller)
+    reader = console.nobody.of(await sign_in(console, "reader"))
+    rows = await console.audited()
+    for act in acts:
+        if act.path == "/sign-out":
+            continue
+        refused = await _do(reader, msgspec.structs.replace(act, path=f"{act.path}?holder={caller.holder_id}"))
+        # There is no job yet, which is looked for first.
+        assert refused.status == (404 if act.verb == "resend stop" else 403), (act, refused)
+    assert await console.audited() == rows
+
+
+async def test_what_nobody_knows_to_have_been_done_is_kept_as_that(
+    console: InProcess, caller: Caller, deed: _Deed
+) -> None:
+    charge = await make_charge(console.service, caller)
+    holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    deed.error = errors.OutcomeUnknown("the sandbox did not answer")
+    answer = await holder.post(f"/sandbox/phone/{charge.id}", {"answer": "pay"})
+    assert answer.status == 504
+    newest, *_ = await audit.list_entries(console.operator)
+    assert newest.verb == "sandbox pay"
+    assert '"outcome": "unknown"' in str(newest.after)
+
+
+async def test_what_is_not_recorded_is_not_done(
+    console: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is of the same transaction: where the audit cannot be written, nothing changes."""
+    holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
+    assert (await holder.post("/endpoints", {"url": "https://shop.example/a"})).status == 200
+    [before] = await console.service.fetch("select * from webhook_endpoint")
+
+    async def fail(*_: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(audit_store, "append", fail)
+    for path, fields in (
+        ("/endpoints", {"url": "https://shop.example/b"}),
+        (f"/endpoints/{before['id']}/change", {"url": "https://shop.example/b"}),
+        (f"/endpoints/{before['id']}/rotate", {}),
+        (f"/endpoints/{before['id']}/remove", {}),
+        ("/resends", {}),
+        (f"/sessions/{holder.who.session_id}/end", {}),
+    ):
+        assert (await holder.post(path, fields)).status == 503, path
+    assert await console.service.fetch("select * from webhook_endpoint") == [before]
+    assert await console.service.fetch("select * from resend_job") == []
+    assert (await holder.get("/endpoints")).status == 200
+
+
+async def test_a_text_of_any_length_is_kept_as_its_beginning(console: InProcess) -> None:
+    act = audit.Act(operator="tests 2", verb="endpoint add", subject="x" * 500, after={"urls": ["ü" * 5_000, "\0"]})
+    await audit.note(console.operator, act)
+    newest, *_ = await audit.list_entries(console.operator)
+    assert len(newest.subject) < LENGTH_MAX + 50
+    kept = msgspec.json.decode(newest.after or "")
+    assert kept == {"urls": ["ü" * LENGTH_MAX + "... (cut, of 5000 characters)", "\ufffd"]}
+
+
+async def _do(browser: Browser, act: Act, *, refused: bool = False) -> Answer:
+    if refused:
+        return await browser.post(act.refused_path or act.path, act.refused_fields)
+    return await browser.post(act.path, act.fields)
+
+
+def _stub_transfer(monkeypatch: pytest.MonkeyPatch, caller: Caller) -> None:
+    """A transfer 5 that was sent, which no rail of these tests could settle."""
+    read = sandbox.timeline.read_timeline
+
+    async def read_timeline(context: Any, viewer: Any, kind: Any, resource_id: int) -> Any:
+        if (kind, resource_id) != ("transfer", 5):
+            return await read(context, viewer, kind, resource_id)
+        sent = SimpleNamespace(id=5, holder_id=caller.holder_id, end_to_end_id="E")
+        return SimpleNamespace(facts=SimpleNamespace(transfers=[sent]))
+
+    monkeypatch.setattr(sandbox.timeline, "read_timeline", read_timeline)

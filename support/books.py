@@ -5,6 +5,10 @@ from typing import Final
 from support.service import Service
 
 RULES: Final = {
+    "no delivery waits for a body that will not be sent": """
+        select delivery.id from delivery join delivery as first on first.id = delivery.covered_by
+        where delivery.status = 'pending' and first.status <> 'pending'
+    """,
     "a balance is the sum of its postings": """
         select balance.holder_id from balance
         left join lateral (

@@ -3,7 +3,9 @@
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import SCOPES, Caller
@@ -11,11 +13,13 @@ from pixconnect.domain.console import Viewer
 from pixconnect.domain.endpoint import EndpointRequest
 from pixconnect.domain.event import EVENT_NAMES
 from pixconnect.domain.resend import ResendFilter, ResendJob
+from pixconnect.foundation import migrations
 from pixconnect.store import resend as resend_store
 from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import resend
+from pixconnect.usecases import key_webhook, resend
+from pixconnect.usecases.incoming import receive_credit
 from support.records import own_key
-from support.service import Service, make_charge, open_holder
+from support.service import Service, credit_report, make_charge, open_holder
 
 
 def _viewer(caller: Caller, *scopes: str) -> Viewer:
@@ -179,3 +183,123 @@ async def test_another_holders_ids_and_what_makes_no_sense_are_refused(
         with pytest.raises(error):
             await resend.start_resend(service.context, viewer, wanted, asked_by="tests", expected_count=0)
     assert await resend.list_resends(service.context, _viewer(caller)) == []
+
+
+# What one body tells, and filters that part it.
+
+
+@pytest.fixture
+async def notices(service: Service, caller: Caller) -> dict[int, list[int]]:
+    """Deliveries to the webhook of a key, ten minutes apart: by the first of each body all that it tells, oldest first.
+
+    The first of a body is not always its oldest. One delivery is told alone, and everything failed.
+    """
+    await key_webhook.set_webhook(service.context, caller, own_key(), "https://shop.example/pix")
+    for _ in range(10):
+        service.clock.advance(minutes=10)
+        await receive_credit(service.context, credit_report(service))
+    rows = await service.fetch("select id from delivery order by created_at, id")
+    ids = [row["id"] for row in rows]
+    bodies = {ids[0]: ids[0:4], ids[6]: ids[4:8], ids[8]: [ids[8]], ids[9]: [ids[9]]}
+    for first, told in bodies.items():
+        covers = [each for each in told if each != first]
+        if covers:
+            await service.execute_as_owner(
+                f"update delivery set covered_by = {first} where id = any('{set(covers)}'); "
+                f"update delivery set notice = '{{}}', covers = array{covers} where id = {first}"
+            )
+    await service.execute_as_owner("update delivery set status = 'failed', due_at = null")
+    return bodies
+
+
+@pytest.mark.parametrize("batch_max", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("span", "resent"),
+    [
+        ((0, 9), {0, 1, 2, 3}),
+        ((1, 9), {0, 1, 2, 3}),  # without the first of the first body
+        ((3, 4), {0, 1}),  # the last of one and the oldest of another, and of neither the first
+        ((7, 7), {1}),
+        ((8, 8), {2}),
+    ],
+)
+async def test_what_one_body_tells_goes_again_together_however_a_filter_parts_it(
+    service: Service,
+    caller: Caller,
+    notices: dict[int, list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    batch_max: int,
+    span: tuple[int, int],
+    resent: set[int],
+) -> None:
+    monkeypatch.setattr(resend, "BATCH_MAX", batch_max)
+    at = [row["created_at"] for row in await service.fetch("select created_at from delivery order by created_at, id")]
+    since, until = span
+    job = await _start(service, caller, initial_at=at[since], final_at=at[until])
+    service.clock.advance(hours=1)
+    job = await _finish(service, caller, job)
+    assert (job.expected_count, job.resent_count) == (until - since + 1,) * 2
+    pending = {row["id"] for row in await service.fetch("select id from delivery where status = 'pending'")}
+    assert pending == {each for place in resent for each in list(notices.values())[place]}
+    # A worker finds each body once, and nothing waits that no body tells.
+    firsts = await service.fetch("select id from delivery where status = 'pending' and covered_by is null")
+    assert {row["id"] for row in firsts} == {list(notices)[place] for place in resent}
+    (tally,) = await service.fetch("select count(distinct due_at) from delivery where status = 'pending'")
+    assert tally["count"] == 1
+
+
+async def test_a_body_that_was_told_between_two_batches_is_not_sent_once_more(
+    service: Service, caller: Caller, notices: dict[int, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resend, "BATCH_MAX", 2)
+    monkeypatch.setattr(resend, "BATCHES_MAX", 1)
+    job = await _start(service, caller, statuses=("failed", "delivered"))
+    sent = 0
+    while (await resend.read_resend(service.context, _viewer(caller), job.id)).status == "running":
+        await resend.work_resends(service.context)
+        (row,) = await service.fetch("select count(*) from delivery where status = 'pending' and covered_by is null")
+        sent += row["count"]
+        await service.execute_as_owner(
+            "update delivery set status = 'delivered', due_at = null where status = 'pending'"
+        )
+    assert sent == len(notices)
+
+
+async def test_a_filter_by_type_sends_the_whole_body_again(
+    service: Service, caller: Caller, notices: dict[int, list[int]]
+) -> None:
+    first = list(notices)[1]
+    await service.execute_as_owner(
+        f"update event set name = 'refund.out.returned' where id in (select event_id from delivery where id = {first})"
+    )
+    job = await _finish(service, caller, await _start(service, caller, event_types=("refund.out.returned",)))
+    assert (job.expected_count, job.resent_count) == (1, 1)
+    pending = {row["id"] for row in await service.fetch("select id from delivery where status = 'pending'")}
+    assert pending == set(notices[first])
+
+
+async def test_what_was_stranded_before_follows_its_body_again(service: Service, notices: dict[int, list[int]]) -> None:
+    (first, told), (other, others), (alone, _), _ = notices.items()
+    stranded = [each for each in told if each != first]
+    owner = await asyncpg.connect(service.database.owner_url, server_settings={"search_path": "pixconnect"})
+    step = next(step for step in migrations.read_migrations("pixconnect.store") if step.name == "notices_are_whole")
+    few_at_once = structs.replace(step, sql=step.sql.replace("first 5000 rows", "first 3 rows"))
+    pending = "status = 'pending', due_at = now()"
+    try:
+        await owner.execute(
+            f"update delivery set status = 'delivered', due_at = null, attempts_count = 2 where id = {first}"
+        )
+        await owner.execute(f"update delivery set {pending} where id = any($1)", [*stranded, *others, alone])
+        await owner.execute("delete from schema_version where version = $1", step.version)
+        await migrations.apply(owner, "pixconnect", few_at_once)
+    finally:
+        await owner.close()
+    found = await service.fetch("select id, status, attempts_count from delivery")
+    by_status = {
+        status: {row["id"] for row in found if row["status"] == status} for status in ("delivered", "pending", "failed")
+    }
+    assert by_status["delivered"] == set(told)
+    assert {row["attempts_count"] for row in found if row["status"] == "delivered"} == {2}
+    # A body that waits keeps all that it tells waiting.
+    assert by_status["pending"] == {*others, alone}
+    assert other in others

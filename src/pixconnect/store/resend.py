@@ -104,50 +104,81 @@ class Batch(Struct, frozen=True, kw_only=True):
     """The last one that was looked at."""
 
 
-# $1 endpoint, $2 its holder, $3 statuses, $4 types, $5 newest instant, $6 and $7 the place to go on after, $8 how many.
+# $1 endpoint, $2 its holder, $3 statuses, $4 types, $5 newest instant, $6 and $7 the place to go on after, $8 how many,
+# $9 oldest instant, $10 now.
 def _chosen(status: LiteralString) -> LiteralString:
     # In the order of the index; failed deliveries have an index of their own, if the text says so.
     return f"""
-        select id, holder_id, event_id, status, created_at from delivery
+        select id, holder_id, event_id, status, created_at, covers, covered_by from delivery
         where endpoint_id = $1 {status} and created_at <= $5 and (created_at, id) > ($6, $7)
         order by created_at, id limit $8
     """
 
 
-_IS_OF_TYPE: Final[LiteralString] = """(
-    select $4::text[] is null or event.name = any($4) from event
-    where event.id = delivery.event_id and event.holder_id = delivery.holder_id
-)"""
+def _is_of_type(name: LiteralString) -> LiteralString:
+    return f"""(
+        select $4::text[] is null or event.name = any($4) from event
+        where event.id = {name}.event_id and event.holder_id = {name}.holder_id
+    )"""
+
+
 _END: Final[LiteralString] = """
     (select count(*) from chosen) as looked_at_count, created_at, id
     from chosen order by created_at desc, id desc limit 1
 """
+# What one body tells goes together if any of it matches: with the oldest of it that does, so that no later batch sends it once
+# more. Its status is that of the delivery that holds the body. Where the event is no longer kept there is nothing to send.
+_FOUND: Final[LiteralString] = f"""
+    select alone.id as first_id, array[alone.id] as ids, 1 as count from chosen as alone
+    where alone.covers is null and alone.covered_by is null and alone.holder_id = $2 and alone.status = any($3::text[])
+        and {_is_of_type("alone")}
+    union all
+    select first.id, first.id || first.covers, matching.count from chosen as member
+    cross join lateral (
+        select id, covers, event_id from delivery
+        where id = coalesce(member.covered_by, member.id) and holder_id = $2 and status = any($3::text[]) and covers is not null
+    ) as first
+    cross join lateral (
+        select count(*), bool_or(told.id = member.id)
+            and bool_and((told.created_at, told.id) >= (member.created_at, member.id)) as is_earliest
+        from delivery as told
+        where told.id = any(first.id || first.covers) and told.holder_id = $2 and told.created_at between $9 and $5
+            and {_is_of_type("told")}
+    ) as matching
+    where (member.covers is not null or member.covered_by is not null) and member.holder_id = $2
+        and matching.is_earliest
+"""
 
 
 def _resend(status: LiteralString) -> LiteralString:
-    # Locked in order of id, as every process locks deliveries. Where the event is no longer kept there is nothing to send.
+    # Locked in order of id, as every process locks deliveries.
     return f"""
         with chosen as materialized ({_chosen(status)}),
+        found as materialized ({_FOUND}),
         locked as (
-            select delivery.id, delivery.holder_id from delivery join chosen using (id, holder_id)
-            where delivery.holder_id = $2 and delivery.status = any($3::text[]) and {_IS_OF_TYPE}
-            order by delivery.id for no key update of delivery
+            select delivery.id, delivery.holder_id, delivery.status, delivery.event_id from delivery
+            where delivery.id = any(array(select unnest(ids) from found)) and delivery.holder_id = $2
+            order by delivery.id for no key update
+        ),
+        started as (
+            select found.ids, found.count from found join locked on locked.id = found.first_id
+            where locked.status = any($3::text[])
+                and exists (select from event where event.id = locked.event_id and event.holder_id = locked.holder_id)
         ),
         restarted as (
-            update delivery set status = 'pending', due_at = $9, failures_count = 0, modified_at = $9 from locked
-            where delivery.id = locked.id and delivery.holder_id = locked.holder_id returning 1
+            update delivery set status = 'pending', due_at = $10, failures_count = 0, modified_at = $10 from locked
+            where delivery.id = locked.id and delivery.holder_id = locked.holder_id
+                and locked.id = any(array(select unnest(ids) from started))
         )
-        select (select count(*) from restarted) as count, {_END}
+        select coalesce((select sum(count) from started), 0)::bigint as count, {_END}
     """
 
 
 def _count(status: LiteralString) -> LiteralString:
     return f"""
-        with chosen as materialized ({_chosen(status)})
-        select (
-            select count(*) from chosen as delivery
-            where delivery.holder_id = $2 and delivery.status = any($3::text[]) and {_IS_OF_TYPE}
-        ) as count, {_END}
+        with chosen as materialized ({_chosen(status)}),
+        found as materialized ({_FOUND})
+        select coalesce((select sum(count) from found), 0)::bigint as count, {_END}
     """
 
 
@@ -170,6 +201,7 @@ async def resend_some(
         job.final_at,
         *after,
         count_max,
+        job.initial_at,
         now,
     )
     return None if row is None else _batch(row)
@@ -179,7 +211,7 @@ async def count_some(
     pool: Pool, endpoint_id: int, wanted: ResendFilter, after: tuple[datetime, int], count_max: int
 ) -> Batch | None:
     """Count those that a filter matches among some of an endpoint's deliveries; ``None`` at the end."""
-    _, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
+    oldest, newest = listing_store.bounds_of(wanted.initial_at, wanted.final_at)
     row = await pool.fetchrow(
         _COUNT_FAILED if wanted.statuses == ("failed",) else _COUNT,
         endpoint_id,
@@ -189,6 +221,7 @@ async def count_some(
         newest,
         *after,
         count_max,
+        oldest,
     )
     return None if row is None else _batch(row)
 

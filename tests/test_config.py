@@ -11,6 +11,7 @@ import pytest
 from pixconnect import config
 from pixconnect.cli import run
 from pixconnect.config import Settings, SettingsError
+from pixconnect.local.home import closed_mode
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_files_and_homes_that_others_can_read_are_complained_of(tmp_path: Path, 
     file.chmod(0o640)
     (tmp_path / "secret.key").touch(0o604)
     assert complaints() == [
-        f"pixconnect: {tmp_path} holds secrets and is open to others (mode 0750): chmod 700 {tmp_path}",
+        f"pixconnect: {tmp_path} holds secrets and is open to others (mode 0750): chmod {closed_mode():o} {tmp_path}",
         f"pixconnect: {tmp_path}/secret.key holds secrets and is open to others (mode 0604): chmod 600 {tmp_path}/secret.key",
         f"pixconnect: {file} holds secrets and is open to others (mode 0640): chmod 600 {file}",
     ]

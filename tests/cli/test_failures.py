@@ -9,6 +9,7 @@ from pixconnect.cli import failures, migrate
 from pixconnect.cli.failures import CommandError
 from pixconnect.domain.errors import InsufficientFunds
 from pixconnect.foundation.migrations import NewerSchemaError
+from pixconnect.local.supervised import Lifeline
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,20 @@ async def test_a_server_that_is_too_old_is_refused() -> None:
 
     with pytest.raises(CommandError, match=r"the database is PostgreSQL 15\.4: pixconnect needs 16 or later"):
         await migrate.refuse_old_server(cast("asyncpg.Connection[asyncpg.Record]", OldServer()))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (asyncpg.CannotConnectNowError("the database system is in recovery mode"), 75),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"), 75),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients already"), 75),
+        (ConnectionError("the connection to the database was lost"), 75),
+        (asyncpg.InvalidPasswordError("no"), 1),
+        (NewerSchemaError("run the newer program"), 1),
+    ],
+)
+def test_a_part_says_whether_only_the_database_keeps_it_from_working(error: Exception, status: int) -> None:
+    with pytest.raises(SystemExit) as ended, failures.reported_to_supervisor(Lifeline()):
+        raise error
+    assert ended.value.code == status

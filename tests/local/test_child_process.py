@@ -46,6 +46,30 @@ async def test_a_childs_own_words_say_why_it_cannot_start() -> None:
     await child.stop(1)
 
 
+@pytest.mark.parametrize(
+    ("script", "lacked_database"),
+    [
+        ("lifeline.report_database_away('it recovers'); sys.exit(75)", True),
+        ("lifeline.report_failure('it recovers'); sys.exit(1)", False),
+    ],
+)
+async def test_a_child_says_whether_only_the_database_keeps_it_from_starting(
+    script: str, *, lacked_database: bool
+) -> None:
+    child = make_child(script)
+    with pytest.raises(ChildFailedError, match=r"^it recovers$"):
+        await child.start()
+    assert child.lacked_database == lacked_database
+    await child.stop(1)
+
+
+async def test_a_child_that_loses_the_database_ends_with_a_status_of_its_own() -> None:
+    child = make_child("lifeline.wait_for_start(); lifeline.report_ready(); sys.exit(75)")
+    await child.start()
+    assert (await child.wait_for_end(), child.lacked_database) == ("the database was away", True)
+    await child.stop(1)
+
+
 async def test_a_child_that_dies_without_a_word_is_named() -> None:
     child = make_child("os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(ChildFailedError, match=r"child ended before it was ready .SIGKILL."):

@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
+from pixconnect.local.home import closed_mode
 from pixconnect.local.postgres_programs import PostgresUnavailableError, PostgresVersion
 from support.installation import command_line, descendants
 
@@ -131,6 +132,31 @@ async def test_it_starts_again_after_it_was_killed(home_folder: Path) -> None:
         assert await postgres.wait_for_end() == "SIGKILL"
         await postgres.start()
         assert await ask(postgres.owner_url, "select one from kept") == 1
+
+
+async def test_the_reason_is_that_of_this_start_and_not_of_an_earlier_one(home_folder: Path) -> None:
+    async with running(home_folder) as postgres:
+        data_folder = postgres.data_folder
+    with (home_folder / "postgres.log").open("a") as log:
+        log.write("FATAL:  what an earlier start died of\n")
+    (data_folder / "postgresql.conf").write_text("no_such_setting = on\n")
+    with pytest.raises(PostgresUnavailableError, match="does not start") as raised:
+        await EmbeddedPostgres(home_folder).start()
+    assert "earlier" not in str(raised.value)
+
+
+@ONLY_ROOT
+async def test_a_home_that_was_closed_to_the_servers_user_says_what_to_do(home_folder: Path) -> None:
+    home = home_folder / "home"
+    home.mkdir(mode=0o711)
+    async with running(home):
+        pass
+    home.chmod(0o700)
+    with pytest.raises(PostgresUnavailableError, match=f"chmod 711 {home}"):
+        await EmbeddedPostgres(home).start()
+    home.chmod(closed_mode())
+    async with running(home) as postgres:
+        assert await ask(postgres.login_url, "select 1") == 1
 
 
 @ONLY_ROOT

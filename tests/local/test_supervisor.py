@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pixconnect.local import supervisor as supervisor_module
 from pixconnect.local.supervisor import RESTARTS_MAX, PartKeepsFailingError, Supervisor
 
 
@@ -12,6 +13,7 @@ class FakePart:
     def __init__(self, name: str = "part", broken: int = 0) -> None:
         self.name = name
         self.starts_count = 0
+        self.lacked_database = False
         self._broken = broken
         self._gone = asyncio.Event()
 
@@ -106,3 +108,43 @@ async def test_nothing_is_started_after_the_word_to_stop() -> None:
     await run_until(supervisor, stop)
     await asyncio.sleep(0.1)
     assert part.starts_count == 0
+
+
+async def test_a_database_that_does_not_answer_is_nobodys_failure_for_as_long_as_it_may_take() -> None:
+    heard: list[str] = []
+    stop = asyncio.Event()
+    part = FakePart(broken=3 * RESTARTS_MAX)
+    part.lacked_database = True
+    supervisor = Supervisor(stop_once("part is back", heard, stop), pauses_s=[0.001])
+    supervisor.watch(part)
+    part.die()
+    await run_until(supervisor, stop)
+    assert part.starts_count == 3 * RESTARTS_MAX + 1
+    assert heard == ["part waits for the database (exit status 1)", "part is back"]
+
+
+async def test_however_often_the_database_goes_away_and_comes_back_nobody_is_blamed() -> None:
+    stop, part = asyncio.Event(), FakePart()
+    part.lacked_database = True
+
+    def hear(line: str) -> None:
+        if part.starts_count > 3 * RESTARTS_MAX:
+            stop.set()
+        elif line == "part is back":
+            part.die()
+
+    supervisor = Supervisor(hear, pauses_s=[0.001])
+    supervisor.watch(part)
+    part.die()
+    await run_until(supervisor, stop)
+
+
+async def test_a_database_that_stays_away_ends_everything_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "DATABASE_TIMEOUT_S", 0.1)
+    supervisor, part = Supervisor(lambda _: None, pauses_s=[0.01]), FakePart(broken=1000)
+    part.lacked_database = True
+    supervisor.watch(part)
+    part.die()
+    with pytest.raises(PartKeepsFailingError, match="part keeps failing: no luck"):
+        await run_until(supervisor, asyncio.Event())
+    assert part.starts_count > RESTARTS_MAX

@@ -15,7 +15,7 @@ from pixconnect.http.listening import ListeningError
 from pixconnect.local.child_process import ChildFailedError
 from pixconnect.local.home import HomeError, is_disk_full
 from pixconnect.local.postgres_programs import PostgresUnavailableError
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.supervised import DATABASE_AWAY_STATUS, Lifeline
 from pixconnect.local.supervisor import PartKeepsFailingError
 
 
@@ -65,6 +65,18 @@ _BY_NAME = {
 }
 
 
+# What a database does not answer with for ever: it starts, stops, recovers from a crash, or has no connection left.
+_DATABASE_AWAY = (
+    "PostgresConnectionError",
+    "InterfaceError",
+    "InternalClientError",
+    "AdminShutdownError",
+    "CrashShutdownError",
+    "CannotConnectNowError",
+    "TooManyConnectionsError",
+)
+
+
 def explain(error: BaseException) -> str | None:
     """The line to show; ``None`` for a defect of ours, whose traceback says more."""
     if isinstance(error, _SAY_IT_ALL):
@@ -88,6 +100,14 @@ def is_database_unreachable(error: BaseException) -> bool:
     return isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error)
 
 
+def is_database_away(error: BaseException) -> bool:
+    """Whether the database alone keeps a part from working, and may not do so for long."""
+    # Only we raise ConnectionError itself: the connection that a part lives by was lost.
+    if type(error) is ConnectionError or is_database_unreachable(error):
+        return True
+    return any(kind.__name__ in _DATABASE_AWAY for kind in type(error).__mro__)
+
+
 @contextmanager
 def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
     """End this process with one line, which the supervisor shows; we do where there is none, or it is past starting."""
@@ -95,11 +115,13 @@ def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
         yield
     except Exception as error:
         reason = explain(error)
-        if reason is None:
+        is_away = is_database_away(error)
+        if reason is None and not is_away:
             raise
-        if not lifeline.report_failure(reason):
+        reason = reason or f"the database was lost ({type(error).__name__})"
+        if not (lifeline.report_database_away if is_away else lifeline.report_failure)(reason):
             terminal.complain(reason)
-        raise SystemExit(1) from None
+        raise SystemExit(DATABASE_AWAY_STATUS if is_away else 1) from None
 
 
 def _is_about_connecting(error: BaseException) -> bool:

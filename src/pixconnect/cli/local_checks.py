@@ -16,6 +16,7 @@ from pixconnect.cli import failures, findings, live_mode, operating
 from pixconnect.cli.findings import Finding
 from pixconnect.cli.settings import RUNNING_FILE, find_port, write_start
 from pixconnect.config import Settings, SettingsError
+from pixconnect.local.home import closed_mode
 
 _FREE_OCTETS_MIN: Final = 200 << 20
 _FREE_OCTETS_GOOD: Final = 1 << 30
@@ -58,7 +59,8 @@ def _look_at_home(settings: Settings) -> Iterator[Finding]:
     if not home.exists():
         yield findings.note("home", f"nothing has run on {home}", f"start `{start}`, or set PIXCONNECT_HOME")
     elif home.stat().st_mode & 0o066:
-        yield findings.wrong("home", f"{home} holds secrets and is open to others", f"chmod 700 {home}")
+        wanted = f"chmod {closed_mode(has_server=not settings.database_url):o} {home}"
+        yield findings.wrong("home", f"{home} holds secrets and is open to others", wanted)
     elif _runs(home):
         yield findings.ok("home", f"the service runs on {home}")
     elif (home / RUNNING_FILE).exists():

@@ -6,6 +6,7 @@ from pixconnect import config
 from pixconnect.adapters.secret_box import KEY_FILE, PREVIOUS_KEY_FILE
 from pixconnect.cli import terminal
 from pixconnect.config import Settings
+from pixconnect.local.home import closed_mode
 
 _FILE_OPEN = 0o077
 _FOLDER_OPEN = 0o066
@@ -15,7 +16,7 @@ _FOLDER_OPEN = 0o066
 def complain_of_open(settings: Settings) -> None:
     """Complain of each that somebody else on this machine can read or write: the home, its keys, the files of secrets."""
     home = settings.home_path
-    _complain(home, _FOLDER_OPEN, "700")
+    _complain(home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
     for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *config.secret_files().values()):
         _complain(path, _FILE_OPEN, "600")
 

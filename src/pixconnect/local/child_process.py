@@ -18,6 +18,9 @@ class ChildFailedError(Exception):
     """A child did not become ready; the message says why."""
 
 
+_DATABASE_AWAY = "the database was away"
+
+
 class ChildProcess:
     """A child that can be started again and again.
 
@@ -42,6 +45,8 @@ class ChildProcess:
         self._sockets = sockets
         self._ready_fd: int | None = None
         self._parent_fd: int | None = None
+        self.lacked_database = False
+        """Whether what it has failed of, or ended by, is only that the database was away."""
 
     async def spawn(self) -> None:
         """Start the process, which imports what it needs and waits for ``signal_start``."""
@@ -50,6 +55,7 @@ class ChildProcess:
             self.process.kill()
             self.process.wait()
         self._close_pipes()
+        self.lacked_database = False
         child_parent_fd, self._parent_fd = os.pipe()
         self._ready_fd, child_ready_fd = os.pipe()
         given = [("parent-fd", child_parent_fd), ("ready-fd", child_ready_fd)]
@@ -79,7 +85,8 @@ class ChildProcess:
             raise ChildFailedError(f"{self.name} is not ready after {READY_TIMEOUT_S} s") from None
         if report.startswith(supervised.READY):
             return report[1:]
-        if report.startswith(supervised.FAILED):
+        self.lacked_database = report.startswith(supervised.WAITING)
+        if report.startswith((supervised.FAILED, supervised.WAITING)):
             raise ChildFailedError(report[1:].decode(errors="replace"))
         raise ChildFailedError(f"{self.name} ended before it was ready ({await self.wait_for_end()})")
 
@@ -91,7 +98,9 @@ class ChildProcess:
     async def wait_for_end(self) -> str:
         """Wait until the process has ended and describe why."""
         assert self.process is not None, "not spawned"
-        return process_death.describe_exit(await process_death.exit_status(self.process))
+        status = await process_death.exit_status(self.process)
+        self.lacked_database = status == supervised.DATABASE_AWAY_STATUS
+        return _DATABASE_AWAY if self.lacked_database else process_death.describe_exit(status)
 
     async def stop(self, timeout_s: float) -> None:
         """Ask the process to finish; kill it after ``timeout_s``."""

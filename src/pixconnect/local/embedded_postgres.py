@@ -56,6 +56,7 @@ class EmbeddedPostgres:
     """
 
     name = "PostgreSQL"
+    lacked_database = False
 
     def __init__(
         self,
@@ -79,6 +80,8 @@ class EmbeddedPostgres:
             self._folder.chmod(0o711)
         self._socket_folder = postgres_placement.find_socket_folder(self._folder)
         self._lock: BinaryIO | None = None
+        self._log_start = 0
+        """Where the log of this start begins: what stands before is an earlier one's."""
         self._watcher: subprocess.Popen[bytes] | None = None
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -122,9 +125,11 @@ class EmbeddedPostgres:
 
     async def _start(self) -> None:
         self._take_lock()
+        self._refuse_closed_home()
         self._refuse_hot_copy()
         if self._log_size() > _LOG_SIZE_MAX:
             self._log.replace(self._log.with_suffix(".log.old"))
+        self._log_start = self._log_size()
         postgres_placement.make_private(self._socket_folder, self._user)
         await self._end_leftovers()
         programs = self._runnable_programs()
@@ -171,6 +176,14 @@ class EmbeddedPostgres:
             lock.close()
             raise PostgresUnavailableError(f"another instance uses the tables in {self._folder}: stop it") from None
         self._lock = lock
+
+    def _refuse_closed_home(self) -> None:
+        """Refuse a home that was closed to everybody: under root the server is somebody else, and lives in it."""
+        is_closed = self._user is not None and not self._home.stat().st_mode & 0o001
+        if is_closed and self._folder.is_relative_to(self._home):
+            raise PostgresUnavailableError(
+                f"the server's own user must pass through {self._home}: chmod 711 {self._home}"
+            )
 
     def _refuse_hot_copy(self) -> None:
         """Refuse data that was copied under a server that still runs: nobody knows what of its files belongs together."""
@@ -333,7 +346,7 @@ class EmbeddedPostgres:
             return log.read(_LOG_READ_SIZE).decode(errors="replace")
 
     def _last_log_line(self) -> str:
-        log = self._log_since(max(0, self._log_size() - _LOG_READ_SIZE))
+        log = self._log_since(max(self._log_start, self._log_size() - _LOG_READ_SIZE))
         # The log may be on the full disk, so nothing is written there, and a failing initdb removes what filled it.
         no_room = postgres_tuning.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
         if "No space left on device" in log or (no_room and self._data_version() is None):

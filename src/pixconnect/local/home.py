@@ -90,6 +90,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def closed_mode(*, has_server: bool = True) -> int:
+    """How far a home is closed to others: under root the embedded server is another user's, who must pass through."""
+    return 0o711 if has_server and os.geteuid() == 0 else 0o700
+
+
 def is_disk_full(error: OSError) -> bool:
     return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
@@ -102,8 +107,7 @@ def _make(path: Path) -> None:
         if not path.is_dir():
             raise
         return
-    # The database's user, if we are root, must pass through the folder to its data.
-    path.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    path.chmod(closed_mode())
 
 
 def _lock(path: Path) -> BinaryIO:

@@ -2,12 +2,14 @@
 
 The child inherits two pipes. Into the *parent* pipe the parent writes one byte when the child may begin its work; the end of
 the pipe means that the parent is gone. Into the *ready* pipe the child writes once: ``+`` and a message when it is ready, or
-``-`` and the reason why it cannot start.
+``-`` and the reason why it cannot start, or ``~`` and the reason if that is the database's. A part that ends because it has
+lost the database ends with a status of its own.
 """
 
 import os
 import signal
 import threading
+from typing import Final
 
 from msgspec import Struct
 
@@ -15,7 +17,10 @@ from pixconnect.local import process_death
 
 READY = b"+"
 FAILED = b"-"
+WAITING = b"~"
 START = b"g"
+DATABASE_AWAY_STATUS: Final = 75
+"""``EX_TEMPFAIL`` of ``sysexits.h``: nothing is wrong with the part."""
 
 
 class Lifeline(Struct, frozen=True, kw_only=True):
@@ -40,6 +45,10 @@ class Lifeline(Struct, frozen=True, kw_only=True):
     def report_failure(self, reason: str) -> bool:
         """Tell the parent why we cannot start; false if there is nobody to tell."""
         return self._report(FAILED + reason.encode())
+
+    def report_database_away(self, reason: str) -> bool:
+        """The same where only the database keeps us from starting."""
+        return self._report(WAITING + reason.encode())
 
     def _report(self, content: bytes) -> bool:
         if self.ready_fd is None:

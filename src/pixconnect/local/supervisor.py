@@ -1,7 +1,8 @@
 """Keeps parts running: a part that ends is started again with backoff, and the supervisor gives up when that does not help.
 
 A part is a child process or the embedded database. When a part ends because one that it depends on is down, that does not count
-as a failure of its own: it is started again when the other is back.
+as a failure of its own: it is started again when the other is back. Nor does it count that the database is there and does not
+answer, as while it recovers from the death of one of its processes: a part that says so is started again until it does.
 """
 
 import asyncio
@@ -13,10 +14,17 @@ from typing import Protocol
 RESTARTS_MAX = 5
 RESTARTS_WINDOW_S = 60.0
 PAUSES_S = (0.0, 0.2, 0.5, 1.0, 2.0)
+DATABASE_TIMEOUT_S = 300.0
+"""How long parts wait for a database that does not answer; after that they fail by it. A recovery takes less."""
 
 
 class Part(Protocol):
     name: str
+
+    @property
+    def lacked_database(self) -> bool:
+        """Whether what it has just failed of, or ended by, is only that the database did not answer."""
+        ...
 
     async def start(self) -> None:
         """Start and wait until ready; any exception is a failed start."""
@@ -69,12 +77,18 @@ class Supervisor:
         while True:
             reason = await part.wait_for_end()
             up.clear()
+            waits_since, waits_count = time.monotonic(), 0
             while not up.is_set():
+                if part.lacked_database and time.monotonic() < waits_since + DATABASE_TIMEOUT_S:
+                    waits_count += 1
+                    if waits_count == 1:
+                        self._tell(f"{part.name} waits for the database ({reason})")
                 # Otherwise it ended because of the other one, which is not its failure.
-                if all(self._up[other.name].is_set() for other in depends_on):
+                elif all(self._up[other.name].is_set() for other in depends_on):
                     _count_failure(part, failed_at, reason)
                     self._tell(f"{part.name} ended ({reason}): starting it again")
-                await asyncio.sleep(self._pauses_s[min(max(len(failed_at), 1), len(self._pauses_s)) - 1])
+                tries_count = max(len(failed_at), waits_count, 1)
+                await asyncio.sleep(self._pauses_s[min(tries_count, len(self._pauses_s)) - 1])
                 for other in depends_on:
                     await self._up[other.name].wait()
                 try:

@@ -13,6 +13,7 @@ import pytest
 from pixconnect.cli import local_checks
 from pixconnect.cli.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect.local.home import closed_mode
 from pixconnect_client import Client
 from support.installation import Installation
 from support.listening_program import a_program
@@ -93,8 +94,8 @@ def test_a_killed_service_and_credentials_that_nobody_takes_are_told(
     monkeypatch.setenv("PIXCONNECT_HOME", str(killed))
     (killed / "running.json").write_text("{}")
     (killed / "sandbox.json").write_text(json.dumps(sandbox.sandbox | {"client_secret": "old"}))
-    assert _look(capsys, ExitStatus.FOUND)["home"]["todo"] == f"chmod 700 {killed}"
-    os.chmod(killed, 0o700)
+    assert _look(capsys, ExitStatus.FOUND)["home"]["todo"] == f"chmod {closed_mode():o} {killed}"
+    os.chmod(killed, closed_mode())
     found = _look(capsys, ExitStatus.FOUND)
     assert "was killed" in found["home"]["text"]
     assert "refuses the client" in found["service"]["text"]

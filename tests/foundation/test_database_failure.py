@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, DATABASE_FAILED
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, DATABASE_FAILED, say_why
 
 _AWAY = (
     # the network
@@ -66,3 +66,17 @@ def _raised(state: str) -> asyncpg.PostgresError:
     new: Any = asyncpg.PostgresError.new
     error: asyncpg.PostgresError = new({"C": state, "M": "said by the server", "S": "ERROR"})
     return error
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("53100", "the database's disk is full"),
+        ("53200", "the database is out of memory"),
+        ("53300", "the database has no connection left"),
+        ("53400", "the database has reached a limit of its server"),
+        ("57P03", "the database cannot be reached"),
+    ],
+)
+def test_what_is_full_or_used_up_is_said_as_it_is(state: str, words: str) -> None:
+    assert say_why(_raised(state)) == words

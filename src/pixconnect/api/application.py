@@ -34,7 +34,7 @@ from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import authorize, check_certificate
 from pixconnect.foundation.admission import TOO_MANY
-from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why
 from pixconnect.foundation.logging import AccessLog, current_request
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.foundation.shares import current_party
@@ -388,7 +388,7 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
         return error
     if isinstance(error, _DATABASE_GONE):
         _log.warning("the database gives no answer", error=type(error).__name__)
-        return errors.ServiceUnavailable("the database cannot be reached")
+        return errors.ServiceUnavailable(say_why(error))
     # A defect of ours: the caller learns nothing of it, the log everything.
     operation_id = progress.operation.id if progress.operation else None
     _log.error("request failed", operation=operation_id, exc_info=error)

@@ -7,6 +7,8 @@ from typing import Final
 
 import asyncpg
 
+from pixconnect.foundation import full_disk
+
 DATABASE_AWAY: Final = (
     OSError,  # the network's, the resolver's, TLS's, and every timeout
     asyncpg.PostgresConnectionError,  # class 08
@@ -40,3 +42,18 @@ DATABASE_BUSY: Final = (
 
 DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 """Any failure; for work in the background, which logs it and tries again."""
+
+
+def say_why(error: BaseException) -> str:
+    """Why the database cannot do it now, for callers: of what is full or used up it can be reached."""
+    match error:
+        case asyncpg.DiskFullError():
+            return full_disk.MESSAGE
+        case asyncpg.OutOfMemoryError():
+            return "the database is out of memory"
+        case asyncpg.TooManyConnectionsError():
+            return "the database has no connection left"
+        case asyncpg.InsufficientResourcesError():
+            return "the database has reached a limit of its server"
+        case _:
+            return "the database cannot be reached"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 import asyncpg
 
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.foundation.shares import FairSemaphore
 
@@ -92,6 +93,9 @@ def _watched(operation: Operation) -> Operation:
             result = await operation(connection, *args, **options)
         except asyncpg.ReadOnlySQLTransactionError:
             connection.is_to_a_standby = True
+            raise
+        except asyncpg.DiskFullError:
+            database_disk.note()
             raise
         connection.is_at_rest = True
         return result

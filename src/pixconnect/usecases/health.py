@@ -18,6 +18,7 @@ from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
 from pixconnect.domain.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.full_disk import database_disk
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import for_everybody
 from pixconnect.usecases import unresolved
@@ -126,6 +127,11 @@ def _forget(task: asyncio.Future[None]) -> None:
 async def check_database(pool: Pool) -> None:
     async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
         await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
+
+
+async def check_disk(pool: Pool) -> None:
+    """See whether the database has room to write, once it had none."""
+    await database_disk.check(pool, CHECK_TIMEOUT_S)
 
 
 async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]], *, has_rail: bool = True) -> None:

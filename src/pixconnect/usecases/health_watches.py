@@ -19,6 +19,7 @@ def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = Fa
     return HealthWatch(
         {
             "database": partial(health.check_database, context.pool),
+            "disk": partial(health.check_disk, context.pool),
             "clock": partial(health.check_clock, context.pool, context.clock),
             "rail": partial(health.check_rail, context.rail, read_waiting, has_rail=policy.has_rail),
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
@@ -37,6 +38,7 @@ def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> He
         {
             # By the connection for access, which is free when callers hold all others: a busy process is ready.
             "database": partial(health.check_database, access_pool),
+            "disk": partial(health.check_disk, access_pool),
             "clock": partial(health.check_clock, access_pool, context.clock),
             "signing_key": partial(health.check_signing_key, keyring),
         },

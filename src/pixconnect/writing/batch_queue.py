@@ -42,7 +42,7 @@ import structlog
 
 from pixconnect.domain import errors
 from pixconnect.domain.clock import Clock
-from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shares import FairQueue
@@ -299,8 +299,10 @@ class BatchQueue(Generic[Request, Answer]):
                     # The first loss counts: a second one does not give more time.
                     for waiter in waiters:
                         waiter.lost_at_s = waiter.lost_at_s or now_s
-                if not self._may_find_out(waiters) and now_s - started_s > UNREACHABLE_TIMEOUT_S:
-                    raise errors.ServiceUnavailable("the database cannot be reached; nothing was done") from error
+                # Room is made by people, for whom nobody waits.
+                is_late = isinstance(error, asyncpg.DiskFullError) or now_s - started_s > UNREACHABLE_TIMEOUT_S
+                if is_late and not self._may_find_out(waiters):
+                    raise errors.ServiceUnavailable(f"{say_why(error)}; nothing was done") from error
                 await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[_Waiter[Request, Answer]]) -> bool:
@@ -326,8 +328,11 @@ class BatchQueue(Generic[Request, Answer]):
                     await connection.execute(f"set local lock_timeout = {BRIEF_LOCK_TIMEOUT_MS}")
                 outcomes = await self._operation.write(batch)
                 _check_outcomes(outcomes, batch)
-            except DATABASE_AWAY:
-                raise  # there is no connection left to roll back on
+            except DATABASE_AWAY as error:
+                # Where the server itself says it, as of a full disk, the connection may be whole.
+                if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
+                    await transaction.rollback()
+                raise  # otherwise there is none left to roll back on
             except BaseException:
                 await transaction.rollback()
                 raise

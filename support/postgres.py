@@ -74,6 +74,16 @@ async def make_copy(server: Addresses, name: str) -> Addresses:
     # Copied file by file: through the write-ahead log, as is the default, takes three times as long.
     await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
     await _execute(server.owner_url, f"revoke temporary on database {name} from public")  # that is not copied
+    return in_database(server, name)
+
+
+async def make_empty(server: Addresses, name: str) -> Addresses:
+    """A database without tables."""
+    await _execute(server.owner_url, f"create database {name} template template0")
+    return in_database(server, name)
+
+
+def in_database(server: Addresses, name: str) -> Addresses:
     return Addresses(owner_url=_in_database(server.owner_url, name), service_url=_in_database(server.service_url, name))
 
 

@@ -20,6 +20,8 @@ from pixconnect.local.supervised import Lifeline
         (NewerSchemaError("run the newer program"), "run the newer program"),
         (asyncpg.InvalidPasswordError("no"), "PostgreSQL refuses the login (no): look at the user and password"),
         (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
+        (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
+        (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
         (OSError(errno.ENOSPC, "No space", "/var/x"), "the disk is full (/var/x): make room and try again"),
         (OSError(errno.EDQUOT, "Quota"), "the disk is full (Quota): make room and try again"),
     ],

@@ -111,6 +111,18 @@ async def test_a_home_from_before_checksums_is_taken_over_if_it_is_what_the_step
     assert not await owner.fetchval("select exists (select from pg_namespace where nspname like '%anew')")
 
 
+async def test_such_a_home_is_taken_over_after_it_was_restored_from_a_dump_too(
+    owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
+) -> None:
+    await make_first_home(owner, "pixconnect", "pixconnect.store", FIRST_FILES_COUNT)
+    # What PostgreSQL says of a check is what stands in a dump; read back, it says it with fewer parentheses.
+    read = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'scopes_exist'"
+    said = await owner.fetchval(read)
+    await owner.execute(f"alter table client drop constraint scopes_exist, add constraint scopes_exist {said}")
+    assert await owner.fetchval(read) != said
+    assert await explain_both(database) == []
+
+
 @pytest.mark.parametrize(
     "difference",
     [

@@ -10,9 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import asyncpg
@@ -24,64 +23,41 @@ from pixconnect.cli.part import command
 from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
-from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
 from support.ports import reserved_port
-
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-
+from support.production_guide import GUIDE, blocks, prepared_server, settings_on, variables
 
 INSTALLED = "/opt/pixconnect/.venv"
 UNIT = blocks("ini")[3]
 
 
-def variables(block: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in block.splitlines())
-
-
 @pytest.fixture(scope="module")
 def given() -> Iterator[dict[str, str]]:
     """The settings of the guide for all parts and for operators, on a server that its blocks have prepared."""
-    with tempfile.TemporaryDirectory(prefix="pixconnect-tests-") as folder:
-        home = Path(folder)
-        home.chmod(0o711)  # so that, as root, the server's own user gets in
-        postgres = EmbeddedPostgres(home, version="18", connections_max=100, durable=False)
-        asyncio.run(postgres.start())
-        server = postgres.owner_url.replace("/pixconnect?", "/postgres?")
-        asyncio.run(_run_sql(server))
-        # It listens on a socket of its own, not on the guide's port.
-        folder_of_socket = urlsplit(server).query
-        settings = {name: value for block in blocks("ini")[:3] for name, value in variables(block).items()}
-        here = {
-            name: value.replace("@127.0.0.1:5432/pixconnect", f"@/pixconnect?{folder_of_socket}")
-            for name, value in settings.items()
-        }
+    with tempfile.TemporaryDirectory(prefix="pixconnect-tests-") as folder, asyncio.Runner() as runner:
+        home, opened = Path(folder), AsyncExitStack()
+        _, server = runner.run(opened.enter_async_context(prepared_server(home)))
+        here = settings_on(server)
         here |= {"PIXCONNECT_SECRET_KEY_FILE": str(home / "secret.key"), "PIXCONNECT_HOME": str(home / "service")}
         write_secret_key = re.search(r"^python3 -c '(.*)' > /etc/pixconnect/secret\.key$", GUIDE, re.MULTILINE)
         assert write_secret_key is not None
         key = subprocess.run([sys.executable, "-c", write_secret_key[1]], capture_output=True, check=True).stdout
         (home / "secret.key").write_bytes(key)
-        asyncio.run(bring_up_to_date(config.read_settings(here)))
+        (home / "secret.key").chmod(0o600)
+        parts = ("serve", "work"), {name: here[name] for name in variables(blocks("ini")[0])}
+        _check_that_nothing_starts(*parts)
+        runner.run(bring_up_to_date(config.read_settings(here)))
         yield here
-        asyncio.run(postgres.stop())
+        runner.run(opened.aclose())
 
 
-async def _run_sql(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        # What the embedded server brings, and a new server does not.
-        await connection.execute("drop database pixconnect")
-        await connection.execute(
-            f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
-        )
-        # One by one, because a database is made outside of every transaction.
-        for statement in filter(str.strip, blocks("sql")[0].split(";")):
-            await connection.execute(statement)
-    finally:
-        await connection.close()
+def _check_that_nothing_starts(parts: Sequence[str], environment: dict[str, str]) -> None:
+    """Before the first ``migrate`` of a server each part says so in one line, and what to do."""
+    for part in parts:
+        words = [f"{sys.prefix}/bin/pixconnect", part]
+        said = subprocess.run(words, env=environment | {"PORT": "0"}, capture_output=True, text=True, check=False)
+        assert said.returncode == 1, said.stderr
+        assert len(said.stderr.splitlines()) == 1, said.stderr
+        assert "run `pixconnect migrate`" in said.stderr
 
 
 async def _open_as(url: str, role: str) -> None:

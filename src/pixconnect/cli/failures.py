@@ -4,6 +4,7 @@ Exceptions are recognised by the name of their class, because importing the libr
 verbs.
 """
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -75,12 +76,19 @@ _DATABASE_AWAY = (
     "CannotConnectNowError",
     "TooManyConnectionsError",
 )
+# What PostgreSQL says when a connection is to begin with such a role, and when somebody asks or grants something about it.
+_ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
+_MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
 
 
 def explain(error: BaseException) -> str | None:
     """The line to show; ``None`` for a defect of ours, whose traceback says more."""
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
+    if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
+        if missing[1].startswith("pixconnect_"):
+            return f"this server has never had our tables ({error}): run `pixconnect migrate`"
+        return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
             return _BY_NAME[kind.__name__].format(error)

@@ -27,10 +27,18 @@ SCHEMAS = (
 """Each schema with the package of its migrations, and the role that may use it."""
 
 
-def migrate() -> None:
-    """Bring the database's tables up to date; may be run again, and by several at once."""
+def migrate(*, roles_only: bool = False) -> None:
+    """Bring the database's tables up to date; may be run again, and by several at once.
+
+    Args:
+        roles_only: Only make the roles that the tables are granted to, on a server into which a dump is to be restored.
+    """
     settings = read_database_settings()
     with complaining_of_home(settings):
+        if roles_only:
+            asyncio.run(_make_roles(settings))
+            terminal.say("the roles are there")
+            return
         applied = asyncio.run(bring_up_to_date(settings))
     for migration in applied:
         terminal.say(f"applied {migration.version:04d} {migration.name}")
@@ -45,14 +53,13 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         InstallationError: The tables are of the other mode.
         SchemaError: The tables were made by another program.
     """
-    url = settings.owner_database_url or settings.database_url
-    connection = await pool.connect(url, role=None, schema="public", name="pixconnect migrate")
+    url, connection = await _connect_as_owner(settings)
     try:
-        await refuse_old_server(connection)
         await connection.execute(f"set search_path = {_SCHEMA}")
         # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         login = await _login_of(connection, settings.database_url or url)
+        await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
         applied: list[migrations.Migration] = []
         for schema, package, role in SCHEMAS:
             # A live database has no tables of the simulated network.
@@ -78,6 +85,25 @@ async def bring_up_to_date(settings: Settings) -> list[migrations.Migration]:
         return applied
     finally:
         await connection.close()
+
+
+async def _make_roles(settings: Settings) -> None:
+    _, connection = await _connect_as_owner(settings)
+    try:
+        await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
+    finally:
+        await connection.close()
+
+
+async def _connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]:
+    url = settings.owner_database_url or settings.database_url
+    connection = await pool.connect(url, role=None, schema="public", name="pixconnect migrate")
+    try:
+        await refuse_old_server(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return url, connection
 
 
 async def refuse_old_server(connection: asyncpg.Connection) -> None:

@@ -5,7 +5,10 @@ It is no migration, because it depends on the mode, on the login's name, and on 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
+
+import asyncpg
 
 from pixconnect.foundation.pool import Connection
 
@@ -14,6 +17,24 @@ OPERATOR_ROLE: Final = "pixconnect_operator"
 CONSOLE_ROLE: Final = "pixconnect_console"
 FUNDING_ROLE: Final = "pixconnect_funding"
 SANDBOX_ROLE: Final = "pixconnect_sandbox"
+
+_MEMBERSHIPS: Final = ((OPERATOR_ROLE, SERVICE_ROLE), (CONSOLE_ROLE, SERVICE_ROLE), (OPERATOR_ROLE, CONSOLE_ROLE))
+"""Who may do what another may: the migrations grant it too, once a database, and another server has never heard of it."""
+_IS_THERE: Final = "select exists (select from pg_roles where rolname = $1)"
+_IS_MEMBER: Final = "select pg_has_role($1, $2, 'MEMBER')"
+
+
+async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
+    """Make the roles that the tables are granted to: roles belong to the server, so a dump of a database has none."""
+    for role in (SERVICE_ROLE, OPERATOR_ROLE, CONSOLE_ROLE, FUNDING_ROLE, *([SANDBOX_ROLE] if with_sandbox else [])):
+        if not await connection.fetchval(_IS_THERE, role):
+            # Somebody else makes them at the same time, for another database of the server.
+            with suppress(asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+                await _execute(connection, "create role %I nologin", role)
+    for member, role in _MEMBERSHIPS:
+        if not await connection.fetchval(_IS_MEMBER, member, role):
+            await _execute(connection, "grant %I to %I", role, member)
+
 
 _MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"
 

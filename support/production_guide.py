@@ -1,0 +1,59 @@
+"""The guide for production, and servers that its blocks have prepared."""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from pixconnect.foundation.privileges import OPERATOR_ROLE
+from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from support.installation import ROOT
+
+GUIDE = (ROOT / "docs" / "guides" / "production.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str, text: str = GUIDE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def variables(block: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in block.splitlines())
+
+
+def settings_on(server_url: str) -> dict[str, str]:
+    """The guide's settings of all parts and of operators, on a server that listens on a socket of its own."""
+    found = {name: value for block in blocks("ini")[:3] for name, value in variables(block).items()}
+    here = f"@/pixconnect?{urlsplit(server_url).query}"
+    return {name: value.replace("@127.0.0.1:5432/pixconnect", here) for name, value in found.items()}
+
+
+@asynccontextmanager
+async def prepared_server(folder: Path) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
+    """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
+    folder.chmod(0o711)  # so that, as root, the server's own user gets in
+    server = EmbeddedPostgres(folder, version="18", connections_max=100, durable=False)
+    await server.start()
+    try:
+        superuser_url = server.owner_url.replace("/pixconnect?", "/postgres?")
+        await _run_sql(superuser_url)
+        yield server, superuser_url
+    finally:
+        await server.stop()
+
+
+async def _run_sql(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        # What the embedded server brings, and a new server does not.
+        await connection.execute("drop database pixconnect")
+        await connection.execute(
+            f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
+        )
+        # One by one, because a database is made outside of every transaction.
+        for statement in filter(str.strip, blocks("sql")[0].split(";")):
+            await connection.execute(statement)
+    finally:
+        await connection.close()

@@ -1,6 +1,8 @@
 """Homes of earlier versions are upgraded with work in flight: all that they had acknowledged is there, and ends."""
 
+import asyncio
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
@@ -9,13 +11,15 @@ import asyncpg
 import msgspec
 import pytest
 
+from pixconnect.cli.migrate import bring_up_to_date
+from pixconnect.config import Settings
 from pixconnect.local.postgres_programs import PostgresVersion, find_programs
 from support import postgres
-from support.installation import running
+from support.installation import PIXCONNECT, Installation, running
 from support.listener import Listener
-from support.old_home import BASE_URL, COMMITS, DUMPS, SECRET_KEY
+from support.old_home import BASE_URL, COMMITS, DUMPS, SECRET_KEY, OldProgram, new_home
 from support.ports import reserved_port
-from support.work_in_flight import Acknowledged, check_that_all_ends
+from support.work_in_flight import TIMEOUT_S, Acknowledged, HolderOfHome, check_that_all_ends, put_work_in_flight
 
 pytestmark = pytest.mark.long
 
@@ -43,16 +47,70 @@ async def test_all_that_an_old_home_had_begun_ends_after_its_upgrade(
         await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"}),
     )
     await owner.execute("update webhook_endpoint set url = $1", f"{listener.url}/{known.holder_id}")
-    settings = dict(
-        database_url=addresses.service_url,
-        owner_database_url=addresses.owner_url,
-        secret_key=SECRET_KEY,
-        base_url=BASE_URL,
-        api_processes_count="1",
-    )
     try:
-        with reserved_port() as port, running(home_folder, port=str(port), **settings):
+        with reserved_port() as port, running(home_folder, port=str(port), **_settings(addresses)):
             await check_that_all_ends(f"http://127.0.0.1:{port}", owner, known)
     finally:
         await owner.close()
         listener.close()
+
+
+_UNKNOWN_PARTITIONS = """
+    select relname from pg_inherits join pg_class on pg_class.oid = inhrelid
+    where inhparent in (to_regclass('event'), to_regclass('delivery'))
+        and relname not in (select name from event_partition)
+"""
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+async def test_processes_are_replaced_while_those_of_before_go_on(
+    postgres_server: postgres.Addresses, commit: str, tmp_path: Path
+) -> None:
+    if not OldProgram.is_there(commit):
+        pytest.skip(f"this copy of the repository lacks the history with {commit}: no whole upgrade was tried")
+    addresses = await postgres.make_empty(postgres_server, f"rolling_{commit}")
+    settings = _settings(addresses)
+    listener, program = Listener(), OldProgram(commit, tmp_path)
+    with new_home() as old_home, new_home() as home, reserved_port() as port, reserved_port() as new_port:
+        with (
+            reserved_port() as rail_port,
+            program.start(old_home, port=str(port), sandbox_port=str(rail_port), **settings) as old,
+        ):
+            url, new_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{new_port}"
+            known = await asyncio.to_thread(put_work_in_flight, url, old.sandbox, listener.url)
+            await bring_up_to_date(Settings(**_addresses(addresses)))
+            owner = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
+            # What is made ahead is used up, and the old worker makes more as it is used to.
+            await owner.execute(f"select setval('delivery_id', {1 << 24}), setval('write_group_id', {1 << 34})")
+            rail = dict(rail_url=f"http://127.0.0.1:{rail_port}")
+            with Installation(home, (*PIXCONNECT, "serve"), port=str(new_port), **rail, **settings) as serve:
+                serve.wait_for("ready")
+                for number, base_url in enumerate((url, new_url, url)):
+                    holder = HolderOfHome(base_url, known.client_id, known.client_secret)
+                    body = dict(amount=5, key=old.sandbox["pix_keys"][0], external_id=f"meanwhile-{number}")
+                    made = await asyncio.to_thread(holder.ask, "POST", "/v1/connect/charge", body)
+                    known.charges[f"meanwhile-{number}"] = made["id"]
+                if commit == COMMITS[0]:  # later ones ask the functions of the tables
+                    await _wait_for(owner, f"select exists ({_UNKNOWN_PARTITIONS})")
+        await owner.execute("update webhook_endpoint set url = $1", f"{listener.url}/{known.holder_id}")
+        with running(home, port=str(port), **settings):
+            await check_that_all_ends(f"http://127.0.0.1:{port}", owner, known)
+            await _wait_for(owner, f"select not exists ({_UNKNOWN_PARTITIONS})")
+        await owner.close()
+    listener.close()
+    await postgres.drop_copy(postgres_server, f"rolling_{commit}")
+
+
+async def _wait_for(owner: asyncpg.Connection, question: str) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not await owner.fetchval(question):
+        assert time.monotonic() < deadline_s, question
+        await asyncio.sleep(0.5)
+
+
+def _addresses(addresses: postgres.Addresses) -> dict[str, str]:
+    return dict(database_url=addresses.service_url, owner_database_url=addresses.owner_url)
+
+
+def _settings(addresses: postgres.Addresses) -> dict[str, str]:
+    return _addresses(addresses) | dict(secret_key=SECRET_KEY, base_url=BASE_URL, api_processes_count="1")

@@ -23,6 +23,8 @@ from pixconnect.store import installation as installation_store
 from pixconnect.usecases.installation import check_durability, refuse_other_mode
 
 _UPGRADE: Final = "upgrade"
+_FORMS: Final = {form.removeprefix("--").strip() for form in (migrations.OUTSIDE_A_TRANSACTION, migrations.IN_BATCHES)}
+"""What the first line of a step may say of how it runs."""
 
 
 def look() -> Iterator[Finding]:
@@ -73,14 +75,12 @@ async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -
 def _describe(step: Migration) -> str:
     """Its first sentence, which says what the step is for."""
     lines = (line.removeprefix("--").strip() for line in step.sql.splitlines() if line.startswith("--"))
-    told = " ".join(
-        line for line in lines if line and line != migrations.OUTSIDE_A_TRANSACTION.removeprefix("--").strip()
-    )
+    told = " ".join(line for line in lines if line and line not in _FORMS)
     sentence, stop, _ = told.partition(". ")
     return f"{sentence}." if stop else told or "changes without a description"
 
 
 def _advise(step: Migration) -> str:
-    if step.is_outside_transaction:
+    if step.is_outside_transaction or step.is_in_batches:
         return "takes as long as reading the tables concerned; nobody waits for it, and it may be cut off and run again"
     return "takes moments, in one transaction, once no other transaction holds its tables"

@@ -33,6 +33,7 @@ from pixconnect.api.routing import Router
 from pixconnect.api.services import Services
 from pixconnect.domain import errors
 from pixconnect.domain.access import authorize, check_certificate
+from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.admission import TOO_MANY
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why
 from pixconnect.foundation.logging import AccessLog, current_request
@@ -414,7 +415,7 @@ def _document_headers(document: Document) -> Headers:
         (b"content-security-policy", document.policy),
     ]
     if document.filename:
-        headers.append((b"content-disposition", f'attachment; filename="{document.filename}"'.encode()))
+        headers.append((b"content-disposition", outgoing_text.in_attachment(document.filename).encode()))
     return headers
 
 

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 from pixconnect.cli import terminal
 from pixconnect.domain.clock import format_instant
+from pixconnect.foundation import outgoing_text
 
 Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
 """``--json``, without a ``--no-json`` beside it."""
@@ -43,7 +44,7 @@ def show_json(shown: object) -> None:
 
 
 def to_json(shown: object) -> str:
-    return msgspec.json.encode(shown).decode()
+    return outgoing_text.in_json_line(msgspec.json.encode(shown).decode())
 
 
 def show_list(
@@ -144,8 +145,8 @@ def _text(name: str, value: object, money: Collection[str]) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return " ".join(map(str, cast(Sequence[object], value)))
-    return "" if value is None else str(value)
+        return " ".join(outgoing_text.on_terminal(str(each)) for each in cast(Sequence[object], value))
+    return "" if value is None else outgoing_text.on_terminal(str(value))
 
 
 def _paint_state(name: str | None, text: str) -> str:

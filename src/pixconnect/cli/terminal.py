@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Final, Literal, TextIO
 
+from pixconnect.foundation import outgoing_text
+
 Colour = Literal["bold", "dim", "green", "yellow", "red"]
 
 _CODES: Final[dict[Colour, int]] = {"bold": 1, "dim": 2, "green": 32, "yellow": 33, "red": 31}
@@ -18,11 +20,17 @@ class ReaderGone(Exception):  # noqa: N818  it is what happened
 
 
 def say(text: str) -> None:
+    """Lines of ours. Values of others come by ``outgoing_text.on_terminal`` first, or one may look like two lines."""
     _write(sys.stdout, text)
 
 
+def on_one_line(text: str) -> str:
+    """Somebody else's text within a line of ours."""
+    return outgoing_text.on_terminal(text)
+
+
 def complain(text: str) -> None:
-    _write(sys.stderr, f"pixconnect: {' '.join(text.split())}")
+    _write(sys.stderr, f"pixconnect: {outgoing_text.on_terminal(' '.join(text.split()))}")
 
 
 def notice(text: str) -> None:
@@ -37,7 +45,7 @@ def stream(text: str) -> None:
         ReaderGone: Nobody does any more.
     """
     try:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{outgoing_text.on_terminal_lines(text)}\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _silence(sys.stdout)
@@ -74,7 +82,7 @@ def format_reais(cents: int) -> str:
 
 def _write(stream: TextIO, text: str) -> None:
     try:
-        stream.write(f"{text}\n")
+        stream.write(f"{outgoing_text.on_terminal_lines(text)}\n")
         stream.flush()
     except BrokenPipeError:
         # A reader that went away, such as `head`, is no reason to stop; Python would complain again on exit.

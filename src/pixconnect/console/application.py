@@ -34,6 +34,7 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain import errors
 from pixconnect.domain.console import Visitor
 from pixconnect.domain.short_text import cut_text
+from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.shares import current_party
@@ -231,8 +232,7 @@ class Console:
                 content = bytes(answer.body)
                 if content != shown:
                     shown = content
-                    lines = b"".join(b"data: " + line + b"\n" for line in content.split(b"\n"))
-                    yield b"event: part\n" + lines + b"\n"
+                    yield outgoing_text.in_event_stream("part", content)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await stream.gives_way.wait()

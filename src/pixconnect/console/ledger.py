@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,7 +16,9 @@ from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
 from pixconnect.domain import errors, wanted
 from pixconnect.domain.access import Caller
+from pixconnect.domain.money import format_reais
 from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.foundation import outgoing_text
 from pixconnect.usecases import ledger, statement
 
 SHOWN_MAX: Final = 200
@@ -94,7 +94,7 @@ async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
 
 
 def _attach(name: str, media_type: str, content: AsyncIterator[bytes], size: int | None = None) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    headers = {"content-disposition": outgoing_text.in_attachment(name)}
     if size is not None:
         headers["content-length"] = str(size)
     return StreamingResponse(content, media_type=media_type, headers=headers)
@@ -110,9 +110,12 @@ async def _open(visit: Visit, caller: Caller) -> Statement:
 
 
 async def _write_csv(visit: Visit, found: Statement) -> Parts:
-    yield 0, _write_rows([("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")])
+    # Spreadsheets part cells by what does not part whole reais from cents in their language.
+    separator = ";" if visit.language.code == "pt" else ","
+    heading = ("when", "what", "id", "end_to_end_id", "external_id", "amount", "balance")
+    yield 0, outgoing_text.in_spreadsheet([heading], separator)
     async for part in statement.read_parts(visit.parts.context, found):
-        yield len(part), _write_rows([_row(visit, line, found) for line in part])
+        yield len(part), outgoing_text.in_spreadsheet([_row(visit, line, found) for line in part], separator)
 
 
 async def _write_json(visit: Visit, found: Statement) -> Parts:
@@ -128,24 +131,18 @@ def _row(visit: Visit, line: StatementLine, found: Statement) -> tuple[str, ...]
     signed = line.amount_cents if line.direction == "IN" else -line.amount_cents
     return (
         visit.language.instant(line.created_at),
-        _plain(line.describe(found.language)),
+        line.describe(found.language),
         str(line.id),
         line.end_to_end_id or "",
-        _plain(line.external_id or ""),
-        f"{signed / 100:.2f}",
-        f"{line.running_balance_cents / 100:.2f}",
+        line.external_id or "",
+        _reais(visit, signed),
+        _reais(visit, line.running_balance_cents),
     )
 
 
-def _plain(text: str) -> str:
-    # These are other people's words, and this file is for spreadsheets, which would take them for formulas.
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
-
-
-def _write_rows(rows: Sequence[Sequence[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()
+def _reais(visit: Visit, cents: int) -> str:
+    text = format_reais(abs(cents))
+    return ("-" if cents < 0 else "") + (text.replace(".", ",") if visit.language.code == "pt" else text)
 
 
 def _caller(visit: Visit) -> Caller:

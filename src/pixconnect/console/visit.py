@@ -21,6 +21,7 @@ from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain import errors, wanted
 from pixconnect.domain.access import Caller, client_address
 from pixconnect.domain.console import Viewer, Visitor
+from pixconnect.foundation import outgoing_text
 from pixconnect.usecases import audit
 from pixconnect.usecases.audit import Act
 from pixconnect.usecases.context import Context
@@ -32,6 +33,12 @@ _HOLDER: Final = "holder"
 
 Done = TypeVar("Done")
 
+
+def _finalize(value: object) -> object:
+    # What is markup was made of texts that came through here.
+    return outgoing_text.on_page(value) if type(value) is str else value
+
+
 _templates: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
@@ -39,6 +46,7 @@ _templates: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     auto_reload=False,
+    finalize=_finalize,
 )
 cast("dict[str, object]", _templates.globals).update(filters.GLOBALS)  # pyright: ignore[reportUnknownMemberType] - it is untyped
 

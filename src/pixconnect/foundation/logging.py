@@ -22,7 +22,7 @@ import msgspec
 import structlog
 
 from pixconnect.domain.clock import Clock, format_instant
-from pixconnect.foundation import terminal_log
+from pixconnect.foundation import outgoing_text, terminal_log
 from pixconnect.foundation.exception_text import write_exception
 
 LogFormat = Literal["auto", "console", "json"]
@@ -86,7 +86,11 @@ def set_up_logging(
     output.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *([_make_printable] if is_console else []),
+                renderer,
+            ],
         )
     )
     root = logging.getLogger()
@@ -136,7 +140,8 @@ class GatheredLog(ABC, Generic[Noted]):
             self.write(waiting)
 
     def write(self, gathered: Sequence[Noted]) -> None:
-        self._stream.write(self._encode_lines([self.make_line(noted) for noted in gathered]).decode())
+        lines = self._encode_lines([self.make_line(noted) for noted in gathered]).decode()
+        self._stream.write(outgoing_text.in_json_line(lines))
         self._stream.flush()
 
     @abstractmethod
@@ -247,8 +252,18 @@ def _hide_secrets(logger: object, method: str, event: EventDict) -> EventDict:
     return event
 
 
+def _make_printable(logger: object, method: str, event: EventDict) -> EventDict:
+    for field, value in event.items():
+        if isinstance(value, str):
+            # A traceback has lines; anything else that has some is somebody else's.
+            is_ours = field in {"exception", "stack"}
+            event[field] = outgoing_text.on_terminal_lines(value) if is_ours else outgoing_text.on_terminal(value)
+    return event
+
+
 def _write_json(event: object, **options: object) -> str:
-    return msgspec.json.encode(event, enc_hook=str).decode() if not options else _with_default(event, options)
+    encoded = msgspec.json.encode(event, enc_hook=str).decode() if not options else _with_default(event, options)
+    return outgoing_text.in_json_line(encoded)
 
 
 def _with_default(event: object, options: dict[str, object]) -> str:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import IO, Final
 
+from pixconnect.foundation import outgoing_text
+
 _logger = logging.getLogger("pixconnect.shown")
 # Off until it is asked for: a logger without a level would take the root's, and write these lines into every log.
 _logger.setLevel(logging.CRITICAL)
@@ -44,8 +46,7 @@ class LinesOnTerminal(logging.Handler):
             return
         self._shown_count += 1
         at = time.strftime("%H:%M:%S", time.localtime(record.created))
-        # Callers' own words may be in it: none of them may move the cursor or change colours.
-        text = "".join(character if character.isprintable() else "?" for character in record.getMessage())
+        text = outgoing_text.on_terminal(record.getMessage())
         color = _COLORS.get(record.levelno, "") if self._has_colors else ""
         self._write(f"{at}  {color}{text}{_PLAIN if color else ''}")
 

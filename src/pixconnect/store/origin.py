@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 
 from pixconnect.domain.access import Caller
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.part import Part, numbered
+from pixconnect.store.part import Alike, Part, numbered
 
 OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
 
@@ -36,8 +36,8 @@ class OriginNotes:
         self._asked: dict[tuple[object, ...], Asked] = {}
 
     def add(self, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
-        # Not by the caller itself: each request has one of its own.
-        key = (kind, caller.holder_id, caller.client_id, caller.token_id, caller.peer, at, caller.operator)
+        # Not by the caller itself, as each request has one of its own. A token is one client's, and a batch has one instant.
+        key = (kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
         asked = self._asked.get(key)
         if asked is None:
             self._asked[key] = Asked(kind, caller, at, [fact_id], [caller.request_id])
@@ -73,15 +73,32 @@ def _arguments(rows: Sequence[Asked]) -> list[object]:
     ]
 
 
+def _fit_one(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    ids, request_ids, *askers, _, _ = arrays
+    return [ids, request_ids, *(each[0] for each in askers)] if len(askers[0]) == 1 else None
+
+
+# Most batches have one caller. Arrays of one element could also make PostgreSQL plan the whole statement anew each time, as it
+# takes those that it does not see for longer ones.
+_ONE: Final = Alike(
+    sql="""
+        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text, {}::timestamptz
+    """,
+    fit=_fit_one,
+)
 # An array of arrays would be one array to PostgreSQL: all ids are sent together, and each row takes its part of them.
 APPEND: Final = Part(
     name="origin_row",
+    alike=[_ONE],
     sql="""
         insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
         select asked.ids[first:last], asked.request_ids[first:last], kind, holder_id, client_id, jti, peer, operator, at
         from (select {}::bigint[] as ids, {}::text[] as request_ids) as asked,
-            unnest({}::text[], {}::bigint[], {}::text[], {}::text[], {}::text[], {}::text[], {}::timestamptz[], {}::int[],
-                {}::int[]) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+            unnest(
+                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
+                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
+            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
     """,
     arguments=_arguments,
 )
@@ -90,8 +107,8 @@ APPEND: Final = Part(
 async def note(connection: Connection, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
     """Note who asked for something that no batch writes."""
     asked = [Asked(kind, caller, at, [fact_id], [caller.request_id])]
-    arguments = APPEND.arguments(asked)
-    await connection.execute(numbered(APPEND.sql, len(arguments)), *arguments)
+    sql, arguments = APPEND.fit(asked)
+    await connection.execute(numbered(sql, len(arguments)), *arguments)
 
 
 _AUDIT: Final[LiteralString] = "select audit_client_act($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb)"

@@ -162,7 +162,7 @@ class _Listener:
             answer = attempt and {"status": attempt.status, "duration_ms": attempt.duration_ms, "attempts": number}
             terminal.stream(output.to_json({**event, "answer": answer}))
         else:
-            terminal.stream(_describe(event) + (f"  → {attempt.said}" if attempt else ""))
+            terminal.stream(_describe(event) + (f"  → {terminal.on_one_line(attempt.said)}" if attempt else ""))
 
     async def _open_door(self, opened: AsyncExitStack) -> None:
         """Let `events resend` in."""
@@ -212,7 +212,7 @@ def _describe(event: FoundEvent) -> str:
     named = next((payload[name] for name in names if payload.get(name)), "")
     amount = f"  {terminal.format_reais(payload['amount'])}" if "amount" in payload else ""
     painted = terminal.paint_state(payload["status"])
-    return f"{at:%H:%M:%S}  {event['name']}  {painted}  {payload['id']} {named}{amount}"
+    return f"{at:%H:%M:%S}  {event['name']}  {painted}  {payload['id']} {terminal.on_one_line(str(named))}{amount}"
 
 
 def _read_events(text: str | None) -> str | None:

@@ -1,0 +1,176 @@
+"""Texts of strangers act nowhere: each place where text leaves, with the same hostile alphabet; and there is no other place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import re
+import unicodedata
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pixconnect.api import statement_xml
+from pixconnect.cli import output, terminal
+from pixconnect.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
+from pixconnect.foundation import outgoing_text
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.terminal_log import LinesOnTerminal
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "pixconnect"
+
+HOSTILE = {
+    "colours": "\x1b[31mred",
+    "clears the screen": "\x1b[2J\x1b[H",
+    "sets the clipboard": "\x1b]52;c;cm0gLXJm\x07",
+    "C1 control sequence": "\x9b2J\x9d52;c;eA==\x9c",
+    "bell, NUL, DEL": "\x07\x00\x7f\x08",
+    "another line": "x\r\nevent: gone\rdata: y\nid: 1",
+    "tab": "a\tb",
+    "lines of Unicode": "a\u2028b\u2029c\x85d",
+    "order of reading": "\u202egnp.exe\u202c\u2066x\u2069\u200f",
+    "nothing seen": "a\u200bb\u200d\ufeff\u00ad",
+    "half a character": "a\ud800b",
+    "formula": "=cmd|'/C calc'!A0",
+    "formula in another cell": "x;=cmd|'/C calc'!A0;",
+    "formula in a third": "x\t@SUM(1)\r+1\n-1;%1;|1",
+    "formula behind spaces": "  \u00a0=1+1",
+    "wide formula": "\uff1d1+1",
+    "quotes": '"\';,""',
+    "markup": "</script><script>alert(1)</script>&amp;<!--",
+    "path": '../../etc/passwd"; filename=x',
+    "long": "\x1b[31m" * 10_000,
+}
+PLAIN = "João & Zoë d'Água, Ltda. (50%) 日本 🙂"
+
+
+def obeyed(text: str) -> list[str]:
+    """What a terminal or a reader's eye would obey in a line."""
+    return sorted({each for each in text if each != " " and unicodedata.category(each)[0] in "CZ"})
+
+
+def on_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    output.show({"name": text, "inside": {"names": [text, text]}}, as_json=False)
+    output.show_list("found", [{"name": text}] * 2, as_json=False, columns=("name",))
+    terminal.complain(f"refused: {text}")
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 5, said.out[:200]
+    assert len(said.err.splitlines()) == 1, said.err[:200]
+    return said.out + said.err
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_a_value_is_one_line_on_a_terminal_and_moves_nothing(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = on_one_line(text, capsys)
+    assert obeyed(shown.replace("\n", "")) == []
+    if text == PLAIN:
+        assert PLAIN in shown
+    terminal.say(f"ours: {terminal.paint('x', 'red')} {text}")
+    said = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+    assert obeyed(said.replace("\n", "").replace("\t", "")) == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_json_has_the_very_value_and_nothing_that_acts(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if "\ud800" in text:
+        with pytest.raises(UnicodeEncodeError):
+            msgspec.json.encode(text)  # so none is ever written
+        return
+    output.show_json({"name": text})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"name": text}
+    assert obeyed(said.rstrip("\n")) == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_line_of_the_log_is_one_line(text: str, form: str) -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    try:
+        set_up_logging(form, "info", stream)  # pyright: ignore[reportArgumentType]
+        logging.getLogger("test").info("%s", text.replace("\ud800", ""))
+    finally:
+        root.handlers, root.level = handlers, level
+    said = stream.getvalue()
+    assert said.count("\n") == 1
+    assert obeyed(said.rstrip("\n")) == []
+    shown = io.StringIO()
+    LinesOnTerminal(shown, has_colors=False).emit(logging.makeLogRecord(dict(msg=text, levelno=20, created=0.0)))
+    assert obeyed(shown.getvalue().rstrip("\n")) == []
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_a_cell_stays_one_cell_and_is_no_formula_however_the_file_is_opened(text: str, separator: str) -> None:
+    for written in (",", ";"):
+        content = outgoing_text.in_spreadsheet([("1", text, "-12,50"), ("2", text, "3.00")], written).decode()
+        assert content.count("\r\n") == 2
+        for row in csv.reader(io.StringIO(content, newline=""), delimiter=separator):
+            if separator == written:
+                assert len(row) == 3
+                assert row[2] in {"-12,50", "3.00"}
+            for cell in row:
+                bare = cell.strip(' "')
+                assert not bare.startswith(("=", "+", "@", "|", "%", "\uff1d")), cell[:80]
+                assert obeyed(cell) == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_an_event_of_a_stream_has_one_name_and_the_lines_of_its_content(text: str) -> None:
+    content = text.encode(errors="replace")
+    written = outgoing_text.in_event_stream("part", content)
+    # As browsers read it: a line ends with CRLF, CR or LF.
+    fields = [line.partition(b": ")[::2] for line in re.split(rb"\r\n|\r|\n", written) if line]
+    assert [value for name, value in fields if name != b"data"] == [b"part"]
+    assert b"\n".join(value for name, value in fields if name == b"data") == re.sub(rb"\r\n|\r", b"\n", content)
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_a_page_shows_it_as_text_in_the_order_in_which_it_stands(text: str) -> None:
+    made = templates.from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
+    assert made.count("<") == made.count(">") == 2
+    assert made.count('"') == 2
+    assert obeyed(made.replace("\n", "")) == []
+
+
+@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
+def test_a_header_and_an_xml_document_hold_only_what_they_may(text: str) -> None:
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]*"', outgoing_text.in_attachment(text))
+    element = statement_xml.append(statement_xml.make_group(), "NAME", statement_xml.clean(text, 140))
+    assert len(element.text or "") <= 140
+
+
+def writes(pattern: str) -> set[str]:
+    found = re.compile(pattern)
+    return {
+        str(path.relative_to(SOURCE))
+        for path in [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.html")]
+        if any(found.search(line) for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        # A file that a program asked for, and how much of it has come; a defect before logs are set up.
+        (
+            r"sys\.(stdout|stderr)\.(buffer|write)",
+            {"cli/terminal.py", "cli/integrator/statement.py", "foundation/exception_text.py"},
+        ),
+        (r"csv\.writer", {"foundation/outgoing_text.py", "api/statement_csv.py"}),
+        (r"event-stream|b\"data: \"", {"foundation/outgoing_text.py", "console/application.py"}),
+        (r"filename=\\?\"\{", {"foundation/outgoing_text.py"}),
+        # Markup of ours with places that escape what is put into them.
+        (r"Markup\(", {"console/filters.py"}),
+        (r"\|\s*safe\b|autoescape false", set()),
+        (r"jinja2 import|Environment\(", {"console/visit.py"}),
+    ],
+)
+def test_no_other_place_writes_text_past_these(pattern: str, places: set[str]) -> None:
+    assert writes(pattern) == places

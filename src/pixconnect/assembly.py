@@ -30,6 +30,7 @@ from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key
+from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
 from pixconnect.adapters.webhook_sender import WebhookSender
@@ -67,6 +68,7 @@ from pixconnect.usecases.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.keyring import Keyring
 from pixconnect.usecases.operator import Operator
 from pixconnect.usecases.policy import Policy
+from pixconnect.usecases.server_watch import ServerWatch
 from pixconnect.usecases.token import TokenVerifier
 from pixconnect.usecases.token_issuer import TokenIssuer
 from pixconnect.worker import run as worker_run
@@ -131,7 +133,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
     """
     # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
-    secret_box, server = _open_secret_box(settings, entropy), installation.ServerWatch()
+    secret_box, server = _open_secret_box(settings, entropy), ServerWatch(ServerFile(settings.home_path))
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
@@ -141,7 +143,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
             await installation.check_mode(connection, settings.mode)
             await installation.check_durability(connection, settings.mode)
-            await server.begin(connection, ids.forget)
+            await server.begin(connection)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
@@ -192,7 +194,9 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             secret_box=secret_box,
             sandbox_control=control,
             wake_workers=notifier.notify,
+            server=server,
         )
+        server.on_start(keyring.forget_all)
         yield Base(context=context, keyring=keyring, notifier=notifier)
 
 
@@ -203,8 +207,9 @@ async def serve(
     # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
-    async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings) as access_pool:
+    async with open_base(settings, "pixconnect api") as base, _open_access_pool(settings, base) as access_pool:
         verifier, policy = TokenVerifier(base.context, base.keyring, access_pool), base.context.policy
+        base.context.server.on_start(verifier.forget_all)
         presence, feed_waits = Presence(), FeedWaits(_connect(settings, "pixconnect feed"))
         services = Services(
             context=base.context,
@@ -234,9 +239,7 @@ async def serve(
             headers=safe_headers(settings.public_base_url),
         )
         async with (
-            _running(
-                base.keyring.keep_fresh(), verifier.keep_fresh(), feed_waits.listen(), *_follow_clock(settings, base)
-            ),
+            _running(verifier.keep_fresh(), feed_waits.listen(), *_keep_up(settings, base, for_others=False)),
             serve_metrics(
                 _listen_for_metrics(settings),
                 api_metrics.make_read(base.context.writes, application.answers, application.durations_s),
@@ -253,7 +256,7 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
     async with (
         # It asks for no lists, whose best plan depends on what is looked for.
         open_base(settings, "pixconnect worker", plans_once=True) as base,
-        _running(base.keyring.keep_fresh(), *_follow_clock(settings, base)),
+        _running(*_keep_up(settings, base, for_others=True)),
     ):
         parts = WorkerParts(
             context=base.context,
@@ -316,12 +319,7 @@ def prepare_home(settings: Settings) -> None:
 async def open_operator(
     settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1
 ) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need, with the rights of the operators' role or of a lesser one.
-
-    Raises:
-        SchemaError: The tables are not those of this program.
-        SecretKeyError: There is no secret key.
-    """
+    """Open what operators' verbs need, by their role or a lesser one; ``SchemaError`` or ``SecretKeyError`` if it cannot be."""
     entropy = SystemEntropy()
     secret_box = open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
     connections = await pool.open_pool(
@@ -355,11 +353,13 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
         return await prepare_demonstration(base.context, operator, known)
 
 
-def _follow_clock(settings: Settings, base: Base) -> Sequence[Coroutine[None, None, None]]:
+def _keep_up(settings: Settings, base: Base, *, for_others: bool) -> Sequence[Coroutine[None, None, None]]:
+    context = base.context
+    tasks = [base.keyring.keep_fresh(), context.server.keep_noting(context.pool, for_others=for_others)]
     # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
-    if not base.context.policy.is_sandbox:
-        return ()
-    return (follow_clock(base.context, _connect(settings, "pixconnect clock")),)
+    return (
+        [*tasks, follow_clock(context, _connect(settings, "pixconnect clock"))] if context.policy.is_sandbox else tasks
+    )
 
 
 def _connect(settings: Settings, name: str) -> Connect:
@@ -394,7 +394,7 @@ async def _open_rail(
 
 
 @asynccontextmanager
-async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
+async def _open_access_pool(settings: Settings, base: Base) -> AsyncGenerator[Pool]:
     """One connection, opened by the first caller, for access alone: callers are verified however busy everything else is."""
     connections = await pool.open_pool(
         settings.database_url,
@@ -403,6 +403,7 @@ async def _open_access_pool(settings: Settings) -> AsyncGenerator[Pool]:
         connections_max=1,
         name="pixconnect access",
         waiting_max=settings.queue_length_max,
+        look=base.context.server.look,
     )
     try:
         yield connections
@@ -427,9 +428,7 @@ def read_named_receivers(settings: Settings) -> NamedHosts:
     return named if settings.mode == "sandbox" else NO_HOSTS
 
 
-async def _open_connections(
-    settings: Settings, name: str, server: installation.ServerWatch, *, plans_once: bool
-) -> pool.Pool:
+async def _open_connections(settings: Settings, name: str, server: ServerWatch, *, plans_once: bool) -> pool.Pool:
     return await pool.open_pool(
         settings.database_url,
         role=SERVICE_ROLE,

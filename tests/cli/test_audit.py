@@ -57,11 +57,16 @@ _CHANGES: dict[str, Sequence[str]] = {
     "operator endpoint redeliver": ("--since", "2026-07-01"),
     "client delete": ("--client-id", "{client}"),
     "report close": ("{report}", "--reason", "booked by hand"),
+    "database recovered": (),
 }
 
 _KEPT_REPORT = """
     insert into pixconnect.kept_report (kind, reason, explanation, name, report_id, report, fingerprint)
     values ('settled', 'unknown_order', 'we know no such order', 'E1', 'r1', '{}', '')
+"""
+
+_LOSS = """
+    insert into pixconnect.database_loss (reason, system_identifier, orders_count) values ('another timeline', 1, 0)
 """
 
 
@@ -73,6 +78,7 @@ def test_every_verb_is_known_to_these_tests() -> None:
 
 def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLine, database: Addresses) -> None:
     postgres.execute(database.owner_url, _KEPT_REPORT)
+    postgres.execute(database.owner_url, _LOSS)
     holder_id = pixconnect.create_holder()
     postgres.execute(database.owner_url, DISABLED_ENDPOINT)
     postgres.execute(database.owner_url, OPEN_CHARGE)

@@ -12,7 +12,8 @@ from pixconnect.foundation.pool import open_pool
 from pixconnect.store import installation as installation_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import installation
-from pixconnect.usecases.installation import InstallationError, ServerWatch
+from pixconnect.usecases.installation import InstallationError
+from pixconnect.usecases.server_watch import ServerWatch
 from support.postgres import Addresses
 from support.records import own_key
 from support.service import open_holder, open_service
@@ -111,16 +112,17 @@ async def test_a_sequence_that_was_set_back_is_moved_ahead_at_start_and_at_every
     await _own(database, set_back)
     async with pool.acquire() as connection:
         await installation.check_mode(connection, "sandbox")
+        watch.on_start(forget)
         with capture_logs() as logs:
-            await watch.begin(connection, forget)
-    assert forget.count == 1
+            await watch.begin(connection)
+    assert forget.count == 2  # at the start, and for the sequences
     assert [line["sequences"] for line in logs] == [["charge_id", "write_group_id"]]
     assert await pool.fetchval("select nextval('charge_id')") > charge.id
     assert await pool.fetchval("select nextval('write_group_id') > max(id) from ledger_entry")
     await _own(database, set_back)
     await pool.expire_connections()
     assert await pool.fetchval("select nextval('charge_id')") > charge.id
-    assert forget.count == 2
+    assert forget.count == 3
 
 
 async def test_sequences_that_are_ahead_are_left_alone(pool: "Pool", watch: ServerWatch) -> None:
@@ -128,29 +130,6 @@ async def test_sequences_that_are_ahead_are_left_alone(pool: "Pool", watch: Serv
     async with pool.acquire() as connection:
         assert await installation_store.catch_up_sequences(connection) == []
     assert await pool.fetchval("select nextval('charge_id')") == before + 512
-
-
-async def test_another_server_than_before_is_told_and_ids_of_the_one_before_are_thrown_away(
-    pool: "Pool", database: Addresses, watch: ServerWatch
-) -> None:
-    forget = Forgetful()
-    async with pool.acquire() as connection:
-        await installation.check_mode(connection, "sandbox")
-        await watch.begin(connection, forget)
-    assert forget.count == 0
-    before = await pool.fetchval("select nextval('charge_id')")
-    await _own(database, "update installation set timeline = timeline - 1")
-    again = ServerWatch()
-    async with pool.acquire() as connection:
-        with capture_logs() as logs:
-            await again.begin(connection, forget)
-    assert forget.count == 1
-    assert "another server" in logs[0]["event"]
-    assert await pool.fetchval("select nextval('charge_id')") > before + 512 * installation.SKIPPED_BLOCKS
-    third = ServerWatch()
-    async with pool.acquire() as connection:
-        await third.begin(connection, forget)
-    assert forget.count == 1
 
 
 async def test_ids_that_were_taken_before_are_not_given_out_after_forgetting(database: Addresses) -> None:

@@ -1,6 +1,7 @@
 """``pixconnect database``: the server under the service, and how durable it is."""
 
 from cyclopts import App
+from msgspec import structs
 
 from pixconnect.cli import operating, output
 from pixconnect.cli.output import Json
@@ -13,3 +14,10 @@ app = App(name="database", help="The database under the service.")
 def show(*, json: Json = False) -> None:
     """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash."""
     output.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)
+
+
+@app.command
+def recovered(*, json: Json = False) -> None:
+    """Say that you have read what the database has forgotten and compared it with the rail: health is well again."""
+    losses = operating.run(installation_usecases.close_losses)
+    output.show_list("losses", [structs.asdict(loss) for loss in losses], as_json=json)

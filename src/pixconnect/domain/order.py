@@ -62,10 +62,39 @@ def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: time
     )
 
 
-def may_give_up(order: OpenOrder, now: datetime) -> bool:
-    """Whether it was never handed over and its time is over."""
+class FirstIds(Struct, frozen=True, kw_only=True):
+    """The first ids that were given out after the last start of the database's server; 0 as long as none is known."""
+
+    transfer_id: int = 0
+    refund_id: int = 0
+
+
+def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
+    """Whether it was open before the server was started: its mark, or its end, may be what a copy of the data has forgotten."""
+    # By its id and not by its time, which the sandbox's clock moves.
+    return order.resource_id < (first_ids.transfer_id if order.name.startswith("E") else first_ids.refund_id)
+
+
+def is_too_late(order: OpenOrder, now: datetime) -> bool:
     # `now` is the database's clock, read under the lock: the worker's own may be ahead.
-    return order.handed_at is None and order.give_up_at <= now
+    return order.give_up_at <= now
+
+
+def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether it was certainly never handed over, and its time is over."""
+    return order.handed_at is None and is_too_late(order, now) and not outlived_start(order, first_ids)
+
+
+def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether the rail may hear of it for the first time now."""
+    # What was open before a start is sent while its time lasts. Later nobody expects it, and this may be a copy of the data.
+    return not (is_too_late(order, now) and outlived_start(order, first_ids))
+
+
+def is_doubtful(order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities) -> bool:
+    """Whether an order without a mark may have been sent all the same, and the rail is to be asked first."""
+    # Of a young one that it cannot be asked about by our id nobody could ever tell whether it was sent.
+    return outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id)
 
 
 def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, Literal, LiteralString
 
+import asyncpg
 from msgspec import Struct
 
-from pixconnect.foundation.pool import Connection
+from pixconnect.domain.database_server import DatabaseServer
+from pixconnect.domain.order import FirstIds
+from pixconnect.foundation.pool import Connection, Pool
 
 Mode = Literal["sandbox", "live"]
 
@@ -45,47 +50,73 @@ async def find_mode(connection: Connection) -> Mode | None:
     return "live" if await connection.fetchval("select exists (select from holder)") else None
 
 
-class Server(Struct, frozen=True):
-    """Which server this is, and which of its histories."""
-
-    system_identifier: int
-    timeline: int
-
-
 _READ_SERVER: Final[LiteralString] = """
     select system_identifier, case
         when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
         else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
-    end as timeline
+    end as timeline,
+    (select oid::bigint from pg_database where datname = current_database()) as database_oid,
+    pg_postmaster_start_time() as started_at,
+    case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
     from pg_control_system()
 """
 
 
-async def read_server(connection: Connection) -> Server:
+async def read_server(connection: Connection) -> DatabaseServer:
     row = await connection.fetchrow(_READ_SERVER)
     if row is None:
         raise AssertionError("pg_control_system has one row")
-    return Server(row["system_identifier"], row["timeline"])
+    return DatabaseServer(**row)
 
 
-_FIND_NOTED_SERVER: Final[LiteralString] = (
-    "select system_identifier, timeline from installation where system_identifier is not null"
+async def refuse_standby(connection: Connection) -> None:
+    """Raise what a write at a standby raises: a session outlives its promotion, and nobody would look at it again."""
+    if await connection.fetchval("select pg_is_in_recovery()"):
+        raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
+
+
+_FIND_NOTED_SERVER: Final[LiteralString] = """
+    select system_identifier, timeline, coalesce(database_oid, $1) as database_oid,
+        coalesce(started_at, to_timestamp(0)) as started_at, 0::bigint as position
+    from installation where system_identifier is not null
+"""
+
+
+async def find_noted_server(connection: Connection, found: DatabaseServer) -> DatabaseServer | None:
+    """The server that these tables were last seen on; what an older program has not noted of it is as it was found."""
+    row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid)
+    return None if row is None else DatabaseServer(**row)
+
+
+_LOCK_TIMEOUT_S: Final = 60
+
+
+async def lock_noted_server(connection: Connection) -> None:
+    """Become the only one who judges the server, until the transaction ends."""
+    # Whoever has it may have many orders to mark.
+    await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
+    await connection.execute("set local statement_timeout = 0")
+    await connection.execute("select from installation for update", timeout=_LOCK_TIMEOUT_S + 5)
+
+
+_NOTE_SERVER: Final[LiteralString] = """
+    update installation
+    set system_identifier = $1, timeline = $2, database_oid = $3, started_at = $4, seen_at = clock_timestamp()
+"""
+
+
+async def note_server(connection: Connection, server: DatabaseServer) -> None:
+    await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
+
+
+_READ_FIRST_IDS: Final[LiteralString] = (
+    "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
 )
 
 
-async def find_noted_server(connection: Connection) -> Server | None:
-    """The server that these tables were last seen on."""
-    row = await connection.fetchrow(_FIND_NOTED_SERVER)
-    return None if row is None else Server(row["system_identifier"], row["timeline"])
-
-
-_NOTE_SERVER: Final[LiteralString] = (
-    "update installation set system_identifier = $1, timeline = $2, seen_at = clock_timestamp()"
-)
-
-
-async def note_server(connection: Connection, server: Server) -> None:
-    await connection.execute(_NOTE_SERVER, server.system_identifier, server.timeline)
+async def read_first_ids(connection: Connection) -> FirstIds:
+    row = await connection.fetchrow(_READ_FIRST_IDS)
+    return FirstIds() if row is None else FirstIds(**row)
 
 
 # What an answer of ours is worth depends on these.
@@ -121,8 +152,6 @@ class Counted(Struct, frozen=True):
     sequence: LiteralString
     tables: tuple[LiteralString, ...]
     column: LiteralString = "id"
-    skipped_factor: int = 1
-    """How many times as much is skipped after a change of servers."""
 
 
 _COUNTED: Final = (
@@ -134,7 +163,7 @@ _COUNTED: Final = (
     Counted("delivery_id", ("delivery",)),
     Counted("webhook_endpoint_id", ("webhook_endpoint",)),
     # Programs keep cursors: a position that they have read must not be given to another event.
-    Counted("event_feed_position", ("event_feed",), "position", skipped_factor=16_384),
+    Counted("event_feed_position", ("event_feed",), "position"),
 )
 
 
@@ -162,17 +191,87 @@ async def catch_up_sequences(connection: Connection) -> list[str]:
     return [name for name, statement in _CATCH_UP.items() if await connection.fetchval(statement)]
 
 
-_SKIP: Final = {
-    counted.sequence: (
-        f"select max(nextval('{counted.sequence}')) from generate_series(1, $1)",
-        counted.skipped_factor,
+async def move_ids_ahead(connection: Connection) -> None:
+    """Leave out ids that may have been given out although they are nowhere in these tables."""
+    await connection.execute("select move_ids_ahead()")
+
+
+async def note_high_water(connection: Connection) -> None:
+    """Note how far ids have been given out: what may be missing of them is counted from now."""
+    await connection.execute("select note_high_water()")
+
+
+# An order that was asked about is never given up nor sent as if it were new, and no late answer takes its mark away.
+_COUNT_AS_HANDED: Final[LiteralString] = """
+    update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
+        due_at = least(due_at, now_at)
+    from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
+"""
+_MARKING_TIMEOUT_S: Final = 600
+
+
+async def count_orders_as_handed(connection: Connection) -> int:
+    """Let every open order count as handed to the rail, which is asked at once; answers how many there are."""
+    tag = await connection.execute(_COUNT_AS_HANDED, timeout=_MARKING_TIMEOUT_S)
+    return int(tag.rpartition(" ")[2])
+
+
+class Loss(Struct, frozen=True, kw_only=True):
+    """What was seen of it that the database has forgotten something."""
+
+    id: int
+    noticed_at: datetime
+    reason: str
+    orders_count: int
+    """Orders that were open, and have counted as handed over since."""
+
+
+_INSERT_LOSS: Final[LiteralString] = """
+    insert into database_loss (reason, system_identifier, timeline_before, position_before, orders_count)
+    values ($1, $2, $3, $4, $5)
+"""
+
+
+async def insert_loss(
+    connection: Connection, reason: str, found: DatabaseServer, behind: DatabaseServer | None, orders_count: int
+) -> None:
+    """Keep what was seen; ``behind`` is what was known of the very same server, where it has less than that."""
+    await connection.execute(
+        _INSERT_LOSS,
+        reason,
+        found.system_identifier,
+        None if behind is None else behind.timeline,
+        None if behind is None else behind.position,
+        orders_count,
     )
-    for counted in _COUNTED
-}
 
 
-async def skip_blocks(connection: Connection, count: int) -> None:
-    """Leave out ids that a server which is gone may have given out, although they are nowhere in these tables."""
-    # One by one: a sequence that was moved stays moved, should the next one fail.
-    for statement, factor in _SKIP.values():
-        await connection.fetchval(statement, count * factor)
+_IS_KNOWN: Final[LiteralString] = """
+    select exists (
+        select from database_loss where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3)
+    )
+"""
+
+
+async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
+    """Whether somebody has noticed already that the server is behind what it was before."""
+    return await connection.fetchval(_IS_KNOWN, before.system_identifier, before.timeline, before.position)
+
+
+_FIND_LOSSES: Final[LiteralString] = """
+    select id, noticed_at, reason, orders_count from database_loss where recovered_at is null order by id
+"""
+
+
+async def find_losses(connection: Connection | Pool) -> list[Loss]:
+    """Those that no operator has closed yet, the oldest first."""
+    return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
+
+
+_CLOSE_LOSSES: Final[LiteralString] = """
+    update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
+"""
+
+
+async def close_losses(connection: Connection, ids: Sequence[int], operator: str) -> None:
+    await connection.execute(_CLOSE_LOSSES, ids, operator)

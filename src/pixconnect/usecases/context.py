@@ -21,6 +21,7 @@ from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.failed_reports import FailedReports
 from pixconnect.usecases.lookup_budget import LookupBudgets
 from pixconnect.usecases.policy import Policy
+from pixconnect.usecases.server_watch import ServerWatch
 from pixconnect.usecases.under_way import UnderWay
 from pixconnect.writing.write_queues import WriteQueues
 
@@ -107,6 +108,11 @@ class HasFailedReports(Protocol):
     def failed_reports(self) -> FailedReports: ...
 
 
+class HasServer(Protocol):
+    @property
+    def server(self) -> ServerWatch: ...
+
+
 class HasLookups(Protocol):
     @property
     def lookups(self) -> LookupBudgets: ...
@@ -134,3 +140,9 @@ class Context(Struct, frozen=True, kw_only=True):
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)
+    server: ServerWatch = field(default_factory=ServerWatch)
+
+    def __post_init__(self) -> None:
+        self.server.on_start(
+            self.ids.forget, self.directory.forget_all, self.under_way.forget_all, self.failed_reports.forget_all
+        )

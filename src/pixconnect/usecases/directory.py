@@ -59,6 +59,12 @@ class HolderDirectory:
             self._revision = revision
         self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
 
+    def forget_all(self) -> None:
+        """Look everything up again: the database is not the one that it was found in."""
+        # New ones, so that what was asked before is not kept among what is asked from now on.
+        self._owners, self._accounts = {}, {}
+        self._revision, self._fresh_until_s = None, float("-inf")
+
     async def find_owner(self, key: str) -> int | None:
         """The holder of a normalised key, or ``None`` if it is none of ours."""
         if self.on_use is not None:
@@ -66,13 +72,13 @@ class HolderDirectory:
         owner = self._owners.get(key)
         if owner is not None and self._monotonic_s() < self._fresh_until_s:
             return owner
-        revision = self._revision
+        revision, owners = self._revision, self._owners
         # What no text of the database can hold, which a network may report, fails for itself and not for a batch.
         owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
         # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
         # removal that we have heard of meanwhile: it may be the removed key.
         if owner is not None and revision == self._revision:
-            _keep(self._owners, key, owner)
+            _keep(owners, key, owner)
         return owner
 
     async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
@@ -93,13 +99,14 @@ class HolderDirectory:
         return None if holder is None else self._open(holder)
 
     async def read_account(self, holder_id: int) -> OwnAccount:
-        account = self._accounts.get(holder_id)
+        accounts = self._accounts
+        account = accounts.get(holder_id)
         if account is None:
             holder = await holder_store.find(self._pool, holder_id)
             if holder is None:
                 raise errors.InvariantBroken(f"there is no holder {holder_id}")
             account = self._open(holder)
-            _keep(self._accounts, holder_id, account)
+            _keep(accounts, holder_id, account)
         return account
 
     def _open(self, holder: Holder) -> OwnAccount:

@@ -23,3 +23,6 @@ class FailedReports:
         while len(self._failures) > REMEMBERED_MAX:
             del self._failures[next(iter(self._failures))]
         return count + 1 >= TRIES_MIN and now_s - first_s >= LASTING_MIN_S
+
+    def forget_all(self) -> None:
+        self._failures.clear()

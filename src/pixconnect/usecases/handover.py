@@ -10,11 +10,21 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
 import structlog
+from msgspec import structs
 
 from pixconnect.domain import errors, identifiers, kept_report
 from pixconnect.domain.holder import Party
 from pixconnect.domain.kept_report import Misfit
-from pixconnect.domain.order import Ending, GivenUp, OpenOrder, may_give_up, name_to_ask_by
+from pixconnect.domain.order import (
+    Ending,
+    FirstIds,
+    GivenUp,
+    OpenOrder,
+    is_doubtful,
+    may_give_up,
+    may_send,
+    name_to_ask_by,
+)
 from pixconnect.domain.rail import (
     NeverTaken,
     NotTaken,
@@ -68,11 +78,13 @@ async def move_due(
         When each was due, in order: if there are ``count_max`` of them, there may be more.
     """
     due = await order_store.find_due(context.pool, slots, since, until, count_max)
-    too_late = [order for order in due if may_give_up(order, until)]
-    waiting = [order for order in due if order.handed_at is None and order.give_up_at > until]
-    silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in due if order.handed_at is not None]
-    mute = [order.name for order, name in silent if name is None]
-    askable = [(order, name) for order, name in silent if name is not None]
+    # Without a rail none was ever sent, whatever was forgotten.
+    first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
+    too_late = [order for order in due if may_give_up(order, until, first_ids)]
+    unmarked = [order for order in due if order.handed_at is None and not may_give_up(order, until, first_ids)]
+    doubtful = [order for order in unmarked if is_doubtful(order, until, first_ids, context.policy.abilities)]
+    waiting = [order for order in unmarked if order not in doubtful]
+    handed = [order for order in due if order.handed_at is not None]
     if too_late:
         await _end(context, [(order.name, GivenUp()) for order in too_late])
     if waiting and context.policy.has_rail:
@@ -80,11 +92,27 @@ async def move_due(
     # Without a rail none is marked, so that it can be given up when its time is over.
     elif waiting:
         await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
+    if doubtful:
+        handed += await _count_as_handed(context, fence, doubtful, until)
+    silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
+    mute = [order.name for order, name in silent if name is None]
     if mute:
         await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
+    askable = [(order, name) for order, name in silent if name is not None]
     if askable:
         await _ask(context, fence, askable, until)
     return [order.due_at for order in due]
+
+
+async def _count_as_handed(
+    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
+) -> list[OpenOrder]:
+    """Mark orders without sending them; returns those that nobody else has marked or ended meanwhile."""
+    names = [order.name for order in orders]
+    marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
+    if marked is None:
+        raise errors.ServiceUnavailable("another worker has taken over")
+    return [structs.replace(order, handed_at=now) for order in orders if order.name in marked]
 
 
 async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
@@ -103,6 +131,8 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
 
 async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
+
+    What was open before the database's last start, and is too late, is asked only.
 
     Args:
         askable: Each order, and the name that the rail is asked by.
@@ -124,18 +154,20 @@ async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[O
     unseen = [order for order, answer in known if isinstance(answer, Unknown)]
     # A rail that does not know our ids would take the same order twice.
     if unseen and context.policy.abilities.answers_by_our_id:
-        await _record(context, await _send_again(context, fence, unseen), now, "again")
+        await _record(context, await _send_again(context, fence, unseen, now), now, "again")
 
 
 async def _send_again(
-    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder]
+    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     payers = await _read_payers(context, orders)
     async with context.pool.acquire() as connection, connection.transaction():
         # The question took time: another worker may have the slots by now.
         await fence.fence(connection, _slots(orders))
         ordered = await read_ordered(connection, [order.name for order in orders])
-    return await _send(context, orders, ordered, payers)
+    # Judged after the transaction: its connection may be the first to a server that was started meanwhile.
+    sent = [order for order in orders if may_send(order, now, context.server.first_ids)]
+    return await _send(context, sent, ordered, payers)
 
 
 async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pixconnect.foundation.pool import Pool
-from pixconnect.usecases import delivery, feed, health, partition, unresolved
+from pixconnect.usecases import delivery, feed, health, installation, partition, unresolved
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.health import HealthWatch
 from pixconnect.usecases.keyring import Keyring
@@ -25,6 +25,7 @@ def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = Fa
             "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
             "signing_key": partial(health.check_signing_key, keyring),
             "partitions": partial(partition.check_partitions, context.pool),
+            "database_loss": partial(installation.check_losses, context.pool),
             "feed": partial(feed.check_feed, context.pool, context.clock),
             **live,
         },

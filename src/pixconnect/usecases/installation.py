@@ -1,24 +1,18 @@
-"""Checks that the database is the right one: of our mode, the same server as before, durable, its sequences ahead of all ids.
-
-Another server than before is a restored backup or a standby that took over. Both may have lost the last writes, and would give
-out ids again that this process still holds: those are thrown away, and the sequences are moved ahead. Only people can compare
-what the rail and the holders have been told since; the log asks them to.
-"""
+"""Checks that the database is the right one: of our mode, durable, and with nothing forgotten that no operator has read of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 import structlog
 
-from pixconnect.foundation.pool import Connection
+from pixconnect.domain import errors
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import installation as installation_store
-from pixconnect.store.installation import Mode, Server
+from pixconnect.store.installation import Loss, Mode
+from pixconnect.usecases import audit
+from pixconnect.usecases.lone_write import write_alone
 from pixconnect.usecases.operator import OperatorContext
-
-SKIPPED_BLOCKS: Final = 64
-"""Blocks of ids skipped after a change of servers: more than all processes can hold of each sequence."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,51 +34,6 @@ def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
         f"this database was made in {found} mode and cannot be used in {mode} mode: set PIXCONNECT_MODE={found}, "
         "or begin with another home or an empty database"
     )
-
-
-class ServerWatch:
-    """Compares the server behind every new connection with the one that this process knows, before it is used."""
-
-    def __init__(self) -> None:
-        self._known: Server | None = None
-        self._forget: Callable[[], None] = lambda: None
-
-    async def begin(self, connection: Connection, forget: Callable[[], None]) -> None:
-        """Compare the server with the one that last held these tables."""
-        # Throws away the blocks of ids that this process holds.
-        self._forget = forget
-        self._known = await installation_store.find_noted_server(connection)
-        if self._known is None:
-            self._known = await installation_store.read_server(connection)
-            await installation_store.note_server(connection, self._known)
-        await self.look(connection)
-
-    async def look(self, connection: Connection) -> None:
-        """Compare a new connection's server with the one known, and make its commits durable."""
-        await installation_store.demand_durable_commits(connection)
-        if self._known is None:
-            # The process has not begun: nobody has checked yet whether these are our tables.
-            return
-        found, before = await installation_store.read_server(connection), self._known
-        if found != before:
-            # Noted only when all is done: if we are interrupted before, the next connection does it again.
-            self._forget()
-            await installation_store.skip_blocks(connection, SKIPPED_BLOCKS)
-            await installation_store.note_server(connection, found)
-            self._known = found
-            _log.critical(
-                "the database is another server than before, a restored backup or a standby that took over: compare with "
-                "the rail before you go on (docs/guides/production.md, 'After a restore or a failover')",
-                system_identifier=str(found.system_identifier),
-                timeline=found.timeline,
-                timeline_before=before.timeline,
-            )
-        behind = await installation_store.catch_up_sequences(connection)
-        if behind:
-            self._forget()
-            _log.critical(
-                "sequences were behind the ids that they gave out, and have been moved ahead", sequences=behind
-            )
 
 
 async def check_durability(connection: Connection, mode: Mode) -> None:
@@ -111,6 +60,40 @@ async def describe_database(context: OperatorContext) -> Mapping[str, str | int]
             "postgresql": await connection.fetchval("select current_setting('server_version')"),
             "system_identifier": str(server.system_identifier),
             "timeline": server.timeline,
+            "database_oid": server.database_oid,
+            "started_at": server.started_at.isoformat(),
+            "losses_count": len(await installation_store.find_losses(connection)),
             "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
             **await installation_store.read_durability(connection),
         }
+
+
+async def check_losses(pool: Pool) -> None:
+    """A check of the service's health: has the database forgotten something that no operator has read of?"""
+    losses = await installation_store.find_losses(pool)
+    if losses:
+        raise errors.ServiceUnavailable(
+            f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
+            "production, and end this by `pixconnect database recovered`"
+        )
+
+
+async def close_losses(context: OperatorContext) -> Sequence[Loss]:
+    """Note that the operator knows what the database has forgotten, and has done what there is to do.
+
+    Raises:
+        NotFound: Nothing was seen to be forgotten, or somebody has closed it already.
+    """
+    async with write_alone(context.pool) as connection:
+        losses = await installation_store.find_losses(connection)
+        if not losses:
+            raise errors.NotFound("database: nothing is known to be forgotten that an operator has not read of")
+        await installation_store.close_losses(connection, [loss.id for loss in losses], context.operator)
+        await audit.record(
+            context,
+            connection,
+            "database recovered",
+            "database",
+            before={"losses": [f"{loss.noticed_at.isoformat()}: {loss.reason}" for loss in losses]},
+        )
+    return losses

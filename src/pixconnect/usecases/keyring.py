@@ -108,6 +108,11 @@ class Keyring:
             self._looking = asyncio.create_task(self._try_to_follow(), name="look at the keys", context=Context())
         await asyncio.shield(self._looking)
 
+    def forget_all(self) -> None:
+        """Read the keys before the next is used to sign: the database is not the one that they were read from."""
+        self._revision, self._looked_at_s = None, float("-inf")
+        self.note_use()
+
     async def _try_to_follow(self) -> None:
         try:
             await self._follow()

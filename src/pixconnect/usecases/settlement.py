@@ -6,7 +6,7 @@
         │                 ▲                     │
         │                 ├──── NotTaken: the mark is taken back, if nothing was ever sent
         │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
-        └── 60 s without a mark ──► given up, money back
+        └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
 
 The mark is durable before the rail hears anything. Whoever finds it after a crash asks, and sends again under the same id only
 if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
@@ -27,14 +27,15 @@ from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.kept_report import Misfit
 from pixconnect.domain.ledger import Account
-from pixconnect.domain.order import Ending, GivenUp, OpenOrder, end_refund, end_transfer, may_give_up, name_of
+from pixconnect.domain.order import Ending, FirstIds, GivenUp, OpenOrder, end_refund, end_transfer, may_give_up, name_of
 from pixconnect.domain.rail import Rejected, Settled
 from pixconnect.domain.refund import Refund
 from pixconnect.domain.transfer import Transfer
 from pixconnect.foundation.pool import Connection
+from pixconnect.store import installation as installation_store
 from pixconnect.store import order as order_store
 from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases.context import HasPolicy, HasPool, HasUnderWay, HasWrites
+from pixconnect.usecases.context import HasPolicy, HasPool, HasServer, HasUnderWay, HasWrites
 from pixconnect.usecases.network_id import Told, name_orders
 from pixconnect.usecases.under_way import read_ordered
 from pixconnect.writing.batch import Batch
@@ -50,6 +51,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     ordered: Transfer | Refund
     """The transfer or refund as it was accepted: while its order is open it does not change."""
     ending: Ending
+    has_rail: bool
+    """Without a rail none was ever sent, so that each can be given up."""
 
     @property
     def holder_id(self) -> int:
@@ -72,7 +75,7 @@ Unrecorded = errors.PixConnectError | Misfit
 """Why an ending was not recorded: it could not be written now, or it cannot be believed."""
 
 
-class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, Protocol): ...
+class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, HasServer, Protocol): ...
 
 
 async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
@@ -98,7 +101,10 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
             (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
         elif not is_of_another(context, name):
             outcomes[index] = UNKNOWN_ORDER
-    ended = [Ended(ordered=ordered[endings[index][0]], ending=endings[index][1]) for index in under_way]
+    has_rail = context.policy.has_rail
+    ended = [
+        Ended(ordered=ordered[endings[index][0]], ending=endings[index][1], has_rail=has_rail) for index in under_way
+    ]
     written = await context.writes.submit_all(WRITE_ENDINGS, ended)
     for index, was_open in zip(under_way, written, strict=True):
         context.under_way.forget(name_of(ordered[endings[index][0]]))
@@ -155,13 +161,17 @@ async def _write_endings(batch: Batch[Ended]) -> list[bool]:
     work = await lock_balances(batch)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
+    first_ids = FirstIds()
+    # Read here, where nobody can mark the orders: the server may have been started since they were found to be too late.
+    if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
+        first_ids = await installation_store.read_first_ids(batch.connection)
     for ended in batch:
         order = locked.orders.get(name_of(ended.ordered))
         # The order of another holder, whose balance is not locked here.
         if order is not None and order.holder_id != ended.holder_id:
             order = None
         outcomes.append(order is not None)
-        if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now)):
+        if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now, first_ids)):
             continue  # it had ended already, or was handed over after all
         del locked.orders[order.name]  # a second ending of it in this batch finds it closed
         work.changes.end_order(order)

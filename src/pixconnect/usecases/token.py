@@ -116,15 +116,22 @@ class TokenVerifier:
             token_id=claims.jti,
         )
         await self._look_if_stale()
+        cached = self._cached
         revision = await self._check_active(caller, claims.iat)
         # The key may have been revoked while we asked.
         if self._keyring.token_verification_key(kid) is None:
             raise errors.Unauthorized(_UNKNOWN_KEY)
         # If the client was asked about at another revision than the one we know, the next look might not drop this token.
-        if revision == self._revision:
+        if revision == self._revision and cached is self._cached:
             token = VerifiedToken(caller=caller, kid=kid, issued_at_s=claims.iat, expires_at_s=claims.exp)
             self._remember(authorization, token)
         return caller
+
+    def forget_all(self) -> None:
+        """Verify everybody again: the database is not the one that was asked about them."""
+        # A new one, so that what was asked before is not kept among what is asked from now on.
+        self._cached = OrderedDict()
+        self._revision, self._fresh_until_s = None, float("-inf")
 
     async def keep_fresh(self) -> None:
         """Look again and again while requests come in; run this as a task and cancel it at the end."""

@@ -38,6 +38,9 @@ class UnderWay:
     def forget(self, name: str) -> None:
         self._by_name.pop(name, None)
 
+    def forget_all(self) -> None:
+        self._by_name.clear()
+
 
 async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
     """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""

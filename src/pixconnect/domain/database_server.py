@@ -1,0 +1,40 @@
+"""Which server holds our tables, which of its histories that is, and how far its write-ahead log is known to be."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class DatabaseServer(Struct, frozen=True, kw_only=True):
+    system_identifier: int
+    """Of its data folder: a server that was made anew has another."""
+    timeline: int
+    """Another after a restore to a point in time, and after a standby took over."""
+    database_oid: int
+    """Another where a dump was restored into a new database of the same server."""
+    started_at: datetime
+    """When the server was started, which tells nothing of what it has forgotten: it may run on a copy of its data."""
+    position: int
+    """How far its write-ahead log is safe on its disk, in octets. It never goes back, unless the data was put back."""
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        return self.system_identifier, self.timeline, self.database_oid
+
+    def is_behind(self, before: DatabaseServer) -> bool:
+        """Whether it has forgotten what this very server, by its identifier, had on its disk before."""
+        is_same = self.system_identifier == before.system_identifier
+        return is_same and (self.timeline, self.position) < (before.timeline, before.position)
+
+
+class ServerMemory(Protocol):
+    """Remembers the server outside of its data: what is kept in there is put back with it."""
+
+    def read(self) -> DatabaseServer | None: ...
+
+    def write(self, server: DatabaseServer) -> None:
+        """Remember it as far as that is possible; whoever cannot be told must not be kept from working."""
+        ...

@@ -1,0 +1,95 @@
+"""A home, or the data in it, is put back from a copy: nothing is given out twice, and what can be seen is told."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from msgspec import Struct
+
+from pixconnect_client import Client
+from support.installation import Installation, run_verb, running
+
+pytestmark = [pytest.mark.journey, pytest.mark.long]
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    charge_id: int
+    event_id: int
+    cursor: str
+    database_health: str
+
+
+def charge(installation: Installation, amount_cents: int) -> Given:
+    """Make a charge, and read of it in the feed."""
+    found = installation.sandbox
+    with Client(installation.base_url, found["client_id"], found["client_secret"]) as client:
+        before = client.events.feed(start="now")
+        made = client.charges.create(amount=amount_cents, key=found["pix_keys"][0])
+        page = client.events.feed(before.cursor, wait_s=10)
+        return Given(
+            charge_id=made.id,
+            event_id=page.events[0].id,
+            cursor=page.cursor,
+            database_health=_health(installation),
+        )
+
+
+def _data(home: Path) -> Path:
+    """Where its tables are, which is not in it where PostgreSQL's user could not get in."""
+    return home / json.loads((home / "postgres.json").read_text())["folder"]
+
+
+def _copy(folder: Path, to: Path) -> None:
+    subprocess.run(["cp", "-a", folder, to], check=True)
+
+
+def _put_back(copy: Path, folder: Path) -> None:
+    shutil.rmtree(folder)
+    _copy(copy, folder)
+
+
+def _health(installation: Installation) -> str:
+    with urlopen(f"{installation.base_url}/v1/connect/health", timeout=60) as answer:  # noqa: S310  our own
+        return json.load(answer)["data"]["checks"]["database_loss"]["status"]
+
+
+def test_a_copied_home_that_is_put_back_gives_nothing_out_twice(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with running(home) as installation:
+        first = charge(installation, 100)
+    folders = {home: tmp_path / "copy"}
+    if home not in _data(home).parents:
+        folders[_data(home)] = tmp_path / "data"
+    for folder, to in folders.items():
+        _copy(folder, to)
+    with running(home) as installation:
+        forgotten = charge(installation, 111)
+        assert forgotten.charge_id > first.charge_id
+    for folder, to in folders.items():
+        _put_back(to, folder)
+    with running(home) as installation:
+        again = charge(installation, 222)
+    # All of it was copied, so nobody can see that something is missing.
+    assert again.database_health == "healthy"
+    assert again.charge_id > forgotten.charge_id
+    assert again.event_id > forgotten.event_id
+    assert again.cursor > forgotten.cursor
+
+
+def test_data_that_is_put_back_alone_is_seen_until_an_operator_has_read_of_it(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    with running(home) as installation:
+        charge(installation, 100)
+    data = _data(home)
+    _copy(data, copy)
+    with running(home) as installation:
+        charge(installation, 111)
+    _put_back(copy, data)
+    with running(home) as installation:
+        assert charge(installation, 222).database_health == "degraded"
+        assert run_verb(home, "database", "recovered").returncode == 0
+        assert charge(installation, 333).database_health == "healthy"
+    assert any("write-ahead log is behind" in line for line in installation.said)

@@ -12,9 +12,11 @@ from bench.measures import (
     fairness,
     feed,
     growth,
+    hostile,
     lone,
     other_requests,
     overload,
+    request_costs,
     soak,
     standby,
     start_and_rest,
@@ -156,6 +158,14 @@ MEASURES: dict[str, Measure] = {
     "hot_share": Measure(
         lambda options: fairness.measure_hot_share(options.seconds, options.rounds), dict(seconds=10.0, rounds=3)
     ),
+    "hostile": Measure(
+        lambda options: hostile.measure_hostile(options.seconds, options.kinds), dict(seconds=60.0, kinds=())
+    ),
+    "request_costs": Measure(
+        lambda options: request_costs.measure_request_costs(options.requests, options.rounds),
+        dict(requests=200, rounds=5),
+        quick=dict(requests=50, rounds=1),
+    ),
     "kills": Measure(
         lambda options: webhook_kills.measure_kills(options.kills, options.events), dict(kills=20, events=10_000)
     ),
@@ -172,6 +182,7 @@ MEANINGS = {
     "connections": "a row for each number of them",
     "holders": "who ask in turn",
     "in_flight": "lives at once",
+    "requests": "of each kind in each round",
     "rates": "a second: a row for each",
     "kills": "of workers",
     "events": "written meanwhile, or there before",

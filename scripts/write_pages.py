@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.pages import command_line, events, figures, interface, metrics, settings
+from scripts.pages import command_line, events, figures, interface, metrics, request_costs, settings
 
 MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -16,6 +16,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": interface.write_page,
     "cli.md": command_line.write_page,
     "figures.md": figures.write_page,
+    "http.md": request_costs.write_page,
     "metrics.md": metrics.write_page,
     "settings.md": settings.write_page,
 }

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import hashlib
 import inspect
+import itertools
 import json
 import warnings
 from collections.abc import AsyncIterator, Callable
@@ -76,6 +77,26 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def slow_key(key: rsa.RSAPrivateKey, exponent_bits: int) -> rsa.RSAPrivateKey:
+    """The same primes under an exponent that makes each verification long."""
+    numbers = key.private_numbers()
+    phi = (numbers.p - 1) * (numbers.q - 1)
+    exponent = next(e for e in itertools.count((1 << (exponent_bits - 1)) + 1, 2) if _has_inverse(e, phi))
+    d = pow(exponent, -1, phi)
+    public = rsa.RSAPublicNumbers(exponent, numbers.public_numbers.n)
+    return rsa.RSAPrivateNumbers(
+        numbers.p, numbers.q, d, d % (numbers.p - 1), d % (numbers.q - 1), numbers.iqmp, public
+    ).private_key(unsafe_skip_rsa_key_validation=True)
+
+
+def _has_inverse(number: int, modulus: int) -> bool:
+    try:
+        pow(number, -1, modulus)
+    except ValueError:
+        return False
+    return True
 
 
 class Institution:

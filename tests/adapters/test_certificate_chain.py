@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from pixconnect.adapters.certificate_chain import CERTIFICATE_OCTETS_MAX, CHAIN_LENGTH_MAX, ChainRefused, verify_chain
-from support.institution import NOW, certify
+from support.institution import NOW, certify, slow_key
 
 HOST = "pix.example"
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -33,26 +33,6 @@ class Public:
 
 def verify(chain: Sequence[x509.Certificate], *trusted: x509.Certificate) -> x509.Certificate:
     return verify_chain([one.public_bytes(Encoding.DER) for one in chain], HOST, trusted or [ROOT], NOW)
-
-
-def slow_key(key: rsa.RSAPrivateKey, exponent_bits: int) -> rsa.RSAPrivateKey:
-    """The same primes under an exponent that makes each verification long."""
-    numbers = key.private_numbers()
-    phi = (numbers.p - 1) * (numbers.q - 1)
-    exponent = next(e for e in itertools.count((1 << (exponent_bits - 1)) + 1, 2) if _has_inverse(e, phi))
-    d = pow(exponent, -1, phi)
-    public = rsa.RSAPublicNumbers(exponent, numbers.public_numbers.n)
-    return rsa.RSAPrivateNumbers(
-        numbers.p, numbers.q, d, d % (numbers.p - 1), d % (numbers.q - 1), numbers.iqmp, public
-    ).private_key(unsafe_skip_rsa_key_validation=True)
-
-
-def _has_inverse(number: int, modulus: int) -> bool:
-    try:
-        pow(number, -1, modulus)
-    except ValueError:
-        return False
-    return True
 
 
 def fastest_s(do: Callable[[], object]) -> float:

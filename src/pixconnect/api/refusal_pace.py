@@ -18,7 +18,7 @@ PACED_BY_COST: Final = frozenset({400, 405, 413, 415, 422})
 """Statuses that tell a caller something about its own requests; a caller that is not known gets all refusals as those above."""
 COST_TIMES: Final = 20
 """How many times as long as reading a request took it is until the next one's refusal is told: that is 5 % of a core."""
-COSTLY_EACH_MIN_S: Final = 0.002
+COSTLY_EACH_MIN_S: Final = 0.005
 AT_ONCE_COUNT: Final = 20
 EACH_S: Final = 0.02
 """Between two refusals of a flood."""

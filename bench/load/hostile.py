@@ -1,0 +1,131 @@
+"""Requests that are made to be dear, sent as fast as they are answered, from a process of their own."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from pixconnect.domain import br_code
+from support.institution import Institution, certify, http, serving, slow_key
+
+CHAIN_LENGTH = 8
+"""Certificates of a hostile chain: with an exponent this long a verification takes 30 ms."""
+EXPONENT_BITS = 3071
+
+
+def compose(
+    method: str, path: str, body: bytes = b"", *, token: str = "", media_type: str = "application/json"
+) -> bytes:
+    """A request as it is sent."""
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+    head = f"{method} {path} HTTP/1.1\r\nHost: pix.example\r\n{authorization}Content-Type: {media_type}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def form_of_nothing(octets: int) -> bytes:
+    """A token request with as many empty fields as there is room for."""
+    return compose("POST", "/oauth/token", b"&" * octets, media_type="application/x-www-form-urlencoded")
+
+
+def malformed_json(token: str, octets: int) -> bytes:
+    """A charge with a list of empty objects where nothing is declared."""
+    body = b'{"x":[{}' + b",{}" * ((octets - 11) // 3) + b"]}"
+    return compose("POST", "/v1/connect/charge", body, token=token)
+
+
+def pay_by_code(token: str, port: int) -> bytes:
+    """A transfer by the code of a merchant of ours, who is on this port."""
+    code = br_code.format_dynamic_br_code(f"127.0.0.1:{port}/qr/1", "Loja", "Recife")
+    body = json.dumps({"amount": 1, "emv": code}).encode()
+    return compose("POST", "/v1/connect/transfer/qrcode", body, token=token)
+
+
+@contextmanager
+def hostile_merchant() -> Iterator[int]:
+    """A merchant in a process of its own whose certificates take long to verify; its port."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def _serve(told: Connection) -> None:
+    async def serve() -> None:
+        routes: dict[str, bytes] = {}
+        async with serving(routes) as (port, _):  # pyright: ignore[reportArgumentType]
+            key = slow_key(rsa.generate_private_key(65537, 3072), EXPONENT_BITS)
+            one = Institution("127.0.0.1", f"http://127.0.0.1:{port}/jwks", key, "RS256")
+            above = certify(key, "A", ca=True)
+            one.chain = [certify(key, "A", (key, above), ca=True, hosts=("127.0.0.1",)) for _ in range(CHAIN_LENGTH)]
+            routes |= {"/qr/1": http(one.sign().encode()), "/jwks": http(one.key_set())}
+            told.send(port)
+            await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+class Attack:
+    """How many were answered, by hundreds of the status."""
+
+    def __init__(self) -> None:
+        self.counts = multiprocessing.Array("q", 6)
+
+    @property
+    def answered_count(self) -> int:
+        """All of them."""
+        return sum(self.counts[:])
+
+
+@contextmanager
+def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> Iterator[Attack]:
+    """Send them in turn over so many connections for as long as the block runs."""
+    attack = Attack()
+    place = urlsplit(base_url)
+    process = multiprocessing.Process(
+        target=_attack, args=(attack, place.hostname, place.port, requests, connections, cores), daemon=True
+    )
+    process.start()
+    try:
+        yield attack
+    finally:
+        process.kill()
+        process.join()
+
+
+def _attack(attack: Attack, host: str, port: int, requests: Sequence[bytes], connections: int, cores: set[int]) -> None:
+    os.sched_setaffinity(0, cores)
+
+    async def run() -> None:
+        await asyncio.gather(*(_send(attack, host, port, requests[at % len(requests)]) for at in range(connections)))
+
+    asyncio.run(run())
+
+
+async def _send(attack: Attack, host: str, port: int, request: bytes) -> None:
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection(host, port)
+            while True:
+                writer.write(request)
+                status, _ = await read_answer(reader)
+                attack.counts[status // 100] += 1
+        # Whoever refuses may hang up; the next connection is as good.
+        except (OSError, asyncio.IncompleteReadError):
+            await asyncio.sleep(0.001)
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of an answer with a length."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b":0")
+    return int(head.split(b" ", 2)[1]), await reader.readexactly(int(length.partition(b":")[2]))

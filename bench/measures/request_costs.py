@@ -1,0 +1,142 @@
+"""What a request of each kind costs the API, before and after it is known who asks.
+
+``request_cost_<kind>``: the CPU that the API's processes take for one request, in ``units``: that of one health request, asked
+in turn with it (medians over rounds). ``is_known`` says whether it came with a valid token.
+"""
+
+import http.client
+import json
+import statistics
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from bench.figures import Row
+from bench.harness.installation import Installation, installed
+from bench.harness.processes import CpuMeter
+from bench.load.hostile import hostile_merchant, malformed_json, pay_by_code
+from pixconnect.cli import operating
+from pixconnect.usecases import holder as holder_usecases
+
+KIB = 1024
+FORM = "application/x-www-form-urlencoded"
+CHARGE = "/v1/connect/charge"
+OAUTH = "/oauth/token"
+DAY = "initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z"
+
+
+class Kind(NamedTuple):
+    """A kind of request."""
+
+    what: str
+    """As the page says it."""
+    method: str
+    path: str
+    body: bytes = b""
+    media_type: str = "application/json"
+    bearer: str = ""
+    is_known: bool = False
+
+
+HEALTH = Kind("health", "GET", "/v1/connect/health")
+
+
+def measure_request_costs(requests: int, rounds: int) -> Iterator[Row]:
+    """Each kind in turn with health requests."""
+    # Where a budget of look-ups would end the reading of codes, only the first ones would cost anything.
+    with (
+        installed(PIXCONNECT_LOOKUP_TOKENS_MAX="1000000", PIXCONNECT_LOG_LEVEL="error") as service,
+        hostile_merchant() as port,
+    ):
+        (caller,) = service.onboard(1)
+        key = f"holder-{caller.holder_id}@bench.example"
+        operating.run(lambda context: holder_usecases.add_pix_key(context, caller.holder_id, "EMAIL", key))
+        charge_id = int(service.post(CHARGE, {"amount": 1, "key": key}, caller.token)["id"])
+        kinds = _of_nobody(service, caller.token) | {
+            name: kind._replace(is_known=True, bearer=caller.token)
+            for name, kind in _of_caller(key, charge_id, port).items()
+        }
+        for name, kind in kinds.items():
+            yield _measure(service, name, kind, requests, rounds)
+
+
+def _measure(service: Installation, name: str, kind: Kind, requests: int, rounds: int) -> Row:
+    health_us: list[float] = []
+    units: list[float] = []
+    status = 0
+    for _ in range(rounds):
+        unit_us, _ = _cost(service, HEALTH, requests)
+        each_us, status = _cost(service, kind, requests)
+        health_us.append(unit_us)
+        units.append(each_us / unit_us)
+    return {
+        "name": f"request_cost_{name}",
+        "what": kind.what,
+        "is_known": kind.is_known,
+        "status": status,
+        "units": statistics.median(units),
+        "health_us": statistics.median(health_us),
+        "requests": requests,
+        "rounds": rounds,
+    }
+
+
+def _cost(service: Installation, kind: Kind, count: int) -> tuple[float, int]:
+    """CPU microseconds of the API for one of so many, and the last one's status."""
+    place = urlsplit(service.base_url)
+    headers = {"Content-Type": kind.media_type} | ({"Authorization": f"Bearer {kind.bearer}"} if kind.bearer else {})
+    connection = http.client.HTTPConnection(place.hostname or "", place.port or 80)
+    meter = CpuMeter(service.process.pid)
+    status = 0
+    for _ in range(count):
+        connection.request(kind.method, kind.path, kind.body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        status = answer.status
+    connection.close()
+    return 1e6 * meter.used_s()["api"] / count, status
+
+
+def _of_nobody(service: Installation, token: str) -> dict[str, Kind]:
+    login = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
+    right = urlencode(login | {"grant_type": "client_credentials"}).encode()
+    forged = token.rpartition(".")[0] + "." + "A" * 86
+    return {
+        "health": HEALTH,
+        "form_of_4_kib": Kind("token request, 4 KiB of empty fields", "POST", OAUTH, b"&" * 4 * KIB, FORM),
+        "form_of_64_kib": Kind("token request, 64 KiB of empty fields", "POST", OAUTH, b"&" * 64 * KIB, FORM),
+        "form_of_escapes": Kind("token request, 4 KiB of escapes", "POST", OAUTH, b"%41" * 1365, FORM),
+        "token": Kind("token request that is right", "POST", OAUTH, right, FORM),
+        "forged_token": Kind("token with a forged signature", "GET", "/v1/connect/balance", bearer=forged),
+        "long_token": Kind("4 KiB that are no token", "GET", "/v1/connect/balance", bearer="A" * 4 * KIB),
+        "long_path": Kind("path of 12 KiB of escapes", "GET", f"{CHARGE}/txid/" + "%41" * 4000),
+    }
+
+
+def _of_caller(key: str, charge_id: int, port: int) -> dict[str, Kind]:
+    right = json.dumps({"amount": 1, "key": key}).encode()
+    by_code = _body(pay_by_code("", port))
+    endpoint = json.dumps({"url": "https://127.0.0.1:1/" + "a" * 1000, "secret": "s" * 32, "event_types": ["none"]})
+    short, long = (_body(malformed_json("", octets)) for octets in (8 * KIB - 1, 64 * KIB))
+    return {
+        "balance": Kind("balance", "GET", "/v1/connect/ledger/balance"),
+        "charge": Kind("charge", "POST", CHARGE, right),
+        "charge_of_64_kib": Kind("charge, with blanks up to 64 KiB", "POST", CHARGE, right.ljust(64 * KIB)),
+        "malformed_8_kib": Kind("malformed JSON of just under 8 KiB", "POST", CHARGE, short),
+        "malformed_64_kib": Kind("malformed JSON of 64 KiB", "POST", CHARGE, long),
+        "wrong_cob": Kind("64 KiB of JSON that the Pix API's door refuses", "POST", "/pix/v2/cob", long),
+        "query": Kind("query of 64 parameters", "GET", f"{CHARGE}/list?" + "a&" * 63),
+        "qr_code": Kind(
+            "transfer by a code whose location elsewhere has a hostile chain",
+            "POST",
+            "/v1/connect/transfer/qrcode",
+            by_code,
+        ),
+        "picture": Kind("charge with its picture", "GET", f"{CHARGE}/{charge_id}?base64=true"),
+        "endpoint": Kind("webhook endpoint that is refused", "POST", "/v1/webhook/endpoints", endpoint.encode()),
+        "statement": Kind("statement of a day", "GET", f"/v1/connect/ledger/statement?{DAY}"),
+    }
+
+
+def _body(request: bytes) -> bytes:
+    return request.partition(b"\r\n\r\n")[2]

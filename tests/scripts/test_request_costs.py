@@ -1,0 +1,17 @@
+"""What was measured of requests, as the HTTP reference tells it."""
+
+import json
+
+from bench.figures import RESULTS
+from scripts.pages import request_costs
+
+UNITS_MAX = 5
+
+
+def test_no_kind_of_request_was_much_dearer_than_a_health_request_and_each_stands_on_the_page() -> None:
+    rows = [row for row in json.loads(RESULTS.read_text())["rows"] if row["name"].startswith("request_cost_")]
+    assert {row["is_known"] for row in rows} == {True, False}
+    assert all(row["units"] <= UNITS_MAX for row in rows)
+    page = request_costs.write_page()
+    assert all(f"| {row['what']} | {row['status']} |" in page for row in rows)
+    assert page == request_costs.PAGE.read_text(encoding="utf-8")

@@ -54,6 +54,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "operator link": (),
     "operator charge remove": ("--holder-id", "1", "--txid", "a" * 32),
     "operator endpoint resume": ("5",),
+    "operator endpoint allow": ("hooks.shop.example",),
     "operator endpoint redeliver": ("--since", "2026-07-01"),
     "client delete": ("--client-id", "{client}"),
     "report close": ("{report}", "--reason", "booked by hand"),

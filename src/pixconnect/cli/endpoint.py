@@ -14,6 +14,7 @@ from pixconnect.domain.delivery import DeliveryStatus
 from pixconnect.domain.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases import endpoint as endpoint_usecases
 from pixconnect.usecases import redelivery as redelivery_usecases
+from pixconnect.usecases import webhook_host as webhook_host_usecases
 from pixconnect.usecases.redelivery import Redelivery
 
 app = App(name="endpoint", help="The webhook endpoints of holders.")
@@ -46,6 +47,19 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """
     endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
     output.show(_shown(endpoint), as_json=json)
+
+
+@app.command
+def allow(host: str, *, json: Json = False) -> None:
+    """Let several holders have webhooks at a host, though it is told of one holder's Pix keys; for good.
+
+    In live mode that is refused otherwise: a receiver that does not compare keys would take others' payments for its own.
+
+    Args:
+        host: Its name, such as hooks.example.com.
+    """
+    kept = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
+    output.show(dict(host=kept), as_json=json)
 
 
 @app.command

@@ -229,6 +229,23 @@ def _carried(address: Address) -> Address:
     return address
 
 
+def host_of(url: str) -> str:
+    """The host of a URL that was accepted, as it stands there."""
+    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    return authority[: authority.find("]") + 1] if authority.startswith("[") else authority.partition(":")[0]
+
+
+def spell_host(host: str) -> list[str]:
+    """The usual ASCII form of a host first, then the form in which people write it; raises ``TargetRefused``."""
+    name, address = _parse_host(host)
+    if address is not None:
+        return [f"[{name}]" if ":" in name else name, host.lower()]
+    try:
+        return [name, name.encode().decode("idna")]
+    except UnicodeError:
+        return [name]
+
+
 def _parse_host(text: str) -> tuple[str, Address | None]:
     if text.startswith("["):
         try:

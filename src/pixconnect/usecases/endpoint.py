@@ -26,7 +26,7 @@ from pixconnect.store import delivery_history as delivery_history_store
 from pixconnect.store import endpoint as endpoint_store
 from pixconnect.store import event as event_store
 from pixconnect.store import origin as origin_store
-from pixconnect.usecases import audit
+from pixconnect.usecases import audit, webhook_host
 from pixconnect.usecases.audit import Act
 from pixconnect.usecases.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
 from pixconnect.usecases.lone_write import write_alone, writing
@@ -72,6 +72,7 @@ async def create_endpoint(
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
+        await webhook_host.refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         now = await service_now_to_write(context.clock, connection)
@@ -124,6 +125,8 @@ async def change_endpoint(
         await context.receivers.check_url(change.url)
     async with write_alone(context.pool) as connection:
         before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        if change.url is not None and change.url != before.url:
+            await webhook_host.refuse_anothers_host(context, connection, caller, change.url)
         now = await service_now_to_write(context.clock, connection)
         after = _changed(context, before, change, now)
         if after == before:

@@ -27,12 +27,15 @@ from pixconnect.store import notice as notice_store
 from pixconnect.usecases.context import HasEntropy, HasPool
 from pixconnect.usecases.endpoint import EndpointContext, note_change, replay_to, resume_backlog
 from pixconnect.usecases.lone_write import write_alone
+from pixconnect.usecases.webhook_host import HostIsAnothers, refuse_anothers_host
 from pixconnect.writing.service_time import service_now_to_write
 
 ENTITY: Final = "webhook"
 _SECRET_LENGTH: Final = 32  # octets
 _VALUE_LENGTH_MAX: Final = 200
 _WHERE: Final = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
+
+_ANOTHERS: Final = "é de um host avisado das chaves de outro titular; peça à instituição que o libere"
 
 
 class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
@@ -51,7 +54,7 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url:
     try:
         await context.receivers.check_url(key_webhook_rules.callback_url(url))
     except errors.InvalidWebhookUrl:
-        rows.append(Violation(property="webhook.webhookUrl", reason=_WHERE, value=url[:_VALUE_LENGTH_MAX]))
+        rows.append(_not_at(url, _WHERE))
     if rows:
         raise Violated(ENTITY, rows)
     endpoint_id = await endpoint_store.next_id(context.pool)
@@ -61,6 +64,8 @@ async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url:
     except asyncpg.ForeignKeyViolationError:
         # An operator has just removed the key.
         raise Violated(ENTITY, [_not_owned(key)]) from None
+    except HostIsAnothers:
+        raise Violated(ENTITY, [_not_at(url, _ANOTHERS)]) from None
     context.wake_workers()
     return webhook
 
@@ -70,6 +75,7 @@ async def _set(
 ) -> KeyWebhook:
     # Batches hold the same balance: whatever settles after the answer is told.
     await endpoint_store.lock_holder(connection, caller.holder_id)
+    await refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
     found = await key_webhook_store.find(connection, caller.holder_id, key)
     if found is None:
@@ -176,6 +182,10 @@ async def replay(context: KeyWebhookContext, caller: Caller, key: str, initial_a
     if endpoint is None:
         raise errors.NotFound("chave: there is no such webhook")
     return await replay_to(context, endpoint, initial_at, final_at)
+
+
+def _not_at(url: str, reason: str) -> Violation:
+    return Violation(property="webhook.webhookUrl", reason=reason, value=url[:_VALUE_LENGTH_MAX])
 
 
 def _not_owned(key: str) -> Violation:

@@ -116,6 +116,15 @@ def make_empty() -> None:
         fail(f"cannot make {ENVIRONMENT} ({error}): look at its permissions and at the room on the disk")
 
 
+_NO_NETWORK = (
+    "connection broken by",
+    "Failed to establish a new connection",
+    "Temporary failure in name resolution",
+    "Cannot connect to proxy",
+    "Max retries exceeded",
+)
+
+
 def install(kind: str) -> None:
     """Install what is locked, and nothing else."""
     lock = ROOT / "requirements" / f"{kind}.txt"
@@ -137,6 +146,11 @@ def install(kind: str) -> None:
             installing.kill()
             raise
     if installing.returncode != 0:
+        # Of an index that it cannot reach pip says in the end only that it has no such version.
+        if any(words in line for line in said for words in _NO_NETWORK):
+            fail(
+                "cannot install: the package index cannot be reached: look at the network, or at pip's proxy and index settings"
+            )
         complaints = [line for line in said if line.startswith("ERROR")]
         fail(f"cannot install: {(complaints or said or ['pip said nothing'])[0]}")
 

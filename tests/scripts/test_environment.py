@@ -141,6 +141,18 @@ def test_what_pip_refuses_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / ".venv" / "run.stamp").exists()
 
 
+def test_without_a_network_the_network_is_named_and_no_version(tmp_path: Path) -> None:
+    pip = (
+        "echo \"WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError: Failed to establish a new "
+        "connection: Temporary failure in name resolution': /simple/a/\" >&2; echo 'ERROR: No such version' >&2; exit 1"
+    )
+    with start_installing(tmp_path, pip) as installing:
+        _, complaints = installing.communicate(timeout=300)
+    assert installing.returncode == 1
+    assert complaints.startswith("pixconnect: cannot install: the package index cannot be reached: look at the network")
+    assert complaints.count("\n") == 1
+
+
 def test_an_interrupt_while_installing_is_one_line_and_ends_pip(tmp_path: Path) -> None:
     # Only the script is told, not the pip below it.
     with start_installing(

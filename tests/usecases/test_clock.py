@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.charge import ChargeRequest, read_contents
 from pixconnect.domain.endpoint import EndpointRequest
 from pixconnect.domain.sandbox_control import READ_DUE, SET_OFFSET, ControlCall, Due, SandboxUnavailable
 from pixconnect.domain.transfer import AccountTransferRequest
@@ -182,6 +182,29 @@ async def test_it_can_be_moved_to_an_instant_and_never_beyond_the_calendar(
     assert await clock_usecases.move_clock(service.context, control, earlier) == earlier
     with pytest.raises(errors.BadRequest):
         await clock_usecases.advance_clock(service.context, control, timedelta(days=365 * 7500))
+
+
+async def test_it_goes_back_only_as_far_as_a_reset_walks_again(service: Service, control: FakeControl) -> None:
+    real_now = service.clock.real_now()
+    with pytest.raises(errors.BadRequest, match="back to 30 days before real time at most"):
+        await clock_usecases.move_clock(service.context, control, real_now - timedelta(days=30, seconds=1))
+    assert await clock_usecases.read_clock(service.context) == real_now
+    earliest = real_now - timedelta(days=30)
+    assert await clock_usecases.move_clock(service.context, control, earliest) == earliest
+    assert await clock_usecases.reset_clock(service.context, control) == real_now
+    # From far ahead it goes back as far as it likes, down to the same bound.
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=400))
+    assert await clock_usecases.move_clock(service.context, control, real_now) == real_now
+
+
+async def test_after_a_reset_a_charge_of_the_future_does_not_say_that_it_lives_for_a_second(
+    service: Service, caller: Caller, control: FakeControl
+) -> None:
+    await clock_usecases.advance_clock(service.context, control, timedelta(days=3))
+    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await clock_usecases.reset_clock(service.context, control)
+    nearer = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
+    assert read_contents(nearer).lifetime_s == 86_400
 
 
 async def test_without_the_sandbox_it_is_not_moved(service: Service, control: FakeControl) -> None:

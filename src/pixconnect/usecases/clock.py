@@ -50,6 +50,8 @@ _HEARD_AFTER_S = 0.02
 _REJOIN_AFTER_S = 0.5
 _LOOK_AGAIN_S = 0.05
 _LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
+BEHIND_MAX: Final = timedelta(days=30)
+"""How far back the clock goes behind real time: a reset walks all of it again, deadline by deadline."""
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
 
@@ -80,12 +82,14 @@ async def move_clock(context: MovingContext, control: SandboxControl, target: da
         Service time after the move, when all that became due is done or the time for walking is up.
 
     Raises:
-        BadRequest: The target is beyond any calendar.
+        BadRequest: The target is beyond any calendar, or too far behind real time.
         ServiceUnavailable: The sandbox cannot be reached, or somebody else is moving the clock.
     """
     async with _moving_alone(context):
         now = await read_clock(context)
         if target < now:
+            if target < context.clock.real_now() - BEHIND_MAX:
+                raise errors.BadRequest(f"now: the clock goes back to {BEHIND_MAX.days} days before real time at most")
             return await _jump_back(context, control, context.clock.offset - (now - target))
         return await _walk(context, control, target)
 
@@ -95,6 +99,8 @@ async def reset_clock(context: MovingContext, control: SandboxControl) -> dateti
     async with _moving_alone(context):
         await read_clock(context)
         if context.clock.offset < timedelta(0):
+            await _walk(context, control, context.clock.real_now())
+            # Real time went on while it walked, and little is left of that.
             return await _walk(context, control, context.clock.real_now())
         return await _jump_back(context, control, timedelta(0))
 

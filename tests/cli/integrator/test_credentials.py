@@ -37,7 +37,12 @@ def test_the_environment_says_it_where_no_home_does(
 ) -> None:
     monkeypatch.setenv("PIXCONNECT_HOME", str(tmp_path / "absent"))
     assert main(["balance"]) == ExitStatus.REFUSED
-    assert "there are no credentials: nothing has run on" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "there are no credentials: nothing has run on" in told
+    assert "of one that runs elsewhere PIXCONNECT_HOME must name the folder" in told
+    (tmp_path / "absent" / "sandbox.json").mkdir(parents=True)
+    assert main(["balance"]) == ExitStatus.REFUSED
+    assert f"{tmp_path}/absent/sandbox.json cannot be read (Is a directory)" in capsys.readouterr().err
     environment = _environment(sandbox)
     _set(monkeypatch, environment)
     assert main(["balance", "--json"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -74,6 +75,7 @@ def _of_environment(settings: Settings) -> Credentials | None:
 
 def _of_home(settings: Settings) -> Credentials:
     home = settings.home_path
+    _refuse_unreadable(home / sandbox_file.NAME)
     found = sandbox_file.read(home)
     if found is not None:
         return Credentials(
@@ -92,6 +94,18 @@ def _of_home(settings: Settings) -> Credentials:
             "`pixconnect profile add`"
         )
     raise CommandError(
-        f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts a sandbox), no --profile "
-        "is named, and PIXCONNECT_API_URL, PIXCONNECT_CLIENT_ID and PIXCONNECT_CLIENT_SECRET are not set"
+        f"there are no credentials: nothing has run on {home} (`{write_start(settings)}` starts a sandbox; of one that runs "
+        "elsewhere PIXCONNECT_HOME must name the folder), no --profile is named, and PIXCONNECT_API_URL, PIXCONNECT_CLIENT_ID "
+        "and PIXCONNECT_CLIENT_SECRET are not set"
     )
+
+
+def _refuse_unreadable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CommandError(
+            f"{path} cannot be read ({error.strerror}): run this as the user of that service, or name a --profile"
+        ) from None

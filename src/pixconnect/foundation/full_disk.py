@@ -13,7 +13,7 @@ import structlog
 
 from pixconnect.domain import errors
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # its connections note here what they meet
     from pixconnect.foundation.pool import Pool
 
 MESSAGE: Final = "the database's disk is full"

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from pixconnect.local.supervisor import RESTARTS_MAX
-from support.installation import Installation, command_line, descendants, running, wait_until
+from support.installation import Installation, command_line, descendants, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -24,15 +25,26 @@ def _wait_until_healthy(one: Installation) -> None:
 
 
 def test_an_installation_outlives_any_number_of_killed_backends(home_folder: Path) -> None:
-    with running(home_folder) as one:
+    with Installation(home_folder) as one:
+        one.wait_until_ready()
+        # Whoever does not listen to it stops it: the pipe is full sooner than this is over.
+        listener = threading.Thread(target=_listen, args=[one])
+        listener.start()
         for _ in range(RESTARTS_MAX + 2):
             wait_until(lambda: bool(_backends(one)))
             os.kill(_backends(one)[0], signal.SIGKILL)
             time.sleep(1)
             _wait_until_healthy(one)
-            assert one.process.poll() is None, one.process.communicate()[0]
+            assert one.process.poll() is None, "".join(one.said)
         assert one.health() == "healthy"
-        one.stop()
+        one.process.terminate()
+        assert one.process.wait(60) == 0
+        listener.join()
     said = "".join(one.said)
     assert "sandbox waits for the database" in said
     assert "keeps failing" not in said
+
+
+def _listen(one: Installation) -> None:
+    assert one.process.stdout is not None
+    one.said.extend(one.process.stdout)

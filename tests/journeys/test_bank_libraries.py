@@ -21,7 +21,7 @@ from support.listener import Listener
 from support.pages import ROOT, read_blocks
 from support.tls_installation import TlsInstallation, running_with_tls
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 GUIDE = ROOT / "docs" / "guides" / "bank-integration.md"
 INICIO, FIM = "2020-01-01T00:00:00-03:00", "2099-12-31T23:59:59+00:00"

@@ -7,7 +7,7 @@ import pytest
 
 from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 OFF_S = [3600, -3600]
 TIMEOUT_S = 180.0
 FUNDS_CENTS = 1_000

@@ -10,7 +10,7 @@ from support.greedy_holder import Orders, ask_calmly, greedy, worst_of
 from support.installation import running
 from support.whole_installation import Account, WholeInstallation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("fairness")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("fairness")]
 
 OTHERS_COUNT = 9
 FUNDS_CENTS = 10_000_000

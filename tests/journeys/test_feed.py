@@ -13,7 +13,7 @@ import pytest
 from pixconnect_client import Client, PixConnectError
 from support.installation import READY_TIMEOUT_S, Installation, running
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("feed")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("feed")]
 
 KILLED = ("work", "serve", "database")
 WRITERS_COUNT = 4

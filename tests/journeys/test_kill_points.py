@@ -8,7 +8,7 @@ from support.killed_process import POINTS
 from support.story import AMOUNT_CENTS, Story
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill points")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("kill points")]
 
 A_DAY_S = 86_400
 

@@ -13,7 +13,7 @@ from support.money_model import Asked, MoneyModel
 from support.renaming_rail import AFTER_THE_END, EARLY, WITH_THE_END, network_name
 from support.whole_installation import Answer, WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("late name")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("late name")]
 
 FUNDS_CENTS = 100_000
 AMOUNT_CENTS = 3_000  # and the moment at which the name is told, which the rail reads from it

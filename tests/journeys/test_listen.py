@@ -21,7 +21,7 @@ from support import installation
 from support.installation import PIXCONNECT, Installation, environment
 from support.ports import reserved_port
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 KILLS = int(os.environ.get("PIXCONNECT_PROVE_KILLS", "3"))
 EVENTS = int(os.environ.get("PIXCONNECT_PROVE_EVENTS", "120"))

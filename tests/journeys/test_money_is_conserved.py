@@ -27,7 +27,7 @@ from support.killed_process import POINTS
 from support.money_model import ANY_ENDING, Asked, MoneyModel
 from support.whole_installation import Account, Answer, WholeInstallation, open_whole_installation
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 EXAMPLES_COUNT = int(os.environ.get("PIXCONNECT_PROVE_EXAMPLES", "4"))
 STEPS_COUNT = int(os.environ.get("PIXCONNECT_PROVE_STEPS", "12"))

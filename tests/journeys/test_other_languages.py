@@ -11,7 +11,7 @@ import pytest
 from support import toolchains
 from support.installation import Installation, running
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 # More than fits into 32 bits.
 AMOUNT = 3_000_000_000

@@ -94,6 +94,7 @@ def test_a_pix_is_received_listed_and_given_back(client: httpx2.Client, known: d
     assert (refund.status_code, refund.json()["natureza"]) == (201, "ORIGINAL")
 
 
+@pytest.mark.long
 def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
     client: httpx2.Client, document: Any, known: dict[str, str]
 ) -> None:
@@ -117,6 +118,7 @@ def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
     ask(lambda case: case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known}))
 
 
+@pytest.mark.long
 def test_what_a_success_leads_to_is_answered_as_the_document_says(
     client: httpx2.Client, document: Any, known: dict[str, str]
 ) -> None:

@@ -31,7 +31,7 @@ from support.records import outside_party
 from support.service import accepted, cancelled
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail edges")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail edges")]
 
 FUNDS_CENTS = 100_000_000
 AMOUNTS_COUNT = 100  # so that the funds last however many transfers a fast machine makes

@@ -12,7 +12,7 @@ from support.installation import wait_until
 from support.story import AMOUNT_CENTS, FUNDS_CENTS, Story
 from support.whole_installation import WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail that cannot be asked")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail that cannot be asked")]
 
 PAYEE: Final = {
     "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004", "name": "Joana Prado",

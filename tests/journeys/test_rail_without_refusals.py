@@ -7,7 +7,7 @@ import pytest
 from support.story import AMOUNT_CENTS, Story
 from support.whole_installation import WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("rail without refusals")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("rail without refusals")]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from pixconnect_client.testing.holder import Pix
 from support import pages
 from support.postgres import Addresses
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 BLOCKS = pages.read_blocks(pages.ROOT / "docs" / "guides" / "receive-exactly-once.md")
 TABLES = next(block.text for block in BLOCKS if block.language == "sql")

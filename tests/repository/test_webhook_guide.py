@@ -179,6 +179,7 @@ def test_no_page_says_that_a_signature_suffices_that_is_made_for_all_holders() -
         assert "no shared secret" not in page.read_text(encoding="utf-8"), page
 
 
+@pytest.mark.long
 def test_the_javascript_example_verifies(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
@@ -187,6 +188,7 @@ def test_the_javascript_example_verifies(tmp_path: Path) -> None:
     check(Example("javascript", _JAVASCRIPT, "verify.js", [node]), tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["go", "java", "php"])
 def test_the_example_in_another_language_verifies(language: str, tmp_path: Path) -> None:
     example = EXAMPLES[language]

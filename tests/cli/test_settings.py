@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect import assembly, config
+from pixconnect import config
+from pixconnect.assembly import outside
 from pixconnect.cli import settings
 from pixconnect.cli.failures import CommandError
 from pixconnect.cli.settings import RUNNING_FILE, Running
@@ -163,15 +164,15 @@ def test_this_machines_loopback_may_be_reached_where_only_this_machine_reaches_t
 
 def test_hosts_named_for_the_sandbox_are_those_of_a_sandbox_only() -> None:
     named = {"PIXCONNECT_SANDBOX_RECEIVERS": "web,10.0.0.0/8"}
-    assert assembly.read_named_receivers(config.read_settings(named)).names == {"web"}
-    live = assembly.read_named_receivers(config.read_settings({**named, "PIXCONNECT_MODE": "live"}))
+    assert outside.read_named_receivers(config.read_settings(named)).names == {"web"}
+    live = outside.read_named_receivers(config.read_settings({**named, "PIXCONNECT_MODE": "live"}))
     assert (live.names, live.networks) == (frozenset(), ())
     with pytest.raises(config.SettingsError, match="PIXCONNECT_SANDBOX_RECEIVERS: 'web:3000' is neither"):
-        assembly.read_named_receivers(config.read_settings({"PIXCONNECT_SANDBOX_RECEIVERS": "web:3000"}))
+        outside.read_named_receivers(config.read_settings({"PIXCONNECT_SANDBOX_RECEIVERS": "web:3000"}))
 
 
 def test_a_forbidden_network_that_is_none_is_an_error_at_the_start() -> None:
     with pytest.raises(config.SettingsError, match=r"PIXCONNECT_FORBIDDEN_NETWORKS: .*'nowhere'"):
-        assembly.read_forbidden_networks(config.Settings(forbidden_networks="10.0.0.0/8, nowhere"))
-    found = assembly.read_forbidden_networks(config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1"))
+        outside.read_forbidden_networks(config.Settings(forbidden_networks="10.0.0.0/8, nowhere"))
+    found = outside.read_forbidden_networks(config.Settings(forbidden_networks="198.41.0.0/24,2606:4700:1::1"))
     assert [str(network) for network in found] == ["198.41.0.0/24", "2606:4700:1::1/128"]

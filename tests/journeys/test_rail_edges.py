@@ -18,10 +18,10 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect import assembly
 from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemEntropy
+from pixconnect.assembly import outside
 from pixconnect.domain.holder import Party
 from pixconnect.domain.rail import CreditReport
 from pixconnect.domain.sandbox_control import PAY, OutsidePayer, OutsideTransfer
@@ -224,7 +224,7 @@ def own_party(account: Account) -> Party:
 async def control(service: WholeInstallation) -> AsyncIterator[HttpSandboxControl]:
     """The sandbox's own door, which lets through what the API does not."""
     box = AesSecretBox(read_secret_key("", service.installation.home), SystemEntropy())
-    connection = SandboxConnection(running(service)["rail_url"], assembly._rail_secrets(box)[0])
+    connection = SandboxConnection(running(service)["rail_url"], outside.rail_secrets(box)[0])
     try:
         yield HttpSandboxControl(connection)
     finally:

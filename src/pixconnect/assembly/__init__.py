@@ -7,33 +7,20 @@ due, ``sandbox`` is the other side of the rail. They share nothing but PostgreSQ
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
-from cryptography import x509
 
 from pixconnect import __version__
-from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
-from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.name_lookup import NameLookups
-from pixconnect.adapters.no_rail import NoRail
-from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
-from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
-from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.qr_image import QrPictures
-from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
-from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
-from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.api import metrics as api_metrics
 from pixconnect.api.application import make_application
 from pixconnect.api.browser import safe_headers
@@ -42,10 +29,9 @@ from pixconnect.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.api.rates import make_request_rates
 from pixconnect.api.request_lines import choose_access_log
 from pixconnect.api.services import Services
-from pixconnect.config import Settings, SettingsError
+from pixconnect.assembly.outside import open_outgoing, open_rail, rail_secrets
+from pixconnect.config import Settings
 from pixconnect.domain import access
-from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
-from pixconnect.domain.rail import Rail
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
@@ -80,11 +66,6 @@ from pixconnect.writing.write_queues import WriteQueues
 
 SERVICE_SCHEMA: Final = "pixconnect"
 SERVICE_PACKAGE: Final = "pixconnect.store"
-
-_RECEIVERS_HINT = (
-    "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
-    "PIXCONNECT_SANDBOX_RECEIVERS names"
-)
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -148,15 +129,9 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
         keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use
-        rail, control = await opened.enter_async_context(_open_rail(settings, secret_box))
+        rail, control = await opened.enter_async_context(open_rail(settings, secret_box))
         policy = msgspec.structs.replace(policy, abilities=rail.abilities)
-        forbidden, allows_loopback = read_forbidden_networks(settings), settings.may_reach_loopback
-        lookups = NameLookups(DnsLookup())
-        # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
-        webhook_http = OutgoingHttp(WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
-        location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
-        opened.push_async_callback(webhook_http.close)
-        opened.push_async_callback(location_http.close)
+        locations, receivers = await opened.enter_async_context(open_outgoing(settings, clock, control))
         notifier = Notifier(connections)
         writes = WriteQueues(
             pool=connections,
@@ -176,21 +151,9 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
             policy=policy,
             directory=directory,
             rail=rail,
-            locations=LocationReader(
-                location_http,
-                clock,
-                _trusted(settings, control),
-                allows_loopback=allows_loopback,
-                # The simulated network serves its codes on loopback and without TLS, which nobody else may.
-                sandbox_authority=urlsplit(settings.rail_url).netloc if policy.is_sandbox else None,
-            ),
+            locations=locations,
             signer=keyring,
-            receivers=WebhookSender(
-                webhook_http,
-                allows_loopback=allows_loopback,
-                named=read_named_receivers(settings),
-                hint=_RECEIVERS_HINT if policy.is_sandbox else "",
-            ),
+            receivers=receivers,
             secret_box=secret_box,
             sandbox_control=control,
             wake_workers=notifier.notify,
@@ -283,7 +246,7 @@ async def sandbox(settings: Settings, stop: asyncio.Event, report_ready: Callabl
     secret_box = _open_secret_box(settings, entropy)
     sandbox_settings = SandboxSettings(
         database_url=settings.database_url,
-        secrets=_rail_secrets(secret_box),
+        secrets=rail_secrets(secret_box),
         seed=settings.sandbox_seed,
         latency_ms=settings.sandbox_latency_ms,
         two_steps_ms=settings.sandbox_two_steps_ms,
@@ -377,23 +340,6 @@ def _listen_for_metrics(settings: Settings) -> socket.socket | None:
 
 
 @asynccontextmanager
-async def _open_rail(
-    settings: Settings, secret_box: AesSecretBox
-) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
-    """The network of this mode, and in the sandbox the control over it."""
-    if settings.mode != "sandbox":
-        yield NoRail(), None
-        return
-    if not settings.rail_url:
-        raise SettingsError("PIXCONNECT_RAIL_URL: missing; it is where `pixconnect sandbox` answers")
-    connection = SandboxConnection(settings.rail_url, _rail_secrets(secret_box)[0])
-    try:
-        yield SandboxRail(connection), HttpSandboxControl(connection)
-    finally:
-        await connection.close()
-
-
-@asynccontextmanager
 async def _open_access_pool(settings: Settings, base: Base) -> AsyncGenerator[Pool]:
     """One connection, opened by the first caller, for access alone: callers are verified however busy everything else is."""
     connections = await pool.open_pool(
@@ -411,23 +357,6 @@ async def _open_access_pool(settings: Settings, base: Base) -> AsyncGenerator[Po
         await pool.close_pool(connections)
 
 
-def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
-    """Networks that the operator forbids as targets, besides those that always are; raises ``SettingsError``."""
-    try:
-        return access.parse_networks(settings.forbidden_networks)
-    except ValueError as error:
-        raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
-
-
-def read_named_receivers(settings: Settings) -> NamedHosts:
-    """Hosts that the operator of a sandbox lets receivers have; raises ``SettingsError``."""
-    try:
-        named = parse_named_hosts(settings.sandbox_receivers)
-    except ValueError as error:
-        raise SettingsError(f"PIXCONNECT_SANDBOX_RECEIVERS: {error}") from None
-    return named if settings.mode == "sandbox" else NO_HOSTS
-
-
 async def _open_connections(settings: Settings, name: str, server: ServerWatch, *, plans_once: bool) -> pool.Pool:
     return await pool.open_pool(
         settings.database_url,
@@ -439,20 +368,6 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
         look=server.look,
         plans_once=plans_once,
     )
-
-
-def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
-    """The CAs that are trusted with QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
-    if control is not None:
-        return trust_sandbox(control)
-    if settings.location_ca_file:
-        return trust_bundle(Path(settings.location_ca_file).read_bytes())
-
-    # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
-    async def trust_nobody() -> Sequence[x509.Certificate]:
-        return ()
-
-    return trust_nobody
 
 
 @asynccontextmanager
@@ -469,10 +384,3 @@ async def _running(*tasks: Coroutine[None, None, None]) -> AsyncGenerator[None]:
 
 def _open_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:
     return open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
-
-
-def _rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
-    """The passwords between the service and its sandbox, the current one first."""
-    # Derived from the secret key, which both processes have and nobody else on this machine.
-    prints = secret_box.fingerprints(b"", "sandbox")
-    return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]

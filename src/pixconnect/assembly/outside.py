@@ -1,0 +1,119 @@
+"""Puts together what reaches outside: the rail, what reads QR codes of others, and what posts to receivers of webhooks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cryptography import x509
+
+from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.adapters.dns_lookup import DnsLookup
+from pixconnect.adapters.name_lookup import NameLookups
+from pixconnect.adapters.no_rail import NoRail
+from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
+from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
+from pixconnect.adapters.outside_location_reader import LocationReader
+from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.adapters.secret_box import AesSecretBox
+from pixconnect.adapters.system import SystemClock
+from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
+from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.config import Settings, SettingsError
+from pixconnect.domain import access
+from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
+from pixconnect.domain.rail import Rail
+
+_RECEIVERS_HINT = (
+    "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
+    "PIXCONNECT_SANDBOX_RECEIVERS names"
+)
+
+
+@asynccontextmanager
+async def open_rail(
+    settings: Settings, secret_box: AesSecretBox
+) -> AsyncGenerator[tuple[Rail, HttpSandboxControl | None]]:
+    """The network of this mode, and in the sandbox the control over it."""
+    if settings.mode != "sandbox":
+        yield NoRail(), None
+        return
+    if not settings.rail_url:
+        raise SettingsError("PIXCONNECT_RAIL_URL: missing; it is where `pixconnect sandbox` answers")
+    connection = SandboxConnection(settings.rail_url, rail_secrets(secret_box)[0])
+    try:
+        yield SandboxRail(connection), HttpSandboxControl(connection)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def open_outgoing(
+    settings: Settings, clock: SystemClock, control: HttpSandboxControl | None
+) -> AsyncGenerator[tuple[LocationReader, WebhookSender]]:
+    """What reads other institutions' QR codes, and what posts to receivers of webhooks."""
+    is_sandbox, allows_loopback = settings.mode == "sandbox", settings.may_reach_loopback
+    forbidden, lookups = read_forbidden_networks(settings), NameLookups(DnsLookup())
+    # Receivers and the hosts of QR codes have limits and connections of their own: neither can use up the other's.
+    webhook_http = OutgoingHttp(WEBHOOK_LIMITS, lookups, make_tls(*settings.webhook_tls_files), forbidden)
+    location_http = OutgoingHttp(LOCATION_LIMITS, lookups, make_tls(), forbidden)
+    locations = LocationReader(
+        location_http,
+        clock,
+        _trusted(settings, control),
+        allows_loopback=allows_loopback,
+        # The simulated network serves its codes on loopback and without TLS, which nobody else may.
+        sandbox_authority=urlsplit(settings.rail_url).netloc if is_sandbox else None,
+    )
+    receivers = WebhookSender(
+        webhook_http,
+        allows_loopback=allows_loopback,
+        named=read_named_receivers(settings),
+        hint=_RECEIVERS_HINT if is_sandbox else "",
+    )
+    try:
+        yield locations, receivers
+    finally:
+        await location_http.close()
+        await webhook_http.close()
+
+
+def read_forbidden_networks(settings: Settings) -> Sequence[access.Network]:
+    """Networks that the operator forbids as targets, besides those that always are; raises ``SettingsError``."""
+    try:
+        return access.parse_networks(settings.forbidden_networks)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_FORBIDDEN_NETWORKS: {error}") from None
+
+
+def read_named_receivers(settings: Settings) -> NamedHosts:
+    """Hosts that the operator of a sandbox lets receivers have; raises ``SettingsError``."""
+    try:
+        named = parse_named_hosts(settings.sandbox_receivers)
+    except ValueError as error:
+        raise SettingsError(f"PIXCONNECT_SANDBOX_RECEIVERS: {error}") from None
+    return named if settings.mode == "sandbox" else NO_HOSTS
+
+
+def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
+    """The CAs that are trusted with QR codes' payloads: the sandbox's own, or in live mode the configured bundle."""
+    if control is not None:
+        return trust_sandbox(control)
+    if settings.location_ca_file:
+        return trust_bundle(Path(settings.location_ca_file).read_bytes())
+
+    # Without a bundle, foreign dynamic codes cannot be paid; everything else works.
+    async def trust_nobody() -> Sequence[x509.Certificate]:
+        return ()
+
+    return trust_nobody
+
+
+def rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
+    """The passwords between the service and its sandbox, the current one first."""
+    # Derived from the secret key, which both processes have and nobody else on this machine.
+    prints = secret_box.fingerprints(b"", "sandbox")
+    return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]

@@ -84,19 +84,59 @@ async def test_what_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.checks["webhooks"].status == "healthy"
 
 
+class Looks:
+    """A check that counts how often it looks, and fails while it is broken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_broken = False
+
+    async def __call__(self) -> None:
+        self.count += 1
+        await asyncio.sleep(0)
+        if self.is_broken:
+            raise errors.ServiceUnavailable("it broke")
+
+
 async def test_those_who_ask_together_share_one_look() -> None:
+    looks = Looks()
+    watch = HealthWatch({"database": looks}, FakeClock(monotonic_s=0.0))
+    await asyncio.gather(*(watch.read_health() for _ in range(50)))
+    assert looks.count == 1
+
+
+async def test_those_who_ask_one_after_the_other_share_the_looks_of_a_moment() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"database": looks}, clock)
+    for _ in range(1000):
+        await watch.read_health()
+        clock.advance(seconds=0.001)
+    assert looks.count == 5
+
+
+async def test_what_breaks_and_what_is_mended_are_seen_a_moment_later() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"rail": looks}, clock)
+    for is_broken, before, after in ((True, "healthy", "degraded"), (False, "degraded", "healthy")):
+        assert (await watch.read_health()).status == before
+        looks.is_broken = is_broken
+        clock.advance(seconds=health.KEPT_S)
+        assert (await watch.read_health()).status == after
+
+
+async def test_what_took_long_to_look_at_is_not_told_again() -> None:
+    clock = FakeClock(monotonic_s=100.0)
     looks_count = 0
 
-    async def count() -> None:
+    async def slow() -> None:
         nonlocal looks_count
         looks_count += 1
-        await asyncio.sleep(0.02)
+        clock.advance(seconds=1.0)
 
-    watch = HealthWatch({"database": count}, SystemClock())
-    await asyncio.gather(*(watch.read_health() for _ in range(50)))
-    assert looks_count == 1
-    await watch.read_health()
-    assert looks_count == 2
+    watch = HealthWatch({"database": slow}, clock)
+    for count in (1, 2):
+        await watch.read_health()
+        assert looks_count == count
 
 
 async def test_one_who_stops_waiting_does_not_stop_the_others() -> None:

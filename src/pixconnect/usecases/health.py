@@ -1,7 +1,8 @@
 """The health of the service, told within two seconds whatever hangs.
 
-Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask at the same time
-share one answer, so that nobody can wear out the database through this public address.
+Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
+run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: nobody can wear out the database through
+this public address.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pixconnect.usecases.unresolved import RailWaiting
 from pixconnect.writing.service_time import service_now_to_write
 
 CHECK_TIMEOUT_S = 1.5
+KEPT_S = 0.2
+"""How long after a look has begun its answer is given again: what breaks, or is mended, is seen so much later at most."""
 WEBHOOK_LAG_MAX_S = 60
 """If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
 
@@ -64,13 +67,20 @@ class HealthWatch:
         self._clock = clock
         self._started_s = clock.monotonic_s()
         self._looking: asyncio.Task[Health] | None = None
+        self._look_began_s = 0.0
 
     async def read_health(self) -> Health:
-        """Run the checks, or wait for those that are running."""
-        if self._looking is None or self._looking.done():
+        """Run the checks, or wait for those that are running; or tell what they have just found."""
+        if self._looking is None or (self._looking.done() and not self._is_fresh(self._looking)):
+            self._look_began_s = self._clock.monotonic_s()
             self._looking = asyncio.create_task(self._look(), name="health")
         # Shielded: a caller that goes away must not take the answer from the others.
         return await asyncio.shield(self._looking)
+
+    def _is_fresh(self, looked: asyncio.Task[Health]) -> bool:
+        # Counted from where it began: what a check has seen may be as old as that.
+        is_whole = not looked.cancelled() and looked.exception() is None
+        return is_whole and self._clock.monotonic_s() - self._look_began_s < KEPT_S
 
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()

@@ -10,6 +10,8 @@ import pytest
 
 from bench.against import interval, other_tree
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
+from bench.measures.hostile import ask_balance
+from support.institution import http, serving
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,3 +76,10 @@ def test_the_other_commit_runs_from_a_tree_of_its_own_that_is_gone_afterwards() 
         tree = Path(path.partition(os.pathsep)[0])
         assert said.strip() == str(tree / "pixconnect" / "__init__.py")
     assert not tree.exists()
+
+
+async def test_a_victim_that_is_refused_is_counted_and_ends_no_measure() -> None:
+    refusal = http(b"", 503)
+    async with serving({"/v1/connect/ledger/balance": refusal}) as (port, _):
+        took_s, refused_count = await ask_balance(f"http://127.0.0.1:{port}", "token", seconds=0.1)
+    assert len(took_s) == refused_count > 0

@@ -13,14 +13,18 @@ import pytest
 from pixconnect.domain import errors
 from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import ChargeRequest
+from pixconnect.domain.charge_contents import ChargeContents, ContentsChange
 from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
 from pixconnect.domain.refund import RefundRequest
 from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.violation import Violated
 from pixconnect.store.origin import Origin
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases import key_webhook as key_webhook_usecases
 from pixconnect.usecases import origin as origin_usecases
 from pixconnect.usecases import refund as refund_usecases
+from pixconnect.usecases import standard_charge as standard_charge_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.incoming import receive_credit
 from pixconnect.usecases.search import find_with_origins
@@ -32,6 +36,7 @@ from support.webhooks import SECRET
 EVER = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 TOKEN_ID = "t1"
 URL = "http://127.0.0.1:9/hook"
+TXID = "order000000000000000000001"
 
 
 def asking(caller: Caller, client_id: str = "shop", token_id: str = TOKEN_ID, request_id: str = "r1") -> Caller:
@@ -161,6 +166,59 @@ async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(
     assert SECRET not in str([dict(row) for row in rows])
     changes = await origin_usecases.list_changes(service.context.pool, made.id, caller.holder_id)
     assert [change.jti for change in changes] == ["t1"] * 4
+
+
+async def test_a_charge_of_the_other_door_and_each_of_its_changes_say_who_asked(
+    service: Service, caller: Caller
+) -> None:
+    contents = ChargeContents(lifetime_s=3600, amount_cents=1000, key=own_key())
+    made = await standard_charge_usecases.put_charge(service.context, asking(caller, request_id="r1"), TXID, contents)
+    for request_id, change, removes in (
+        ("r2", ContentsChange(amount_cents=1100), False),
+        ("r3", ContentsChange(), True),
+    ):
+        asker = asking(caller, "till", "t2", request_id)
+        service.clock.advance(seconds=1)
+        await standard_charge_usecases.patch_charge(service.context, asker, TXID, change, removes=removes)
+    with pytest.raises(Violated):
+        await standard_charge_usecases.patch_charge(
+            service.context, asking(caller, request_id="r4"), TXID, ContentsChange(amount_cents=1)
+        )
+    assert [(row["kind"], row["id"], row["client_id"], row["request_id"]) for row in await rows_of(service)] == [
+        ("charge", made.charge.id, "shop", "r1"),
+        ("charge_change", made.charge.id, "till", "r2"),
+        ("charge_change", made.charge.id, "till", "r3"),
+    ]
+    changes = await activity(service, "till", caller, kind="charge_change")
+    assert [(change.id, change.request_id, change.peer) for change in changes] == [
+        (made.charge.id, "r3", "192.0.2.7"),
+        (made.charge.id, "r2", "192.0.2.7"),
+    ]
+
+
+async def test_each_change_of_the_webhook_of_a_key_says_who_asked(service: Service, caller: Caller) -> None:
+    other, asker = await open_holder(service, account_number="2"), asking(caller)
+    for url in (URL, f"{URL}/2"):
+        made = await key_webhook_usecases.set_webhook(service.context, asker, own_key(), url)
+    with pytest.raises(Violated):
+        await key_webhook_usecases.set_webhook(service.context, asking(other), own_key(), URL)
+    service.clock.advance(seconds=1)
+    await key_webhook_usecases.delete_webhook(service.context, asking(caller, "till", "t2", "r2"), own_key())
+    rows = await as_operator(service.context).pool.fetch(
+        "select * from audit where subject = $1 order by id", f"endpoint {made.endpoint_id}"
+    )
+    assert [(row["verb"], row["operator"], row["request_id"]) for row in rows] == [
+        ("endpoint add", "client shop", "r1"),
+        ("endpoint set", "client shop", "r1"),
+        ("endpoint remove", "client till", "r2"),
+    ]
+    changes = await origin_usecases.list_changes(service.context.pool, made.endpoint_id, caller.holder_id)
+    assert [(change.client_id, change.jti, change.peer) for change in changes] == [
+        ("till", "t2", "192.0.2.7"),
+        ("shop", "t1", "192.0.2.7"),
+        ("shop", "t1", "192.0.2.7"),
+    ]
+    assert await origin_usecases.list_changes(service.context.pool, made.endpoint_id, other.holder_id) == []
 
 
 async def test_a_holder_learns_which_client_it_was_and_not_where_from(service: Service, caller: Caller) -> None:

@@ -77,7 +77,11 @@ RULES: Final = {
             select count(*) from transfer where charge_id = charge.id and transfer.holder_id = charge.holder_id
                 and settled_at is not null
                 and transfer.amount_cents = charge.amount_cents
+                and (transfer.status = 'RETURNED') = (charge.status = 'RETURNED')
         )
+        union all
+        select transfer.id from transfer join charge on charge.id = charge_id and charge.holder_id = transfer.holder_id
+        where settled_at is not null and charge.status not in ('APPROVED', 'RETURNED')
     """,
     "a charge is held by exactly the payment that was accepted for it": """
         select charge.id, transfer.id from charge
@@ -96,11 +100,13 @@ RULES: Final = {
         select return_id from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
         where original_end_to_end_id <> coalesce(transfer.network_id, transfer.end_to_end_id)
         union all
-        select network_id from (
-            select network_id from transfer union all select network_id from refund
-            union all select end_to_end_id from transfer where direction = 'IN' or not is_book
-            union all select return_id from refund where flow = 'IN' or not is_book
-        ) as known where network_id is not null group by network_id having count(*) > 1
+        select name from (
+            select network_id as name, 'OUT' as direction, amount_cents from transfer where network_id is not null
+            union all select network_id, 'OUT', amount_cents from refund where network_id is not null
+            union all select end_to_end_id, direction, amount_cents from transfer
+            union all select return_id, flow, amount_cents from refund
+        ) as known
+        group by name having count(*) <> count(distinct direction) or min(amount_cents) <> max(amount_cents)
     """,
     "both sides of a book transfer agree": """
         select end_to_end_id from transfer where is_book

@@ -1,7 +1,7 @@
 """What a person with the service's password cannot do in SQL: make money, destroy it, or move it without its cause."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import asyncpg
 import msgspec
@@ -20,6 +20,7 @@ from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases import refund as refund_usecases
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
+from support.attacker import attempt, end_order, entry, refuse
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 FUNDS_CENTS = 1_000_000
 OTHER_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
-
-REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)
 
 
 @pytest.fixture
@@ -51,41 +50,6 @@ async def receive(service: Service, amount_cents: int = 1000, txid: str | None =
     report = credit_report(service, amount_cents=amount_cents, txid=txid)
     await incoming.receive_credit(service.context, report)
     return report.end_to_end_id
-
-
-def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: Any) -> str:  # noqa: A002 - the column's name
-    """An entry of holder 1 that follows all others, as SQL."""
-    change = (credit in {"available", "reserved"}) - (debit in {"available", "reserved"})
-    number = "last_number + 1" if change else "null"
-    running = f"available_cents + reserved_cents + {change * cents}" if change else "null"
-    transfer_id, refund_id = columns.get("transfer_id", "null"), columns.get("refund_id", "null")
-    return f"""
-        insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-            created_at, transfer_id, refund_id)
-        select {id}, holder_id, '{debit}', '{credit}', {cents}, {number}, {running}, last_entry_at + interval '1 hour',
-            {transfer_id}::bigint, {refund_id}::bigint from balance where holder_id = {columns.get("holder_id", 1)}
-    """
-
-
-async def funds(connection: "Connection") -> list[tuple[int, ...]]:
-    rows = await connection.fetch(
-        "select holder_id, available_cents, reserved_cents, settlement_cents, funding_cents from balance order by 1"
-    )
-    return [tuple(row) for row in rows]
-
-
-async def attempt(connection: "Connection", *statements: str) -> None:
-    async with connection.transaction():
-        for statement in statements:
-            await connection.execute(statement)
-
-
-async def refuse(connection: "Connection", *statements: str) -> None:
-    """Try it, and see that nothing came of it."""
-    before = await funds(connection)
-    with pytest.raises(REFUSED):
-        await attempt(connection, *statements)
-    assert await funds(connection) == before
 
 
 async def test_the_function_that_posts_is_nobodys_to_call_and_no_table_is_temporary(attacker: "Connection") -> None:
@@ -165,7 +129,8 @@ async def test_a_transfer_is_settled_once_and_by_its_own_amount(
     await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 499, transfer_id=sent_id)}) {settle}")
     await refuse(attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id)}) {settle}")
     await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 500, transfer_id=other_id)}) {settle}")
-    await attacker.execute(f"with x as ({taken}) {settle}")
+    await refuse(attacker, f"with x as ({taken}) {settle}")  # while its order is open
+    await attacker.execute(f"with x as ({taken}), y as ({end_order(sent_id)}) {settle}")
     again = entry("reserved", "settlement", 500, transfer_id=sent_id, id=10**9 + 1)
     await refuse(attacker, again)
     for status in ("ERROR", "CANCELLED", "PROCESSING"):
@@ -264,7 +229,11 @@ async def test_a_refund_has_its_original_and_its_entries(
     await refuse(attacker, entry("reserved", "settlement", 400, **cause))
     await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 400, transfer_id=refund.transfer_id)}) {done}")
     await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 399, **cause)}) {done}")
-    await attacker.execute(f"with x as ({entry('reserved', 'settlement', 400, **cause)}) {done}")
+    counted = f"update transfer set returning_cents = 0, returned_cents = 400 where id = {refund.transfer_id}"
+    settled = entry("reserved", "settlement", 400, **cause)
+    await refuse(attacker, f"with x as ({settled}), y as ({end_order(refund.id)}) {done}")  # and is not counted
+    await refuse(attacker, f"with x as ({settled}), y as ({counted}) {done}")  # and its order stays
+    await attacker.execute(f"with x as ({settled}), y as ({end_order(refund.id)}), z as ({counted}) {done}")
     await refuse(attacker, failed)
     returned = """insert into refund (id, holder_id, transfer_id, flow, return_id, original_end_to_end_id, correlation_id,
         amount_cents, status, reason, slot, settled_at, created_at, modified_at)
@@ -289,7 +258,9 @@ async def test_a_network_id_is_told_once_and_is_the_name_of_no_other(
     await refuse(attacker, call(first, f"'{name}'"))
     await refuse(attacker, call(first, "'D' || repeat('1', 31)"))
     await refuse(attacker, f"update transfer set network_id = {told} where end_to_end_id = '{name}'")  # it has its own
-    await attacker.execute(call(first, told))
+    await attacker.execute(
+        f"with x as (update open_order set network_id = {told} where resource_id = {first}) {call(first, told)}"
+    )
     await refuse(attacker, call(second, told))
     await refuse(attacker, call(first, "'E' || repeat('2', 31)"))
     await refuse(attacker, call(first, "null"))
@@ -397,7 +368,8 @@ async def test_later_states_are_added_and_not_recoded(
     """What a later state may do is a row of a table: so a blocked amount could be given back after a settlement."""
     sent_id = await send(service, caller)
     cancel = f"update transfer set status = 'CANCELLED' where id = {sent_id}"
-    released = f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id)}) {cancel}"
+    freed = entry("reserved", "available", 500, transfer_id=sent_id)
+    released = f"with x as ({freed}), y as ({end_order(sent_id)}) {cancel}"
     owner = await asyncpg.connect(database.owner_url)
     for table in ("allowed_transition", "allowed_posting"):
         await refuse(attacker, f"delete from {table}")

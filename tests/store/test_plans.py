@@ -227,7 +227,7 @@ async def confirm_alike(connection: "Connection") -> None:
     """What a group of settlements does to transfers of one holder, which it leaves alike."""
     changes = Changes()
     for n in GROUP:
-        transfer = a_transfer(id=n, holder_id=HOT, status="CONFIRMED", settled_at=STARTED_AT)
+        transfer = a_transfer(id=n, holder_id=HOT, status="CONFIRMED", settled_at=STARTED_AT + timedelta(seconds=n))
         if n % 100 != 0:
             changes.move_transfer(transfer, transfer)
     # The statement is for rows that are there, and its plan is made for a connection while none are.
@@ -252,7 +252,8 @@ async def name_orders(connection: "Connection") -> None:
         transfer for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values() if transfer.id % 4 == 2
     ]
     told = [(transfer, network_id("E", 10**6 + transfer.id)) for transfer in unnamed]
-    assert await order_store.find_taken_ids(connection, [name for _, name in told]) == set()
+    wanted = [(name, transfer.amount_cents) for transfer, name in told]
+    assert await order_store.find_taken_ids(connection, wanted) == set()
     await order_store.name_all(connection, told, STARTED_AT)
 
 

@@ -30,6 +30,8 @@ NOT_IN_RECORDS: Final = {
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "kept_report": {"fingerprint"},
+    "refund": {"namesake"},
+    "transfer": {"namesake"},
     "webhook_endpoint": {"resumed_at"},
 }
 """Columns that only statements know. A new column stands in its table's declaration, or here."""

@@ -311,30 +311,31 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
+    first_marked_at = service.clock.now()
+    service.rail.answer(Taken())
+    await work(service)
+    # The next worker read the mark, and it was taken back before it asked: it must not send without one.
+    service.clock.advance(seconds=2)
+    sent_before = order.sent_count(service)
+
+    class TakingBack(EverySlot):
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
+
+    await move(service, TakingBack())
+    assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
     marked_at = service.clock.now()
     service.rail.answer(Taken())
     await work(service)
     async with service.context.pool.acquire() as connection:
         # The next worker has sent it itself, under a mark of its own.
-        before = marked_at - timedelta(seconds=3)
-        await order_store.unmark(connection, [order.name], before, service.clock.now())
+        await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
         # The next worker has asked.
         service.clock.advance(seconds=2)
         await work(service)
         await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
-    # The next worker read the mark, and it was taken back before it asked: it must not send without one.
-    await service.context.pool.execute("update open_order set asked_count = 0 where name = $1", order.name)
-    service.clock.advance(minutes=5)
-    sent_before = order.sent_count(service)
-
-    class TakingBack(EverySlot):
-        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
-            await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
-
-    await move(service, TakingBack())
-    assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
 
 
 async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:

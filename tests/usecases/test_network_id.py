@@ -398,7 +398,7 @@ async def test_two_processes_that_are_told_the_same_of_two_orders_agree(
 
 
 async def test_the_name_of_another_transfer_is_nobody_elses(service: Service, caller: Caller) -> None:
-    received = credit_report(service, amount_cents=400)
+    received = credit_report(service, amount_cents=401)
     await receive_credit(service.context, received)
     named, first, second = [await make_transfer(service, caller) for _ in range(3)]
     await take_reports(service.context, [settled(first, named.name), settled(second, received.end_to_end_id)])

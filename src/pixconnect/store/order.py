@@ -185,16 +185,20 @@ async def find_unresolved(
     return [ORDER.read(row) for row in rows]
 
 
+# What goes out and comes in under one name is one payment, of one amount.
 _FIND_TAKEN: Final[LiteralString] = """
-    select name from unnest($1::text[]) as wanted (name)
-    where exists (select from transfer where end_to_end_id = name) or exists (select from transfer where network_id = name)
-        or exists (select from refund where return_id = name) or exists (select from refund where network_id = name)
+    select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
+    where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))
+        or exists (select from transfer where network_id = name)
+        or exists (select from refund where return_id = name and (flow = 'OUT' or amount_cents <> cents))
+        or exists (select from refund where network_id = name)
 """
 
 
-async def find_taken_ids(connection: Connection, network_ids: Sequence[str]) -> set[str]:
-    """Those of these ids by which a transfer or refund is known already."""
-    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, network_ids)}
+async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
+    """Those of these ids that cannot be the name of something that goes out, in cents, because of what has them already."""
+    names, amounts = [name for name, _ in wanted], [amount_cents for _, amount_cents in wanted]
+    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, names, amounts)}
 
 
 # Both rows of each are locked, and so is its holder's balance. Refunds of a transfer follow by a trigger.

@@ -84,7 +84,8 @@ async def _name_orders(batch: Batch[Told]) -> list[Misfit | None]:
             *(await refund_store.lock_by_id(connection, sorted(refunds)) if refunds else {}).values(),
         )
     }
-    taken = await order_store.find_taken_ids(connection, sorted({told.network_id for told in batch}))
+    wanted = sorted({(told.network_id, told.ordered.amount_cents) for told in batch})
+    taken = await order_store.find_taken_ids(connection, wanted)
     outcomes: list[Misfit | None] = []
     new: list[tuple[Transfer | Refund, str]] = []
     for told in batch:

@@ -550,6 +550,8 @@ DUE_BLOCKS_MAX: Final = 256 * 8
 BLOCKS_MAX_OF: Final = (
     dict.fromkeys(("orders named", "charges revised", "everything changed", "payments refused"), WRITTEN_BLOCKS_MAX)
     | dict.fromkeys(("charges past their time", "orders due", "deliveries due"), DUE_BLOCKS_MAX)
+    # In three tables.
+    | {"transfers received": 64 * 12}
     # An endpoint's newest deliveries are looked at for replays, up to a bound.
     | {"a line of time": 2 * timeline_store.REPLAYED_LOOKED_AT_MAX}
     | dict.fromkeys(("deliveries sent again", "transfers of one holder changed alike"), WRITTEN_BLOCKS_MAX // 3)

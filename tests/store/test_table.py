@@ -31,6 +31,7 @@ NOT_IN_RECORDS: Final = {
     "delivery_attempt": {"delivery_id"},
     "kept_report": {"fingerprint"},
     "refund": {"namesake"},
+    "refused_credit": {"refused_at"},
     "transfer": {"namesake"},
     "webhook_endpoint": {"resumed_at"},
 }

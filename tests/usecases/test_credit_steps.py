@@ -229,6 +229,18 @@ async def test_a_cancellation_for_nobody_here_is_acknowledged_and_leaves_nothing
     assert await event_names(service) == []
 
 
+async def test_what_settles_after_we_refused_to_accept_it_is_kept_for_a_person(
+    service: Service, caller: Caller
+) -> None:
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    for report, code in ((credit_report(service), "AC06"), (credit_report(service, account_number="9"), "AC03")):
+        assert await take(service, accepted(report), accepted(report)) == [code, code]
+        assert await take(service, report, report) == [code, code]
+        kept = await service.fetch("select name, reason, seen_count from kept_report order by id desc limit 1")
+        assert [tuple(row) for row in kept] == [(report.end_to_end_id, "contradiction", 2)]
+    assert await read_funds(service, caller) == (FUNDS_CENTS, 0)
+
+
 async def test_what_has_not_settled_cannot_be_refunded_and_stands_in_no_statement(
     service: Service, caller: Caller
 ) -> None:

@@ -10,8 +10,10 @@ from pixconnect.domain.access import Caller
 from pixconnect.domain.charge import Charge
 from pixconnect.domain.rail import CreditReport
 from pixconnect.domain.transfer import Transfer
+from pixconnect.store import refused_credit as refused_store
 from pixconnect.usecases import charge as charge_usecases
 from pixconnect.usecases import holder as holder_usecases
+from pixconnect.usecases import incoming
 from pixconnect.usecases import transfer as transfer_usecases
 from pixconnect.usecases.holder import HolderChanges
 from pixconnect.usecases.incoming import receive_credit
@@ -134,6 +136,47 @@ async def test_an_account_that_we_do_not_have_is_refused_and_leaves_nothing(
     answer = await receive_credit(service.context, msgspec.structs.replace(report, credit_party=credit_party))
     assert answer.refusal_code == "AC03"
     assert await event_names(service) == []
+
+
+async def test_what_was_refused_for_nobody_stays_refused_when_somebody_gets_the_key(
+    service: Service, caller: Caller
+) -> None:
+    report = credit_report(service)
+    party = msgspec.structs.replace(report.credit_party, key="nobody@test.example")
+    report = msgspec.structs.replace(report, credit_party=party)
+    for _ in range(2):
+        assert (await receive_credit(service.context, report)).refusal_code == "AC03"
+    await holder_usecases.add_pix_key(as_operator(service.context), caller.holder_id, "EMAIL", party.key)
+    assert (await receive_credit(service.context, report)).refusal_code == "AC03"
+    assert await read_funds(service, caller) == (1_000_000, 0)
+    other = msgspec.structs.replace(credit_report(service), credit_party=party)
+    assert (await receive_credit(service.context, other)).refusal_code is None
+    assert await read_funds(service, caller) == (1_001_000, 0)
+
+
+async def test_a_key_is_given_to_nobody_while_payments_to_it_are_being_refused(
+    service: Service, caller: Caller
+) -> None:
+    key = "nobody@test.example"
+    async with service.context.pool.acquire() as connection:
+        async with connection.transaction():
+            assert await refused_store.hold_accounts(connection, [key]) == set()
+            adding = asyncio.create_task(
+                holder_usecases.add_pix_key(as_operator(service.context), caller.holder_id, "EMAIL", key)
+            )
+            done, _ = await asyncio.wait([adding], timeout=0.3)
+            assert not done
+        await adding
+        assert await refused_store.hold_accounts(connection, [key, "0001 9"]) == {key}
+
+
+async def test_refusals_are_forgotten_after_a_time(service: Service, caller: Caller) -> None:
+    await service.context.pool.execute("""
+        insert into refused_credit (name, kind, refusal_code, refused_at)
+        select 'E' || lpad(n::text, 31, '0'), 'credit', 'AC03', now() - n * interval '20 days' from generate_series(1, 3) as n
+    """)
+    await incoming.forget_refusals(service.context)
+    assert await service.context.pool.fetchval("select count(*) from refused_credit") == 1
 
 
 async def test_an_account_of_ours_is_found_by_its_number(service: Service, caller: Caller) -> None:

@@ -161,6 +161,8 @@ class Transfer(Struct, frozen=True, kw_only=True):
     """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
     payer_message: str | None = None
     """What the payer of an incoming one wrote."""
+    acceptance_refused: bool | None = None
+    """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
 
     @property
     def shown_id(self) -> str:

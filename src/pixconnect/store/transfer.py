@@ -15,6 +15,7 @@ from pixconnect.domain.transfer import Direction, Transfer, TransferStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store import listing as listing_store
 from pixconnect.store.part import Part, of_columns
+from pixconnect.store.refused_credit import REFUSED_CREDIT, RefusedCredit
 from pixconnect.store.table import Table
 
 _encode_party = msgspec.json.Encoder().encode
@@ -28,14 +29,14 @@ TRANSFER: Final = Table(
     fingerprint bytea, end_to_end_id text, correlation_id uuid, txid text, charge_id bigint, amount_cents bigint,
     status text, own_key text, counterparty jsonb, outcome_code text, outcome_reason text, returned_cents bigint,
     returning_cents bigint, slot smallint, handed_at timestamptz, settled_at timestamptz, created_at timestamptz,
-    modified_at timestamptz, network_id text, payer_message text
+    modified_at timestamptz, network_id text, payer_message text, acceptance_refused boolean
     """,
     read={"counterparty": (_decode_party, "counterparty")},
     write={"counterparty": lambda transfer: _encode_party(transfer.counterparty).decode()},
 )
 
 # A new transfer has these columns' defaults; to send them all the same makes its insert 8 % slower.
-_NEW: Final = TRANSFER.without("returned_cents", "returning_cents", "handed_at", "network_id")
+_NEW: Final = TRANSFER.without("returned_cents", "returning_cents", "handed_at", "network_id", "acceptance_refused")
 _ALIKE: Final = (
     "direction",
     "is_book",
@@ -56,12 +57,12 @@ INSERT: Final = of_columns(
     sql="insert into transfer ({names}) {rows}",
 )
 
-# One that was given back as it came in begins with its refund under way.
-_NEW_GIVEN_BACK: Final = TRANSFER.without("returned_cents", "handed_at")
-INSERT_GIVEN_BACK: Final = Part[Transfer](
-    name="given_back_transfer_row",
-    sql=f"insert into transfer ({_NEW_GIVEN_BACK.names}) {_NEW_GIVEN_BACK.rows}",
-    arguments=_NEW_GIVEN_BACK.arrays,
+# One that was given back as it came in begins with its refund under way; and we may have refused to accept one.
+_NEW_RARE: Final = TRANSFER.without("returned_cents", "handed_at", "network_id")
+INSERT_RARE: Final = Part[Transfer](
+    name="rare_transfer_row",
+    sql=f"insert into transfer ({_NEW_RARE.names}) {_NEW_RARE.rows}",
+    arguments=_NEW_RARE.arrays,
 )
 
 _MOVED: Final = TRANSFER.only(
@@ -244,24 +245,27 @@ async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]
 
 
 _FIND_RECEIVED: Final[LiteralString] = f"""
-    select {TRANSFER.select}, wanted.name, kept_report.refusal_code from unnest($1::text[]) as wanted (name)
+    select {TRANSFER.select}, wanted.name, coalesce(kept_report.refusal_code, refused_credit.refusal_code) as refusal_code,
+        coalesce(kept_report.kind, refused_credit.kind) as kind
+    from unnest($1::text[]) as wanted (name)
     left join transfer on transfer.end_to_end_id = wanted.name
     left join kept_report on kept_report.name = wanted.name and kept_report.refusal_code is not null
+    left join refused_credit on refused_credit.name = wanted.name
 """
 
 
 async def find_received(
     connection: Connection, end_to_end_ids: Sequence[str]
-) -> tuple[dict[str, Transfer], dict[str, str]]:
+) -> tuple[dict[str, Transfer], dict[str, RefusedCredit]]:
     """What was answered to reported payments before; the balances of those who are to be paid are locked.
 
     Returns:
-        Incoming transfers of any holder by end-to-end id; and with which code those were refused that could not be recorded.
+        Incoming transfers of any holder by end-to-end id; and likewise those that were refused without one.
     """
     rows = await connection.fetch(_FIND_RECEIVED, end_to_end_ids)
     # The direction is judged here: in the statement it would tempt a plan to read all that ever came in.
     received = (TRANSFER.read(row) for row in rows if row["direction"] == "IN")
-    refused = {row["name"]: row["refusal_code"] for row in rows if row["refusal_code"] is not None}
+    refused = {row["name"]: REFUSED_CREDIT.read(row) for row in rows if row["refusal_code"] is not None}
     return {transfer.end_to_end_id: transfer for transfer in received}, refused
 
 

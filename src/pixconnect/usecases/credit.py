@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain import charge as charge_rules
@@ -71,7 +72,10 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> Transfer:
     if isinstance(report, CreditCancelled):  # whatever we would have said to it
         return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now))
     if code is not None and credit.refund is None:
-        return _announced(work, transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now))
+        failed = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
+        if isinstance(report, CreditAccepted):
+            failed = msgspec.structs.replace(failed, acceptance_refused=True)
+        return _announced(work, failed)
     if isinstance(report, CreditAccepted):
         if charge is not None:
             held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
@@ -97,8 +101,9 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
         case _ if is_open:
             return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges)), None
         case _:
-            was_cancelled = transfer.outcome_code == reject_code.CREDIT_CANCELLED
-            return transfer, _contradiction("settled", transfer) if was_cancelled else None
+            # What was refused as it settled has not: the answer to that report was the refusal.
+            is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
+            return transfer, _contradiction("settled", transfer) if is_over else None
 
 
 def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:

@@ -8,11 +8,12 @@ durable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pixconnect.domain import errors, identifiers, reject_code
+from pixconnect.domain import errors, identifiers, kept_report, reject_code
 from pixconnect.domain import refund as refund_rules
 from pixconnect.domain import transfer as transfer_rules
 from pixconnect.domain.holder import Party
@@ -25,7 +26,9 @@ from pixconnect.store import charge as charge_store
 from pixconnect.store import holder as holder_store
 from pixconnect.store import kept_report as kept_store
 from pixconnect.store import refund as refund_store
+from pixconnect.store import refused_credit as refused_store
 from pixconnect.store import transfer as transfer_store
+from pixconnect.store.refused_credit import RefusedCredit
 from pixconnect.usecases import kept_report as kept_usecases
 from pixconnect.usecases.automatic_refund import PlanningContext, plan_refund
 from pixconnect.usecases.context import HasDirectory, HasPool, HasWrites
@@ -78,23 +81,21 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
 async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported."""
     holder_id, key_was_removed = await find_payee(context, report)
-    # The account may have been ours when it was reported before: then the first answer stands.
     if holder_id is None:
-        recorded = await find_recorded(context.pool, report)
-        if recorded is not None:
-            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
-            await kept_usecases.keep(context.pool, report, misfit)
-            return first_answer(report, recorded)
-        return _acknowledge(report, reject_code.ACCOUNT_UNKNOWN)
-    credit = Credit(
-        holder_id=holder_id,
-        report=report,
-        transfer_id=await context.ids.transfer_id(),
-        correlation_id=context.entropy.uuid4(),
-        refund=await plan_refund(context),
-        key_was_removed=key_was_removed,
-    )
-    answered = await context.writes.submit(RECEIVE_CREDITS, credit)
+        answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report))
+        # Somebody has got the account meanwhile.
+        if answered is None:
+            return await receive_credit(context, report)
+    else:
+        credit = Credit(
+            holder_id=holder_id,
+            report=report,
+            transfer_id=await context.ids.transfer_id(),
+            correlation_id=context.entropy.uuid4(),
+            refund=await plan_refund(context),
+            key_was_removed=key_was_removed,
+        )
+        answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit is not None:
         await kept_usecases.keep(context.pool, report, answered.misfit)
     if answered.acknowledgement is None:
@@ -113,9 +114,9 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
         transfer = known.get(name)
-        # What was refused without a record stays refused: the payer has the money back.
+        # What was refused without a transfer stays refused: the payer has the money back.
         if transfer is None and name in refused:
-            answers.append(Answered(acknowledgement=_acknowledge(report, refused[name])))
+            answers.append(_refuse_again(report, refused[name]))
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
@@ -134,6 +135,71 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
         work.changes.add_transfer(transfer)
     await work.write()
     return answers
+
+
+class NobodysCredit(Struct, frozen=True, kw_only=True):
+    """A reported payment to an account that nobody has here."""
+
+    report: CreditReport
+    holder_id: int = 0
+    """No holder's: in a queue, all of them together have the share of one."""
+
+    @property
+    def account(self) -> str:
+        party = self.report.credit_party
+        return f"{party.branch} {party.account_number}" if party.key is None else party.key
+
+
+async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
+    """Refuse payments, and remember it; ``None`` for those whose account is somebody's by now."""
+    owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
+    known, refused = await transfer_store.find_received(
+        batch.connection, [credit.report.end_to_end_id for credit in batch]
+    )
+    new: dict[str, RefusedCredit] = {}
+    answers: list[Answered | None] = []
+    for credit in batch:
+        report, name = credit.report, credit.report.end_to_end_id
+        if credit.account in owned:
+            answers.append(None)
+        # The account may have been ours when it was reported before: then the first answer stands.
+        elif name in known:
+            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
+            answers.append(Answered(acknowledgement=first_answer(report, known[name]), misfit=misfit))
+        elif name in refused:
+            answers.append(_refuse_again(report, refused[name]))
+        else:
+            code = reject_code.ACCOUNT_UNKNOWN
+            refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)
+            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
+    if new:
+        await refused_store.insert(batch.connection, list(new.values()))
+    return answers
+
+
+REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
+
+
+def _refuse_again(report: CreditReport, refused: RefusedCredit) -> Answered:
+    misfit = None
+    # What was refused when it was accepted, or was cancelled, and settles all the same cannot be refused any more.
+    if kept_report.kind_of(report) == "credit" != refused.kind:
+        explanation = (
+            f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
+        )
+        misfit = Misfit(reason="contradiction", explanation=explanation)
+    return Answered(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
+
+
+REFUSALS_KEPT_FOR: Final = timedelta(days=30)
+"""So long a rail may report again what was refused without a transfer."""
+REFUSALS_FORGOTTEN_MAX: Final = 10_000
+
+
+async def forget_refusals(context: HasPool) -> None:
+    """Forget what was refused long ago; housekeeping does it."""
+    while await refused_store.forget(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX:
+        pass
 
 
 async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -15,6 +16,7 @@ from pixconnect.domain.secret_box import SealBroken
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases import clock as clock_usecases
 from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases import incoming as incoming_usecases
 from pixconnect.usecases import origin as origin_usecases
 from pixconnect.usecases import partition as partition_usecases
 from pixconnect.usecases import resend as resend_usecases
@@ -32,6 +34,7 @@ FOLD_EVERY_MAX_S: Final = 8.0
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
+FORGET_EVERY_S: Final = 3600.0
 RESUME_EVERY_S: Final = 1.0
 APART_S: Final = 0.2
 """Between the first rounds of two chores."""
@@ -82,6 +85,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
                 ("clock", agree, AGREE_EVERY_S),
+                ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))

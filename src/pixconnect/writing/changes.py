@@ -52,7 +52,7 @@ class Changes:
         self._locations: dict[int, Location] = {}
         self._moved_locations: dict[tuple[int, int], Location] = {}
         self._transfers: dict[tuple[int, int], Transfer] = {}
-        self._given_back_transfers: dict[tuple[int, int], Transfer] = {}
+        self._rare_transfers: dict[tuple[int, int], Transfer] = {}
         self._moved_transfers: dict[tuple[int, int], Transfer] = {}
         self._refunds: dict[tuple[int, int], Refund] = {}
         self._moved_refunds: dict[tuple[int, int], Refund] = {}
@@ -109,7 +109,8 @@ class Changes:
             self._moved_locations[after.id, after.holder_id] = after
 
     def add_transfer(self, transfer: Transfer) -> None:
-        new = self._given_back_transfers if transfer.returning_cents else self._transfers
+        is_rare = transfer.returning_cents or transfer.acceptance_refused
+        new = self._rare_transfers if is_rare else self._transfers
         new[transfer.id, transfer.holder_id] = transfer
         self._tally(transfer.holder_id, "transfer", transfer, None)
         self._note_spent(transfer, None)
@@ -179,7 +180,7 @@ class Changes:
             (location_store.INSERT, sorted(self._locations.values(), key=lambda location: location.token)),
             (location_store.UPDATE, _by_id(self._moved_locations)),
             (transfer_store.INSERT, _by_end_to_end_id(self._transfers)),
-            (transfer_store.INSERT_GIVEN_BACK, _by_end_to_end_id(self._given_back_transfers)),
+            (transfer_store.INSERT_RARE, _by_end_to_end_id(self._rare_transfers)),
             (transfer_store.UPDATE, _by_id(self._moved_transfers)),
             (refund_store.INSERT, sorted(self._refunds.values(), key=lambda refund: refund.return_id)),
             (refund_store.UPDATE, _by_id(self._moved_refunds)),

@@ -49,6 +49,7 @@ from pixconnect.usecases import ledger as ledger_usecases
 from pixconnect.usecases.context import Context
 from pixconnect.usecases.directory import HolderDirectory
 from pixconnect.usecases.keyring import Keyring
+from pixconnect.usecases.server_watch import ServerWatch
 from pixconnect.writing.write_queues import WriteQueues
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -308,6 +309,7 @@ async def open_service(
     context = Context(
         pool=pool,
         clock=clock,
+        server=ServerWatch(has_rail=rules.has_rail),
         entropy=SystemEntropy(),
         ids=IdBlocks(pool),
         writes=writes,

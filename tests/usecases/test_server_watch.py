@@ -241,14 +241,15 @@ async def test_what_is_accepted_after_a_start_is_given_up_as_ever(outlived: Outl
     assert read.status == "CANCELLED"
 
 
-async def test_without_a_rail_orders_are_given_up_after_a_start_too(database: Addresses) -> None:
+@pytest.mark.parametrize("what", [STARTED_EARLIER, *CHANGES.values()])
+async def test_without_a_rail_orders_are_given_up_after_a_start_or_a_loss_too(database: Addresses, what: str) -> None:
     await start(database)
     async with open_service(database, has_rail=False) as service:
         caller = await open_holder(service, funds_cents=1000)
         sent = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
         await transfer_usecases.start_transfer(service.context, caller, sent)
         outlived = Outlived(service=service, caller=caller, names=[])
-        await meet(outlived, STARTED_EARLIER)
+        await meet(outlived, what)
         service.clock.advance(seconds=61)
         await outlived.work()
         assert await outlived.states() == ["CANCELLED"]
@@ -319,6 +320,38 @@ async def test_partitions_that_are_passed_over_are_not_kept(database: Addresses)
     assert {counts[2][name] - counts[1][name] for name in counts[0]} == {1}
 
 
+async def test_a_long_read_of_what_is_passed_over_keeps_nobody_from_beginning(database: Addresses) -> None:
+    await start(database)
+    await own(database, "select make_partitions()")
+    await own(database, "update id_high_water set noted_at = noted_at - interval '3 days'")
+    await own(database, STARTED_EARLIER)
+    unused = "select count(*) from event_partition where begun_at is null and end_id <= last_id_given(parent)"
+    reader = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    # As a dump does that began at a standby, and goes on when that takes over.
+    async with reader.transaction():
+        await reader.execute("lock table event, delivery, delivery_attempt, event_feed in access share mode")
+        await start(database)
+        assert await reader.fetchval(unused) > 0
+    await own(database, STARTED_EARLIER)
+    await start(database)
+    assert await reader.fetchval(unused) == 0
+    await reader.close()
+
+
+async def test_a_sequence_is_moved_at_once_over_what_a_long_stop_left_out(outlived: Outlived) -> None:
+    database = outlived.service.database
+    await own(database, "update id_high_water set noted_at = noted_at - interval '300 days'")
+    await own(database, STARTED_EARLIER)
+    await start(database)
+    await receive_credit(outlived.service.context, credit_report(outlived.service, amount_cents=1))
+    await own(database, "select setval('write_group_id', 1, false)")
+    # As replicas of tables alone are left behind; asked for one by one, its ids would take hours.
+    async with connected(database, ServerWatch()) as connection:
+        largest = await connection.fetchval("select max(id) from ledger_entry")
+        assert largest > 10**13
+        assert await connection.fetchval("select nextval('write_group_id')") > largest
+
+
 async def test_a_start_is_met_once_a_process_and_what_it_kept_in_memory_is_dropped(database: Addresses) -> None:
     dropped: list[int] = []
     watch = ServerWatch()
@@ -343,8 +376,9 @@ async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_o
     watch = ServerWatch(kept)
     async with connected(database, watch) as connection:
         assert await watch.note(connection) in {False, True}
-    noted = kept.read()
-    assert noted is not None
+    read = kept.read()
+    assert read is not None
+    noted = structs.replace(read, started_at=read.started_at - timedelta(hours=1))
     kept.write(structs.replace(noted, position=noted.position + 10**12))
     with capture_logs() as logs:
         await start(database, ServerWatch(kept))
@@ -362,6 +396,24 @@ async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_o
     await start(database, ServerWatch(late))
     losses = await installation_store.find_losses(outlived.service.context.pool)
     assert len(losses) == 1
+
+
+async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(
+    database: Addresses,
+) -> None:
+    notes = Notes()
+    await start(database, ServerWatch(notes))
+    for position in (10**12, 10**11):
+        assert notes.server is not None
+        notes.server = structs.replace(notes.server, position=notes.server.position + position)
+        # Its data is put back, and it is started on them.
+        before = notes.server.started_at - timedelta(hours=1)
+        notes.server = structs.replace(notes.server, started_at=before)
+        await own(database, "update database_loss set started_at = started_at - interval '1 hour'")
+        await own(database, STARTED_EARLIER)
+        await start(database, ServerWatch(notes))
+    async with connected(database, ServerWatch()) as connection:
+        assert len(await installation_store.find_losses(connection)) == 2
 
 
 async def test_a_process_sees_by_its_own_memory_that_the_log_went_back(database: Addresses) -> None:

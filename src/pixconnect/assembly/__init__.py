@@ -114,7 +114,8 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
     """
     # Everything is closed in the opposite order: the writes before the connections that they need.
     clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
-    secret_box, server = _open_secret_box(settings, entropy), ServerWatch(ServerFile(settings.home_path))
+    secret_box = _open_secret_box(settings, entropy)
+    server = ServerWatch(ServerFile(settings.home_path), has_rail=policy.has_rail)
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)

@@ -167,28 +167,23 @@ _COUNTED: Final = (
 )
 
 
-# Moved by asking for the next one, again and again: so it never goes back, whoever else asks meanwhile.
-def _catch_up(counted: Counted) -> LiteralString:
+def _is_behind(counted: Counted) -> LiteralString:
     largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
     return f"""
-        with state as (
-            select seqincrement as step,
-                coalesce(pg_sequence_last_value(seqrelid), seqstart - seqincrement) as last,
-                coalesce(greatest({largest}), 0) as largest
-            from pg_sequence where seqrelid = '{counted.sequence}'::regclass
-        )
-        select count(nextval('{counted.sequence}'))
-        from state, generate_series(1, greatest(0, (largest - last) / step))
-        where largest >= last + step
+        select greatest({largest}) >= coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart)
+        from pg_sequence where seqrelid = '{counted.sequence}'::regclass
     """
 
 
-_CATCH_UP: Final = {counted.sequence: _catch_up(counted) for counted in _COUNTED}
+_IS_BEHIND: Final = {counted.sequence: _is_behind(counted) for counted in _COUNTED}
 
 
 async def catch_up_sequences(connection: Connection) -> list[str]:
     """Move sequences that were set back above the largest id in use; returns which ones."""
-    return [name for name, statement in _CATCH_UP.items() if await connection.fetchval(statement)]
+    behind = [name for name, statement in _IS_BEHIND.items() if await connection.fetchval(statement)]
+    for name in behind:
+        await connection.execute("select catch_up_sequence($1)", name)
+    return behind
 
 
 async def move_ids_ahead(connection: Connection) -> None:
@@ -227,8 +222,8 @@ class Loss(Struct, frozen=True, kw_only=True):
 
 
 _INSERT_LOSS: Final[LiteralString] = """
-    insert into database_loss (reason, system_identifier, timeline_before, position_before, orders_count)
-    values ($1, $2, $3, $4, $5)
+    insert into database_loss (reason, system_identifier, started_at, timeline_before, position_before, orders_count)
+    values ($1, $2, $3, $4, $5, $6)
 """
 
 
@@ -240,22 +235,26 @@ async def insert_loss(
         _INSERT_LOSS,
         reason,
         found.system_identifier,
+        found.started_at,
         None if behind is None else behind.timeline,
         None if behind is None else behind.position,
         orders_count,
     )
 
 
+# Who knows the server as it was after that start has seen what was left, and more than that is missing now.
 _IS_KNOWN: Final[LiteralString] = """
     select exists (
-        select from database_loss where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3)
+        select from database_loss
+        where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3) and started_at > $4
     )
 """
 
 
 async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
     """Whether somebody has noticed already that the server is behind what it was before."""
-    return await connection.fetchval(_IS_KNOWN, before.system_identifier, before.timeline, before.position)
+    known = (before.system_identifier, before.timeline, before.position, before.started_at)
+    return await connection.fetchval(_IS_KNOWN, *known)
 
 
 _FIND_LOSSES: Final[LiteralString] = """

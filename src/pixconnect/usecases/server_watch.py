@@ -39,10 +39,12 @@ class ServerWatch:
 
     Args:
         memory: Outside of the data, for when this process is gone; without one it knows what it has seen itself.
+        has_rail: Without one nothing was ever sent, whatever was forgotten.
     """
 
-    def __init__(self, memory: ServerMemory | None = None) -> None:
+    def __init__(self, memory: ServerMemory | None = None, *, has_rail: bool = True) -> None:
         self._memory = memory
+        self._has_rail = has_rail
         self._has_begun = False
         self._known: DatabaseServer | None = None
         self._latest: DatabaseServer | None = None
@@ -120,7 +122,8 @@ class ServerWatch:
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.
-                orders_count = await installation_store.count_orders_as_handed(connection)
+                if self._has_rail:
+                    orders_count = await installation_store.count_orders_as_handed(connection)
                 await installation_store.insert_loss(connection, reason, found, before, orders_count)
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)

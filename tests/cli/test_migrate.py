@@ -1,7 +1,7 @@
 import asyncpg
 import pytest
 
-from pixconnect.cli import migrate
+from pixconnect.cli import migrate, upgrade_checks
 from pixconnect.cli.failures import CommandError
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, schema_history
@@ -218,6 +218,11 @@ async def test_rows_that_break_a_new_rule_are_named_and_nothing_is_changed(
 async def test_a_database_of_the_first_tables_is_looked_at_too(database: postgres.Addresses) -> None:
     owner = await _plant(database, 4, [_transfer(1, "IN", 100, returned_cents="5")])
     settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
+    found = [finding.text for finding in await upgrade_checks._look_at_rows(owner)]
+    assert found == [
+        "rows of transfer that break a rule of this version: 1, the first is 1 of holder 1. "
+        "The rule: what was returned of it, or is being returned, is the sum of its refunds"
+    ]
     with pytest.raises(CommandError, match="rules of this version: 1;"):
         await migrate.bring_up_to_date(settings)
     await migrate.bring_up_to_date(settings, keep_offending=True)

@@ -78,7 +78,8 @@ async def bring_up_to_date(settings: Settings, *, keep_offending: bool = False) 
         # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         login = await _login_of(connection, settings.database_url or url)
-        broken = await _find_offending(connection, keep_offending=keep_offending)
+        broken = await find_offending(connection)
+        _tell_offending(broken, keep_offending=keep_offending)
         await privileges.make_roles(connection, with_sandbox=settings.mode == "sandbox")
         applied = await _list_offending(connection, broken)
         for schema, package, role in SCHEMAS:
@@ -126,14 +127,18 @@ async def _connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection
     return url, connection
 
 
-async def _find_offending(connection: asyncpg.Connection, *, keep_offending: bool) -> list[Broken]:
-    """The rows that break a rule which a missing migration makes; ``CommandError`` if nobody said that they may stay."""
+async def find_offending(connection: asyncpg.Connection) -> list[Broken]:
+    """The rows that break a rule which a missing migration makes; nothing is changed."""
     # An empty database has no rows, and one that has had the last of these steps has been looked at.
     if not await connection.fetchval("select to_regclass('transfer') is not null") or await connection.fetchval(
         "select max(version) >= $1 from schema_version", _ruled_by() + 2
     ):
         return []
-    broken = await offending_store.find_broken(connection)
+    return await offending_store.find_broken(connection)
+
+
+def _tell_offending(broken: Sequence[Broken], *, keep_offending: bool) -> None:
+    """Name the rows; ``CommandError`` if nobody said that they may stay."""
     for each in broken:
         for row_id, holder_id in each.shown:
             terminal.complain(f"{each.rule.table} {row_id} of holder {holder_id} breaks a rule: {each.rule.says}")
@@ -145,7 +150,6 @@ async def _find_offending(connection: asyncpg.Connection, *, keep_offending: boo
             f"rows that break rules of this version: {rows_count}; nothing was changed: put them right, or run "
             "`pixconnect migrate --keep-offending`, which lists them and holds the rules for all others"
         )
-    return broken
 
 
 async def _list_offending(connection: asyncpg.Connection, broken: Sequence[Broken]) -> list[migrations.Migration]:

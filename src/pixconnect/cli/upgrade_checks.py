@@ -13,7 +13,7 @@ import asyncpg
 
 from pixconnect.cli import failures, findings
 from pixconnect.cli.findings import Finding
-from pixconnect.cli.migrate import SCHEMAS, refuse_old_server
+from pixconnect.cli.migrate import SCHEMAS, find_offending, refuse_old_server
 from pixconnect.cli.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool, schema_history
@@ -50,7 +50,8 @@ async def _look(settings: Settings) -> list[Finding]:
         await refuse_old_server(connection)
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
         await check_durability(connection, settings.mode)
-        return [finding async for finding in _look_at_schemas(connection, settings)]
+        found = [finding async for finding in _look_at_schemas(connection, settings)]
+        return [*found, *await _look_at_rows(connection)]
     finally:
         await connection.close()
 
@@ -70,6 +71,20 @@ async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -
             )
         if not missing:
             yield findings.ok(_UPGRADE, f"the tables of {schema} are this version's")
+
+
+async def _look_at_rows(connection: asyncpg.Connection) -> list[Finding]:
+    await connection.execute(f"set search_path = {SCHEMAS[0][0]}")
+    return [
+        findings.wrong(
+            _UPGRADE,
+            f"rows of {each.rule.table} that break a rule of this version: {each.rows_count}, the first is {row_id} of holder "
+            f"{holder_id}. The rule: {each.rule.says}",
+            "put them right, or run `pixconnect migrate --keep-offending`, which lists them and holds the rule for all others",
+        )
+        for each in await find_offending(connection)
+        for row_id, holder_id in each.shown[:1]
+    ]
 
 
 def _describe(step: Migration) -> str:

@@ -1,5 +1,6 @@
 """Where webhooks may go: every address of the vectors, in every spelling, and every rule on URLs."""
 
+import time
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
@@ -110,6 +111,33 @@ def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) ->
     with pytest.raises(TargetRefused) as refused:
         parse_target(url, allows_loopback=False)
     assert refused.value.reason == reason
+
+
+def cost_s(url: str) -> float:
+    """Of this thread; the least of three."""
+    costs_s: list[float] = []
+    for _ in range(3):
+        began_s = time.thread_time()
+        with pytest.raises(TargetRefused, match="has a host that cannot be read"):
+            parse_target(url, allows_loopback=False)
+        costs_s.append(time.thread_time() - began_s)
+    return min(costs_s)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["\ufdfa" * 2000, "\ufdfa" * 253, "\u0131\u0307" * 1000, ("\u00e9" * 20 + ".") * 95],
+    ids=["each is 18", "each is 18, of a usual length", "none is a label", "many labels"],
+)
+def test_a_host_of_characters_that_are_dear_to_encode_costs_little_more_than_a_usual_one(host: str) -> None:
+    # Which is read, and refused for its last label.
+    usual = ("\u00e9" * 20 + ".") * 11 + "-a"
+    assert cost_s(f"https://{host}/") <= 3 * cost_s(f"https://{usual}/")
+
+
+def test_a_host_that_is_shorter_once_it_is_folded_is_not_cut() -> None:
+    with pytest.raises(TargetRefused, match="has a host that cannot be read"):
+        parse_target("https://" + ("e\u0301" * 20 + ".") * 12 + "example/", allows_loopback=False)
 
 
 @pytest.mark.parametrize(

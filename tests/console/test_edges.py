@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 from starlette.datastructures import QueryParams
 from structlog.testing import capture_logs
 
-from pixconnect.console import pages
+from pixconnect.console import application, pages
 from pixconnect.console.forms import DOOR_SIZE_MAX, FORM_SIZE_MAX
 from pixconnect.console.paces import ACTS, SIGN_INS, STRANGERS
 from pixconnect.console.streams import OF_SESSION_MAX, STREAMS_MAX, Streams
@@ -19,6 +20,7 @@ from pixconnect.usecases.console_session import NewSession
 from support.console import Browser, InProcess, open_console, sign_in, sign_in_client
 from support.service import Service, make_charge, open_holder, read_funds
 
+LIMITED_AFTER_S = 0.01
 _LONG = "9" * 4_400
 HOSTILE = (
     "",
@@ -45,7 +47,8 @@ HOSTILE = (
 
 
 @pytest.fixture
-async def console(service: Service) -> AsyncIterator[InProcess]:
+async def console(service: Service, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[InProcess]:
+    monkeypatch.setattr(application, "LIMITED_AFTER_S", LIMITED_AFTER_S)
     async with open_console(service) as opened:
         # What was spent stays spent, however long a test takes.
         opened.console._paces._monotonic_s = lambda: 0.0
@@ -171,6 +174,26 @@ async def test_a_stranger_is_slowed_down_and_who_has_a_session_at_the_same_addre
     assert (await operator.get("/charges")).status == 200
 
 
+async def test_a_stranger_who_asks_too_often_is_told_so_later_and_nobody_else_waits(
+    console: InProcess, operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await operator.get("/charges")).status == 200
+    waited_s: list[float] = []
+
+    async def note(delay_s: float) -> None:
+        waited_s.append(delay_s)
+
+    monkeypatch.setattr("pixconnect.console.application.asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": note}))
+    # The operator was a stranger too, as long as nobody had looked.
+    for _ in range(STRANGERS.tokens_max - 1):
+        await console.nobody.get("/nowhere")
+    assert waited_s == []
+    assert [(await console.nobody.get(path)).status for path in ("/sign-in", "/charges", "/nowhere")] == [429] * 3
+    assert waited_s == [LIMITED_AFTER_S] * 3
+    assert [(await operator.get(path)).status for path in ("/charges", "/nowhere")] == [200, 404]
+    assert len(waited_s) == 3
+
+
 async def test_sign_ins_of_an_address_are_paced_before_their_forms_are_read(console: InProcess) -> None:
     for _ in range(SIGN_INS.tokens_max):
         assert (await console.nobody.ask("POST", "/sign-in", None, b"&" * 5_000)).status == 413
@@ -233,7 +256,7 @@ async def test_a_file_is_a_file_however_it_is_asked_for(console: InProcess) -> N
     answer = await asyncio.wait_for(holder.get("/ledger/export", accept="text/event-stream"), 5)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/csv")
-    assert answer.content.startswith(b"when,what")
+    assert answer.content.startswith(b'"when","what"')
 
 
 async def test_the_oldest_page_of_a_session_gives_way_and_says_when_to_come_again(

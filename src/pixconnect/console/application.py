@@ -50,6 +50,8 @@ UNDER_WAY_MAX: Final = 64
 """Pages that are made at once; beyond these, whoever has some already waits for them."""
 ADDRESS_LENGTH_MAX: Final = 4 * 1024
 HOST_SHOWN_MAX: Final = 100
+LIMITED_AFTER_S: Final = 0.5
+"""A stranger who asks too often is told so after this long, on each connection."""
 LOOK_S: Final = 2.0
 """How often a live page is made again while somebody looks at it."""
 STREAM_S: Final = 600.0
@@ -160,6 +162,7 @@ class Console:
                     return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
                 return await self._make(visit, row.page)
             except Exception as error:  # noqa: BLE001  whatever happens, a page
+                await _slow_down(visit, error)
                 if is_act:
                     self._note_refused(visit, row, error)
                 return refuse(visit, error)
@@ -259,8 +262,15 @@ class Console:
         try:
             visit = msgspec.structs.replace(visit, visitor=await self._enter(visit))
         except Exception as failure:  # noqa: BLE001  the page is refused all the same
+            await _slow_down(visit, failure)
             return refuse(visit, failure)
         return refuse(visit, errors.NotFound("there is no such page"))
+
+
+async def _slow_down(visit: Visit, error: Exception) -> None:
+    # Or a stranger's few connections would have the process say no, and write it down, for as much of a core as there is.
+    if visit.visitor is None and isinstance(error, errors.RateLimited):
+        await asyncio.sleep(LIMITED_AFTER_S)
 
 
 def refuse(visit: Visit, error: Exception) -> Response:

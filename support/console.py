@@ -123,9 +123,11 @@ async def open_console(service: Service) -> AsyncIterator[InProcess]:
     pool = await open_pool(
         service.database.owner_url, role=CONSOLE_ROLE, schema="pixconnect", connections_max=4, name="test console"
     )
+    console = _make(service, pool)
     try:
-        yield _make(service, pool)
+        yield console
     finally:
+        console.parts.exports.forget_all()
         await pool.close()
 
 

@@ -17,7 +17,7 @@ TOKEN = "/oauth/token"
 LOGIN = "/v1/iam/users/login"
 FORM = "application/x-www-form-urlencoded"
 LIMIT = 64 * 1024
-UNITS_MAX = 120
+UNITS_MAX = 300
 
 
 def fill(head: bytes, part: bytes, tail: bytes, size: int) -> bytes:

@@ -77,6 +77,7 @@ def test_every_verb_is_known_to_these_tests() -> None:
     assert set(_verbs(app)) - _PARTS - for_one_holder == {*_LOOKS, *_CHANGES}
 
 
+@pytest.mark.long
 def test_each_change_leaves_one_row_and_a_look_leaves_none(pixconnect: CommandLine, database: Addresses) -> None:
     postgres.execute(database.owner_url, _KEPT_REPORT)
     postgres.execute(database.owner_url, _LOSS)

@@ -43,6 +43,7 @@ async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disa
         assert await TokenIssuer(context, keyring).login(token_request(client_id, again["client_secret"]))
 
 
+@pytest.mark.long
 def test_what_shuts_out_returns_when_no_process_can_let_anybody_pass_any_more(pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     client_id = pixconnect.json("client", "create", "--holder-id", holder_id)["client_id"]

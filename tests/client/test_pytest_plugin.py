@@ -14,7 +14,7 @@ import pytest
 
 from support import pages
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("pytest plugin")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("pytest plugin")]
 
 BLOCKS = pages.read_blocks(pages.ROOT / "docs" / "guides" / "testing-your-integration.md")
 SHOP, TEST_OF_SHOP = (block.text for block in BLOCKS if block.language == "python")

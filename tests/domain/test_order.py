@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.order import Ending, GivenUp, end_refund, end_transfer, may_give_up, open_order
+from pixconnect.domain.order import Ending, FirstIds, GivenUp, end_refund, end_transfer, may_give_up, open_order
 from pixconnect.domain.rail import NeverTaken, Rejected, Settled
 from support.records import NOW, a_refund, a_transfer
 
@@ -37,6 +37,6 @@ def test_a_rejection_counts_whatever_its_words_are() -> None:
 
 def test_what_was_handed_over_is_never_given_up() -> None:
     order = open_order(a_transfer(), NOW, timedelta(seconds=60))
-    assert not may_give_up(order, LATER - timedelta(microseconds=1))
-    assert may_give_up(order, LATER)
-    assert not may_give_up(structs.replace(order, handed_at=NOW), LATER)
+    assert not may_give_up(order, LATER - timedelta(microseconds=1), FirstIds())
+    assert may_give_up(order, LATER, FirstIds())
+    assert not may_give_up(structs.replace(order, handed_at=NOW), LATER, FirstIds())

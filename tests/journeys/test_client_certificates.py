@@ -7,7 +7,7 @@ import pytest
 
 from support.tls_installation import TlsInstallation, running_with_tls
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 LOGINS = ("/oauth/token", "/v1/iam/users/login")
 

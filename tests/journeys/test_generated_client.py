@@ -11,7 +11,7 @@ import pytest
 
 from support.installation import Installation, running
 
-pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("events")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 PACKAGE = "generated_pix_client"
 # The generator knows no JWS, and the machine may be busy with other tests.

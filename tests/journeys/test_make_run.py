@@ -23,7 +23,7 @@ from pixconnect.local.postgres_placement import Placement
 from support import installation, postgres
 from support.installation import Installation, running
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 HEAD = (
     b"POST /v1/iam/users/login HTTP/1.1\r\nHost: here\r\nContent-Type: application/x-www-form-urlencoded\r\n"

@@ -11,7 +11,7 @@ from support import pages
 from support.installation import environment, running
 from support.ports import reserved_port
 
-pytestmark = pytest.mark.journey
+pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 PAGES = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/first-webhook.md", "docs/tutorial.md"))
 

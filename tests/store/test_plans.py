@@ -609,6 +609,7 @@ async def open_tables(
 
 
 # From the sixth time on the plan is kept; as the worker's connections are set, from the first.
+@pytest.mark.long
 @pytest.mark.parametrize(("plans_once", "kept_after"), [(False, 6), (True, 1)])
 async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(
     new_database: Addresses, *, plans_once: bool, kept_after: int
@@ -625,6 +626,7 @@ async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_stati
         assert await find_wasteful(await open_one(plans_once=plans_once), times=kept_after + 1) == {}
 
 
+@pytest.mark.long
 async def test_plans_made_from_the_first_statistics_serve_a_holder_who_grew(new_database: Addresses) -> None:
     async with open_tables(new_database) as (owner, open_one):
         # Autovacuum looks at a table for the first time when it has 50 rows.
@@ -673,6 +675,7 @@ async def test_totals_and_pages_are_the_same_as_counted(new_database: Addresses,
                 assert [charge.id for charge in found.items] == wanted[(page - 1) * page_size : page * page_size]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page_size", [7, 1000])
 async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: Addresses, page_size: int) -> None:
     searches: list[tuple[TransferSearch, Callable[[int], bool]]] = [
@@ -732,6 +735,7 @@ async def test_what_was_received_has_the_totals_and_first_pages_that_are_counted
             assert [item.id for item in found.items] == wanted[:7]
 
 
+@pytest.mark.long
 async def test_a_page_by_cursor_reads_the_same_at_any_depth(new_database: Addresses) -> None:
     async with open_tables(new_database) as (owner, open_one):
         await fill(owner, 1, ROWS_COUNT, HOT)

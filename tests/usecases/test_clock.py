@@ -83,6 +83,7 @@ async def test_many_deadlines_do_not_use_up_the_time_of_a_walk(
     assert await service.context.pool.fetchval("select count(*) from charge where status = 'EXPIRED'") == 20
 
 
+@pytest.mark.long
 async def test_an_endpoint_that_never_answers_holds_no_walk_up(
     service: Service, caller: Caller, control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,15 @@ async def _refuse_credit(shop: Shop) -> Act:
     return act
 
 
+async def _refuse_nobodys_credit(shop: Shop) -> Act:
+    report = credit_report(shop.service, account_number="9")
+
+    async def act() -> object:
+        return (await receive_credit(shop.context, report)).refusal_code
+
+    return act
+
+
 async def _accept_credit(shop: Shop) -> Act:
     report = credit_report(shop.service, txid=(await shop.put(shop.name())).charge.txid)
 
@@ -265,6 +274,7 @@ ACTS = {
     "deposit_all": [_deposit],
     "receive_credits": [_receive_credit, _refuse_credit, _accept_credit, _cancel_credit],
     "receive_returns": [_receive_return],
+    "refuse_credits": [_refuse_nobodys_credit],
     "write_endings": [_end(Settled(settled_at=STARTED_AT)), _end(Rejected(code="AC03", reason="no such account"))],
     "name_orders": [_name_order],
     "create_locations": [_create_location],
@@ -289,7 +299,17 @@ def test_every_write_operation_is_in_the_table() -> None:
     assert names == ACTS.keys() | ELSEWHERE
 
 
-_TABLES = ("charge", "charge_revision", "location", "transfer", "refund", "ledger_entry", "event", "open_order")
+_TABLES = (
+    "charge",
+    "charge_revision",
+    "location",
+    "transfer",
+    "refund",
+    "ledger_entry",
+    "event",
+    "open_order",
+    "refused_credit",
+)
 
 
 async def _count_rows(shop: Shop) -> list[int]:

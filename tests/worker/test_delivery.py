@@ -464,6 +464,7 @@ async def test_what_is_answered_while_much_is_under_way_is_recorded_together(
     assert figures.commits_by_size == {12: 1, 1: 1}
 
 
+@pytest.mark.long
 async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: postgres.Addresses) -> None:
     limits = QueueLimits(kept_max=16)
     async with open_webhook_service(database) as service, open_receiver() as receiver:
@@ -476,6 +477,7 @@ async def test_more_than_is_kept_in_memory_is_delivered_all_the_same(database: p
     assert len(receiver.received) == 3000
 
 
+@pytest.mark.long
 async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         await service.add_endpoint(receiver.url)
@@ -491,6 +493,7 @@ async def test_two_workers_keep_the_order_when_one_is_killed(database: postgres.
     _assert_in_order(receiver, made)
 
 
+@pytest.mark.long
 async def test_a_second_worker_gets_its_half_under_load_and_the_order_stays(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service, open_receiver() as receiver:
         await service.add_endpoint(receiver.url)

@@ -162,6 +162,11 @@ class Exports:
         whose = [place.holder_id for place in self._kept.values() if place.holder_id is not None]
         return len(whose) < OF_HOLDERS_MAX and whose.count(holder_id) < OF_HOLDER_MAX
 
+    def forget_all(self) -> None:
+        """End them and close their files."""
+        for session_id in list(self._kept):
+            self._forget(session_id)
+
     def _forget(self, session_id: int) -> None:
         self._kept.pop(session_id).export.forget()
 

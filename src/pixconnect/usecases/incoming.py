@@ -82,7 +82,8 @@ async def receive_credit(context: ReceivingContext, report: CreditReport) -> Ack
     """Credit a payment, or refuse it; the same answer however often it is reported."""
     holder_id, key_was_removed = await find_payee(context, report)
     if holder_id is None:
-        answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report))
+        can_refuse = context.policy.abilities.refuses_credits
+        answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
         # Somebody has got the account meanwhile.
         if answered is None:
             return await receive_credit(context, report)
@@ -116,7 +117,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
         transfer = known.get(name)
         # What was refused without a transfer stays refused: the payer has the money back.
         if transfer is None and name in refused:
-            answers.append(_refuse_again(report, refused[name]))
+            answers.append(_refuse_again(report, refused[name], can_refuse=credit.refund is None))
             continue
         misfit = None if transfer is None else _compare_credit(credit, transfer)
         if transfer is None:
@@ -141,6 +142,8 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
     """A reported payment to an account that nobody has here."""
 
     report: CreditReport
+    can_refuse: bool
+    """Otherwise it is kept for an operator when it settles, whatever was said before."""
     holder_id: int = 0
     """No holder's: in a queue, all of them together have the share of one."""
 
@@ -167,7 +170,7 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
             misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
             answers.append(Answered(acknowledgement=first_answer(report, known[name]), misfit=misfit))
         elif name in refused:
-            answers.append(_refuse_again(report, refused[name]))
+            answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
         else:
             code = reject_code.ACCOUNT_UNKNOWN
             refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)
@@ -180,10 +183,10 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
 REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
 
 
-def _refuse_again(report: CreditReport, refused: RefusedCredit) -> Answered:
+def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> Answered:
     misfit = None
     # What was refused when it was accepted, or was cancelled, and settles all the same cannot be refused any more.
-    if kept_report.kind_of(report) == "credit" != refused.kind:
+    if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
         explanation = (
             f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
         )

@@ -366,6 +366,8 @@ class ServerMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``client_credentials``."""
     token_endpoint_auth_methods_supported: list[str]
     """How a client may name itself."""
+    tls_client_certificate_bound_access_tokens: bool
+    """Whether the token of a client with a certificate works with that certificate alone (RFC 8705)."""
     service_documentation: str
     """The documentation for people."""
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 
 from pixconnect.domain import errors
@@ -133,3 +134,25 @@ async def test_what_everybody_waits_for_does_not_stand_in_the_line_of_who_asked_
         for reader in readers:
             reader.leave.set()
         await asyncio.gather(*(reader.task for reader in readers))
+
+
+async def test_a_database_without_our_tables_is_away_to_who_asks_for_a_connection(database: Addresses) -> None:
+    async def look(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        if begun:
+            await connection.execute("select from a_table_that_is_being_restored")
+
+    begun: list[bool] = []
+    pool = await open_pool(
+        database.service_url,
+        role="pixconnect_service",
+        schema="pixconnect",
+        name="test",
+        connections_max=2,
+        look=look,
+    )
+    begun.append(True)
+    async with pool.acquire():
+        with pytest.raises(ConnectionError, match="a_table_that_is_being_restored"):
+            await pool.fetchval("select 1")
+    assert await pool.fetchval("select 1") == 1
+    await pool.close()

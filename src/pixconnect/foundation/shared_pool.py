@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.shares import FairSemaphore, current_party
 
 if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
@@ -55,8 +56,11 @@ class _Acquired:
         try:
             acquired = self._acquired = self._acquire(timeout=self._timeout_s)
             return await acquired.__aenter__()
-        except BaseException:
+        except BaseException as error:
             self._semaphore.release(party)
+            # Nothing was asked of it yet. A server that lets nobody in, or lacks our tables while a dump is restored, is away.
+            if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*DATABASE_AWAY, *DATABASE_BUSY)):
+                raise ConnectionError(f"the database takes no connection: {error}") from error
             raise
 
     async def __aexit__(

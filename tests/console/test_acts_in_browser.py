@@ -132,7 +132,7 @@ async def test_a_long_file_is_written_while_a_page_says_how_far_it_is(
             await page.get_by_role("link", name="Take the file").click()
         lines = (await (await downloading.value).path()).read_text().splitlines()
         assert len(lines) == 10_002
-        assert lines[-1].endswith("0.01,10100.00")
+        assert lines[-1].endswith('"0.01","10100.00"')
     async with door.holder(own) as other:
         assert (await other.goto("/ledger/saving")).status == 404
 

@@ -95,7 +95,7 @@ async def test_the_ledger_shows_balance_and_lines_and_saves_exactly_them(played:
             await page.get_by_role("link", name="Save as CSV").click()
         saved = (await (await downloading.value).path()).read_text().splitlines()
         assert len(saved) == 3
-        assert saved[-1].endswith("123.45,10123.45")
+        assert saved[-1].endswith('"123.45","10123.45"')
         async with page.expect_download() as downloading:
             await page.get_by_role("link", name="Save as JSON").click()
         lines = json.loads((await (await downloading.value).path()).read_text())

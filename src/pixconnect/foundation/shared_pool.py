@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # asyncpg's classes take a parameter in its stubs only
     _Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 else:
     _AnyPool = asyncpg.Pool
+
+
+# A login without the role stays one: whoever runs the program has to be told.
+_OF_ANOTHER_KIND: Final = (*DATABASE_AWAY, *DATABASE_BUSY, asyncpg.InsufficientPrivilegeError)
 
 
 class SharedPool(_AnyPool):
@@ -59,7 +63,7 @@ class _Acquired:
         except BaseException as error:
             self._semaphore.release(party)
             # Nothing was asked of it yet. A server that lets nobody in, or lacks our tables while a dump is restored, is away.
-            if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*DATABASE_AWAY, *DATABASE_BUSY)):
+            if isinstance(error, asyncpg.PostgresError) and not isinstance(error, _OF_ANOTHER_KIND):
                 raise ConnectionError(f"the database takes no connection: {error}") from error
             raise
 

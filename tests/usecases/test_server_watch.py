@@ -275,8 +275,8 @@ async def test_a_copy_that_is_put_back_gives_out_no_id_that_was_given_out_since(
         database,
         ";".join(
             # A minute later: a test draws ids faster than any service, and what may be missing goes by time.
-            f"update id_high_water set last_id = {row['noted_id']}, noted_at = timestamptz '{row['noted_at']}' - interval '1 min'"
-            f" where sequence = '{row['sequence']}'"
+            f"update id_high_water set last_id = {row['noted_id']}, "
+            f"noted_at = timestamptz '{row['noted_at']}' - interval '1 min' where sequence = '{row['sequence']}'"
             for row in copy
         ),
     )

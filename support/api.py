@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from pixconnect.domain import errors
-from pixconnect.domain.access import SCOPES, Caller
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES, Caller
 
 
 class Answer:

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from msgspec import structs
 
-from pixconnect.adapters import rail_sandbox
-from pixconnect.adapters.rail_sandbox import SandboxConnection, SandboxRail
-from pixconnect.domain.rail import (
+from pixconnect.adapters.rails import sandbox as rail_sandbox
+from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
     AlreadyKnown,

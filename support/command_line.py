@@ -11,7 +11,7 @@ import msgspec
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.endpoint import endpoint_seal
+from pixconnect.domain.webhooks.endpoint import endpoint_seal
 from support.identity import SECRET_KEY
 from support.postgres import Addresses
 

@@ -16,14 +16,14 @@ from pixconnect.console.application import Console
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.domain.access import SCOPES, IssuedClient
-from pixconnect.domain.console import Visitor
+from pixconnect.domain.identity.access import SCOPES, IssuedClient
+from pixconnect.domain.identity.console import Visitor
 from pixconnect.foundation.pool import Pool, open_pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.foundation.shares import Presence
-from pixconnect.usecases import access, operator_access
-from pixconnect.usecases.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
-from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.identity import access, operator_access
+from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from support.api import Answer
 from support.operators import as_operator
 from support.service import Service

@@ -1,6 +1,6 @@
 """What tests of the feed stand on: events written as a batch writes them."""
 
-from pixconnect.domain.event import EventName
+from pixconnect.domain.frame.event import EventName
 from pixconnect.foundation import pool
 from pixconnect.writing.changes import Changes
 from support.records import make_event

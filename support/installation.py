@@ -91,7 +91,7 @@ class Installation:
 
     def children(self, part: str) -> list[int]:
         """Pids of the processes that are a part."""
-        command = f" -m pixconnect.cli.part {part} "
+        command = f" -m pixconnect.cli.running.part {part} "
         found = [pid for pid in descendants(self.process.pid) if command in command_line(pid)]
         assert found, f"there is no {part} process"
         return found

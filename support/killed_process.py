@@ -26,28 +26,28 @@ ABILITIES_FILE_NAME: Final = "abilities.json"
 """What the rail can do, in the home of an installation whose rail cannot do all that the sandbox can."""
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
-_RAIL: Final = "pixconnect.adapters.rail_sandbox:SandboxRail"
+_RAIL: Final = "pixconnect.adapters.rails.sandbox:SandboxRail"
 
 # What a process may die before or after, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
         "group write": "pixconnect.writing.changes:Changes.write",  # after it: between the group's write and its COMMIT
-        "move of the clock": "pixconnect.store.clock:move",
+        "move of the clock": "pixconnect.store.frame.clock:move",
     },
     "work": {
-        "mark": "pixconnect.store.order:mark_handed",  # after it: durable, and not sent
+        "mark": "pixconnect.store.money.order:mark_handed",  # after it: durable, and not sent
         "call": f"{_RAIL}.submit",
         "refund call": f"{_RAIL}.submit_refunds",
         "question": f"{_RAIL}.query",
-        "postponement": "pixconnect.store.order:postpone",
-        "unmark": "pixconnect.store.order:unmark",
-        "naming": "pixconnect.store.order:name_all",
+        "postponement": "pixconnect.store.money.order:postpone",
+        "unmark": "pixconnect.store.money.order:unmark",
+        "naming": "pixconnect.store.money.order:name_all",
         "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "expiry": "pixconnect.worker.expiry:expire_charges",
-        "notice": "pixconnect.usecases.notice:make_notice",  # after it: the body is kept, and not sent
-        "post": "pixconnect.usecases.delivery:attempt",
-        "record of the post": "pixconnect.store.delivery:record",
+        "notice": "pixconnect.usecases.webhooks.notice:make_notice",  # after it: the body is kept, and not sent
+        "post": "pixconnect.usecases.webhooks.delivery:attempt",
+        "record of the post": "pixconnect.store.webhooks.delivery:record",
     },
     "sandbox": {
         "orders": "pixconnect.sandbox.tables:insert_orders",  # after it: they are kept, and not answered
@@ -111,8 +111,8 @@ def watch() -> None:
     if (off := Path(home) / CLOCKS_FOLDER_NAME / part).exists():
         _set_clock_off(timedelta(seconds=int(off.read_text())))
     if (can := Path(home) / ABILITIES_FILE_NAME).exists() and part in {"serve", "work"}:
-        rail = importlib.import_module("pixconnect.domain.rail")
-        adapter = importlib.import_module("pixconnect.adapters.rail_sandbox")
+        rail = importlib.import_module("pixconnect.domain.money.rail")
+        adapter = importlib.import_module("pixconnect.adapters.rails.sandbox")
         adapter.SandboxRail.abilities = rail.Abilities(**json.loads(can.read_text()))
     for name, target in _CALLS.get(part, {}).items():
         _wrap(Path(home) / FOLDER_NAME, part, name, target)

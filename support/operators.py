@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import Operator
 
 OPERATOR = "tests"
 

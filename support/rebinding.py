@@ -16,7 +16,7 @@ from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from support.dns_server import DnsServer, open_dns_server
 from support.tls import make_authority
 from support.webhooks import Receiver

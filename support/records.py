@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from pixconnect.domain import event as events
-from pixconnect.domain.charge import Charge
-from pixconnect.domain.delivery import DueDelivery
-from pixconnect.domain.event import ChargePayload, Event, EventName
-from pixconnect.domain.holder import Party
-from pixconnect.domain.pix_key import parse_pix_key
-from pixconnect.domain.refund import Refund
-from pixconnect.domain.statement import Counterparty, Extent, Statement, StatementLine
-from pixconnect.domain.transfer import Transfer
-from pixconnect.usecases.holder import NewHolder
-from pixconnect.usecases.policy import Policy
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.event import ChargePayload, Event, EventName
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.statement import Counterparty, Extent, Statement, StatementLine
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.webhooks.delivery import DueDelivery
+from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.identity.holder import NewHolder
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 ISPB = "99999003"

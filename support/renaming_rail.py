@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.adapters import rail_sandbox
-from pixconnect.adapters.rail_sandbox import SandboxConnection, SandboxRail
-from pixconnect.domain.rail import (
+from pixconnect.adapters.rails import sandbox as rail_sandbox
+from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.money.rail import (
     Acknowledgement,
     Order,
     QueryAnswer,

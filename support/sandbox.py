@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from msgspec import Struct, structs
 
-from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.holder import Party
-from pixconnect.domain.rail import Acknowledgement, Order, RefundOrder, Report
-from pixconnect.domain.sandbox_control import OutsideTransfer
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import Acknowledgement, Order, RefundOrder, Report
+from pixconnect.domain.simulation.sandbox_control import OutsideTransfer
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.sandbox import directory

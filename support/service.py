@@ -17,12 +17,11 @@ from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.access import SCOPES, Caller
-from pixconnect.domain.charge import Charge, ChargeRequest
-from pixconnect.domain.clock import Clock, Reading
-from pixconnect.domain.holder import Party
-from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
-from pixconnect.domain.rail import (
+from pixconnect.domain.frame.clock import Clock, Reading
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
     CreditAccepted,
@@ -40,16 +39,17 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.receivers import Exchange, Receivers
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.webhooks.receivers import Exchange, Receivers
 from pixconnect.foundation.pool import Connection, open_pool
-from pixconnect.store.identifiers import IdBlocks
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.keyring import Keyring
-from pixconnect.usecases.server_watch import ServerWatch
+from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.directory import HolderDirectory
+from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.writing.write_queues import WriteQueues
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.rail import DirectoryEntry, ReturnReport, Settled
-from pixconnect.domain.refund import RefundRequest
-from pixconnect.domain.statement import Statement, StatementLine
-from pixconnect.domain.transfer import KeyTransferRequest
-from pixconnect.usecases import incoming, ledger, settlement
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import statement as statement_usecases
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import DirectoryEntry, ReturnReport, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.statement import Statement, StatementLine
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.usecases.money import incoming, ledger, settlement
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import statement as statement_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import Service, credit_report
 

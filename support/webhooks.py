@@ -15,11 +15,11 @@ from pixconnect.adapters.name_lookup import LOOKUP_S, Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.domain.access import Caller
-from pixconnect.domain.endpoint import Endpoint, EndpointRequest
-from pixconnect.domain.event import Event, EventName
+from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits

@@ -23,12 +23,12 @@ from pixconnect import assembly
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.config import Settings
-from pixconnect.domain.access import SCOPES
-from pixconnect.domain.event import EVENT_NAMES
+from pixconnect.domain.frame.event import EVENT_NAMES
+from pixconnect.domain.identity.access import SCOPES
 from pixconnect.foundation.pool import open_pool
-from pixconnect.usecases import access as access_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.identity import holder as holder_usecases
 from support import postgres
 from support.books import RULES
 from support.both_sides import Seen, read_both_sides

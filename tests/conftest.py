@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pixconnect.domain.access import Caller
+from pixconnect.domain.identity.access import Caller
 from pixconnect.local.postgres_programs import PostgresVersion
 from support import postgres
 from support.service import Service, open_holder, open_service

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from pixconnect import config
-from pixconnect.cli import run
+from pixconnect.cli.running import run
 from pixconnect.config import Settings, SettingsError
 from pixconnect.local.home import closed_mode
 

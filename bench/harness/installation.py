@@ -21,11 +21,11 @@ from typing import Any
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.cli import operating
-from pixconnect.domain.access import SCOPES, IssuedClient
-from pixconnect.usecases import access as access_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases.operator import OperatorContext
+from pixconnect.cli.frame import operating
+from pixconnect.domain.identity.access import SCOPES, IssuedClient
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.identity import holder as holder_usecases
 from support.records import a_new_holder
 
 STARTUP_TIMEOUT_S = 60

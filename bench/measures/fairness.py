@@ -25,8 +25,8 @@ from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
 from bench.load.generators import wrk
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
-from pixconnect.cli import operating
-from pixconnect.usecases import holder as holder_usecases
+from pixconnect.cli.frame import operating
+from pixconnect.usecases.identity import holder as holder_usecases
 from support.greedy_holder import Answered, Orders, Told, ask_calmly, greedy, idle_server, p99_ms, worst_of
 
 OTHERS_COUNT = 9

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 from bench.figures import Row, percentile, spread_ms
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
-from pixconnect.api.feed import write_cursor
-from pixconnect.domain.feed import FeedCursor
+from pixconnect.api.contract.feed import write_cursor
+from pixconnect.domain.webhooks.feed import FeedCursor
 from pixconnect.foundation.notifier import EventNotifier
 from pixconnect.foundation.pool import Pool, open_pool
 

@@ -15,8 +15,8 @@ from bench.figures import Row
 from bench.harness.installation import Installation, installed
 from bench.harness.processes import CpuMeter
 from bench.load.hostile import hostile_merchant, malformed_json, pay_by_code
-from pixconnect.cli import operating
-from pixconnect.usecases import holder as holder_usecases
+from pixconnect.cli.frame import operating
+from pixconnect.usecases.identity import holder as holder_usecases
 
 KIB = 1024
 FORM = "application/x-www-form-urlencoded"

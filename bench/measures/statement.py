@@ -24,17 +24,17 @@ import asyncpg
 
 from bench.figures import Row
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api import statement as statement_api
-from pixconnect.api.operation import Nothing, Request
-from pixconnect.api.services import Services
-from pixconnect.domain.access import SCOPES, Caller
+from pixconnect.api.contract import statement as statement_api
+from pixconnect.api.frame.operation import Nothing, Request
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.logging import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.policy import Policy
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.directory import HolderDirectory
+from pixconnect.usecases.frame.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 HOLDER_ID = 1

@@ -23,9 +23,9 @@ from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
 from bench.load.events import writing
 from bench.load.receivers import receiving
-from pixconnect.domain.delivery import DueCursor
+from pixconnect.domain.webhooks.delivery import DueCursor
 from pixconnect.foundation.pool import Pool, open_pool
-from pixconnect.store import delivery as delivery_store
+from pixconnect.store.webhooks import delivery as delivery_store
 
 EVENTS_PER_SECOND = 500
 FEW_COUNT = 10

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from bench.figures import Row
 from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from support.addresses import VECTORS, spellings
 from support.webhooks import answering, open_http, open_receiver
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cyclopts import App
 from cyclopts.argument import Argument
 
-from pixconnect.cli import exit_status, usage
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame import exit_status, usage
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import app
 
 

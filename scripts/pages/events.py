@@ -13,17 +13,17 @@ from itertools import count
 
 from msgspec import structs
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest
-from pixconnect.domain.event import EVENT_FACTS, EventName
-from pixconnect.domain.rail import Rejected, ReturnReport, Settled
-from pixconnect.domain.refund import Refund, RefundRequest
-from pixconnect.domain.transfer import AccountTransferRequest, Transfer
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.incoming import receive_credit, receive_return
-from pixconnect.usecases.settlement import Ending, end_orders
+from pixconnect.domain.frame.event import EVENT_FACTS, EventName
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
+from pixconnect.domain.money.refund import Refund, RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.settlement import Ending, end_orders
 from support import postgres
 from support.records import OUTSIDE_ISPB, outside_party, own_key
 from support.service import CountedEntropy, FakeClock, Service, credit_report, open_holder, open_service

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pixconnect.api import idempotency_key, openapi
-from pixconnect.api.openapi import IDEMPOTENCY_KEY_PARAMETER
-from pixconnect.api.openapi_records import list_fields
-from pixconnect.api.operation import AnyOperation, Document, Nothing
+from pixconnect.api.docs import openapi
+from pixconnect.api.docs.openapi import IDEMPOTENCY_KEY_PARAMETER
+from pixconnect.api.docs.records import list_fields
+from pixconnect.api.frame import idempotency_key
+from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
 from pixconnect.api.operations import list_sections
 
 _HEAD = """\

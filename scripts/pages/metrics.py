@@ -1,6 +1,6 @@
 """``docs/reference/metrics.md``, from what the processes measure."""
 
-from pixconnect.api import metrics as api_metrics
+from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.foundation.metrics import Family
 from pixconnect.worker import metrics as worker_metrics
 

@@ -23,10 +23,11 @@ from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.outside_location_payload import parse_payload
 from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain import br_code, errors
-from pixconnect.domain.address_rules import Target
-from pixconnect.domain.outside_location import Locations, LocationUnreachable
-from pixconnect.domain.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money import br_code
+from pixconnect.domain.simulation.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
+from pixconnect.domain.standard.outside_location import Locations, LocationUnreachable
+from pixconnect.domain.webhooks.address_rules import Target
 from pixconnect.foundation.shares import current_party
 from pixconnect.http.client import Answer
 from support import sandbox as sandbox_support

@@ -7,7 +7,7 @@ import pytest
 
 from pixconnect.adapters import qr_image
 from pixconnect.adapters.qr_mask import MASKS_COUNT, Masks
-from pixconnect.domain import br_code
+from pixconnect.domain.money import br_code
 from support.qr_symbol import read_symbol
 
 CODE = br_code.format_dynamic_br_code("pix.example.com/8b3da2f39a4140d1a91abd93113bd441", "Fulano de Tal", "BRASILIA")

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.adapters import secret_box
 from pixconnect.adapters.secret_box import AesSecretBox, SecretKeyError
 from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.secret_box import SealBroken, SecretBox
+from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 
 KEY = bytes(range(32))
 ENTROPY = SystemEntropy()

@@ -17,9 +17,9 @@ from pixconnect.adapters import idle_connections
 from pixconnect.adapters.name_lookup import Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import NO_CONNECTION, ClientCertificateError, Limits, OutgoingHttp, make_tls
 from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.domain import errors
-from pixconnect.domain.address_rules import parse_named_hosts
-from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.address_rules import parse_named_hosts
+from pixconnect.domain.webhooks.receivers import Exchange
 from support.ports import reserved_port
 from support.tls import make_authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.api import charge, descriptions, endpoint, feed, ledger, location, refund, sandbox, transfer
+from pixconnect.api import descriptions
 from pixconnect.api.application import make_application
-from pixconnect.api.services import Descriptions, Services
+from pixconnect.api.contract import charge, endpoint, feed, ledger, refund, sandbox, transfer
+from pixconnect.api.frame.services import Descriptions, Services
+from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.shares import Presence
-from pixconnect.usecases.feed_waits import FeedWaits
+from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 
 BASE_URL = "http://127.0.0.1:8080"

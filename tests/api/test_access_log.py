@@ -13,17 +13,17 @@ import pytest
 
 from pixconnect.api import application
 from pixconnect.api.application import make_application
-from pixconnect.api.operation import Reply
-from pixconnect.api.refusal_pace import AT_ONCE_COUNT
-from pixconnect.api.request_lines import RequestLines
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.refusal_pace import AT_ONCE_COUNT
+from pixconnect.api.frame.request_lines import RequestLines
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
-from pixconnect.domain.access import parse_networks
+from pixconnect.domain.identity.access import parse_networks
 from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted
 from pixconnect.foundation.terminal_log import LinesOnTerminal
-from pixconnect.usecases.standard_pix import Devolucao, Horario
+from pixconnect.usecases.standard.pix import Devolucao, Horario
 from support.api import Api, UseCases
 
 CHARGES = "/v1/connect/charge/list"

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from pixconnect.api.application import make_application
-from pixconnect.api.refusal_pace import AT_ONCE_COUNT
-from pixconnect.api.services import Services
+from pixconnect.api.frame.refusal_pace import AT_ONCE_COUNT
+from pixconnect.api.frame.services import Services
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

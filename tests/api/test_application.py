@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixconnect.api.application import Application
-from pixconnect.api.browser import safe_headers
-from pixconnect.api.operation import Nothing, Operation, unbuilt
+from pixconnect.api.frame.browser import safe_headers
+from pixconnect.api.frame.operation import Nothing, Operation, unbuilt
+from pixconnect.api.frame.parameters import NONE
+from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.wire import ListQuery
 from pixconnect.api.operations import list_operations
-from pixconnect.api.parameters import NONE
-from pixconnect.api.services import Services
-from pixconnect.api.wire import ListQuery
-from pixconnect.domain import errors
-from pixconnect.domain.listing import Page
-from pixconnect.domain.sandbox_control import Arrival
-from pixconnect.domain.transfer_search import TransferSearch
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page
+from pixconnect.domain.simulation.sandbox_control import Arrival
+from pixconnect.domain.standard.transfer_search import TransferSearch
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
 from support.records import a_charge, a_transfer

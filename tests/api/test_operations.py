@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
-from pixconnect.api.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
 from pixconnect.api.operations import list_operations
-from pixconnect.domain.access import SCOPES
+from pixconnect.domain.identity.access import SCOPES
 
 ROWS = list_operations(is_sandbox=True)
 CONTRACT = {

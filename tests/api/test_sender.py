@@ -4,9 +4,9 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.authentication import read_address, read_sender
-from pixconnect.api.services import Services
-from pixconnect.domain.access import Caller, parse_networks
+from pixconnect.api.frame.authentication import read_address, read_sender
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.identity.access import Caller, parse_networks
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases
 

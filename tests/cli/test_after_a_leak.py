@@ -6,13 +6,13 @@ import re
 import shlex
 from pathlib import Path
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.endpoint import EndpointRequest
-from pixconnect.domain.transfer import AccountTransferRequest
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.webhooks.endpoint import EndpointRequest
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.command_line import CommandLine
 from support.postgres import Addresses
 from support.records import outside_party, own_key

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pixconnect.api.openapi import describe_interface
+from pixconnect.api.docs.openapi import describe_interface
 from pixconnect.api.operations import list_sections
 from pixconnect_client import _resources, _sandbox, enums, events, feed, lists, records, sandbox_records
 from pixconnect_client._call import Call

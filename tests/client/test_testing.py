@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from pixconnect.domain.webhook_signature import standard_signature
+from pixconnect.domain.webhooks.signature import standard_signature
 from pixconnect_client.testing import service
 from pixconnect_client.testing.inbox import Inbox
 from pixconnect_client.testing.lock import hold_sandbox

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as StandardWebhook
 
-from pixconnect.domain import webhook_signature
+from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.foundation import jose
 from pixconnect_client import (
     ChargePayload,

@@ -46,8 +46,8 @@ from conformance.under_test import (
     take_payment,
     unknown_id,
 )
-from pixconnect.domain import reject_code
-from pixconnect.domain.rail import (
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.rail import (
     Acknowledgement,
     AlreadyKnown,
     CreditAccepted,

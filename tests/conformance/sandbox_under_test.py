@@ -8,9 +8,9 @@ import pytest
 
 from conformance.under_test import Fate
 from conformance.wire import BreakableWire
-from pixconnect.adapters.rail_sandbox import SandboxConnection
-from pixconnect.domain.rail import Order, Rail, RefundOrder
-from pixconnect.domain.sandbox_control import (
+from pixconnect.adapters.rails.sandbox import SandboxConnection
+from pixconnect.domain.money.rail import Order, Rail, RefundOrder
+from pixconnect.domain.simulation.sandbox_control import (
     GIVE_BACK,
     PAY,
     REPLACE_FAULTS,

@@ -11,8 +11,8 @@ from msgspec import structs
 from conformance.rail import RailConformance
 from conformance.sandbox_under_test import SandboxUnderTest, open_sandbox
 from conformance.under_test import RailUnderTest
-from pixconnect.adapters.rail_sandbox import SandboxRail
-from pixconnect.domain.rail import (
+from pixconnect.adapters.rails.sandbox import SandboxRail
+from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
     AlreadyKnown,

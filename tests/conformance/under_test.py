@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol, TypeVar
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.rail import (
+from pixconnect.domain.money.rail import (
     Acknowledgement,
     AlreadyKnown,
     CreditAccepted,

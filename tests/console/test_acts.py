@@ -10,11 +10,11 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from pixconnect.console import pages, sandbox
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.short_text import LENGTH_MAX
-from pixconnect.store import audit as audit_store
-from pixconnect.usecases import audit
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.short_text import LENGTH_MAX
+from pixconnect.domain.identity.access import Caller
+from pixconnect.store.identity import audit as audit_store
+from pixconnect.usecases.frame import audit
 from support.api import Answer
 from support.console import Browser, InProcess, issue_client, open_console, sign_in, sign_in_as, sign_in_client
 from support.postgres import Addresses

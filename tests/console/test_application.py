@@ -10,7 +10,7 @@ from starlette.requests import Request
 from pixconnect.console.application import refuse
 from pixconnect.console.assets import Assets
 from pixconnect.console.visit import read_visit
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 
 
 def _visit(language: str = "en") -> Any:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from pixconnect.console import charts
-from pixconnect.domain.figures import Series, spread
+from pixconnect.domain.reading.figures import Series, spread
 
 _NOON = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import AT_ONCE_MAX, LEFT_AFTER_S, OF_HOLDERS_MAX, Export, Exports
 from pixconnect.console.visit import read_visit
-from pixconnect.domain import errors
-from pixconnect.domain.console import ALL_SCOPES, Visitor
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.console import ALL_SCOPES, Visitor
 
 
 async def _parts(gate: asyncio.Event, error: Exception | None = None) -> AsyncIterator[tuple[int, bytes]]:

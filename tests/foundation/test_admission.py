@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation.admission import Admission
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.endpoint import EndpointRequest
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.foundation import full_disk
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.full_disk import MESSAGE, FullDisk, database_disk
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases.health import check_database, check_disk
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.running.health import check_database, check_disk
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.books import check_books
 from support.service import Service, make_charge
 

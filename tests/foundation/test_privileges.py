@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from pixconnect.cli import migrate
+from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
 from pixconnect.foundation import privileges
 from pixconnect.local.embedded_postgres import LOGIN_ROLE

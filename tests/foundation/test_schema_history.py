@@ -6,7 +6,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pixconnect.cli import failures, migrate
+from pixconnect.cli.frame import failures
+from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool, schema_history
 from pixconnect.foundation.migrations import OUTSIDE_A_TRANSACTION, Migration, TablesAreHeldError

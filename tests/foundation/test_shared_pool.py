@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation.pool import open_pool
 from pixconnect.foundation.shares import current_party
-from pixconnect.store.identifiers import IdBlocks
+from pixconnect.store.frame.identifiers import IdBlocks
 from support.postgres import Addresses
 
 if TYPE_CHECKING:

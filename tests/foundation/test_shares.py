@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation import shares
 from pixconnect.foundation.shares import FairQueue, FairSemaphore
 

@@ -13,7 +13,7 @@ from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.outside_location_reader import LIMITS, LocationReader
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.br_code import parse_br_code
+from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect_client import Client
 from support.installation import running
 

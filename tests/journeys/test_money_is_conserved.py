@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from pixconnect.domain.rail import Abilities
+from pixconnect.domain.money.rail import Abilities
 from support.both_sides import Kind, Seen, Thing
 from support.killed_process import POINTS
 from support.money_model import ANY_ENDING, Asked, MoneyModel

@@ -18,13 +18,13 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection
+from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.assembly import outside
-from pixconnect.domain.holder import Party
-from pixconnect.domain.rail import CreditReport
-from pixconnect.domain.sandbox_control import PAY, OutsidePayer, OutsideTransfer
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import CreditReport
+from pixconnect.domain.simulation.sandbox_control import PAY, OutsidePayer, OutsideTransfer
 from support.installation import PIXCONNECT, ROOT, environment, run_verb, wait_until
 from support.money_model import Asked, MoneyModel
 from support.records import outside_party

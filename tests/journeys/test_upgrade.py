@@ -12,7 +12,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.cli.migrate import bring_up_to_date
+from pixconnect.cli.running.migrate import bring_up_to_date
 from pixconnect.config import Settings
 from pixconnect.local.postgres_programs import PostgresVersion, find_programs
 from support import postgres

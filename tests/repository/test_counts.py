@@ -7,8 +7,8 @@ from typing import Final
 import asyncpg
 import pytest
 
-from pixconnect.domain.access import SCOPES
-from pixconnect.domain.event import EVENT_NAMES, SLOTS_COUNT
+from pixconnect.domain.frame.event import EVENT_NAMES, SLOTS_COUNT
+from pixconnect.domain.identity.access import SCOPES
 from support.postgres import Addresses
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -165,7 +165,7 @@ def test_nothing_that_decides_or_keeps_money_relies_on_assertions() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for room in ("domain", "usecases", "writing", "store")
-        for path in sorted((SOURCE / room).glob("*.py"))
+        for path in sorted((SOURCE / room).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Assert)
     ]

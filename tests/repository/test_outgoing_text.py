@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pixconnect.api import statement_xml
-from pixconnect.cli import output, terminal
+from pixconnect.api.contract import statement_xml
+from pixconnect.cli.frame import output, terminal
 from pixconnect.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.logging import set_up_logging
@@ -161,9 +161,9 @@ def writes(pattern: str) -> set[str]:
         # A file that a program asked for, and how much of it has come; a defect before logs are set up.
         (
             r"sys\.(stdout|stderr)\.(buffer|write)",
-            {"cli/terminal.py", "cli/integrator/statement.py", "foundation/exception_text.py"},
+            {"cli/frame/terminal.py", "cli/integrator/statement.py", "foundation/exception_text.py"},
         ),
-        (r"csv\.writer", {"foundation/outgoing_text.py", "api/statement_csv.py"}),
+        (r"csv\.writer", {"foundation/outgoing_text.py", "api/contract/statement_csv.py"}),
         (r"event-stream|b\"data: \"", {"foundation/outgoing_text.py", "console/application.py"}),
         (r"filename=\\?\"\{", {"foundation/outgoing_text.py"}),
         # Markup of ours with places that escape what is put into them.

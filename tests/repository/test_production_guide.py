@@ -18,8 +18,8 @@ import asyncpg
 import pytest
 
 from pixconnect import config
-from pixconnect.cli.migrate import bring_up_to_date
-from pixconnect.cli.part import command
+from pixconnect.cli.running.migrate import bring_up_to_date
+from pixconnect.cli.running.part import command
 from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE

@@ -15,7 +15,7 @@ import pytest
 from msgspec import Struct
 from standardwebhooks import Webhook
 
-from pixconnect.domain.webhook_signature import hex_signature, jws_header, standard_signature
+from pixconnect.domain.webhooks.signature import hex_signature, jws_header, standard_signature
 from pixconnect.foundation import jose
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "webhooks.md").read_text(encoding="utf-8")

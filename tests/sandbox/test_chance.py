@@ -1,6 +1,6 @@
 """The same seed and name draw the same."""
 
-from pixconnect.domain import tax_id
+from pixconnect.domain.money import tax_id
 from pixconnect.sandbox.chance import Chance
 
 

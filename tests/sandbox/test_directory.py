@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pixconnect.domain.reject_code import RAISED_BY_NETWORK, REASONS
+from pixconnect.domain.money.reject_code import RAISED_BY_NETWORK, REASONS
 from pixconnect.sandbox import behaviour, directory
 
 PAGE = Path(__file__).parents[2] / "docs/reference/spi-reject-codes.md"

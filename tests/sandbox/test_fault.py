@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixconnect.domain.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
+from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
 from pixconnect.sandbox import behaviour, fault
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, Message

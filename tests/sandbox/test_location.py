@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePub
 from joserfc import jws
 from joserfc.jwk import KeySet
 
-from pixconnect.domain import br_code
-from pixconnect.domain.rail import Taken
-from pixconnect.domain.sandbox_control import (
+from pixconnect.domain.money import br_code
+from pixconnect.domain.money.rail import Taken
+from pixconnect.domain.simulation.sandbox_control import (
     MAKE_QR_CODE,
     READ_AUTHORITY,
     REPLACE_FAULTS,

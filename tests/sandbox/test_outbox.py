@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.rail import SettledReport
+from pixconnect.domain.money.rail import SettledReport
 from pixconnect.sandbox.outbox import BATCH_MAX, Outbox, Pending
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 """What the control lists and what the sandbox does are the same."""
 
-from pixconnect.domain import sandbox_control
-from pixconnect.domain.sandbox_control import ControlCall
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import ControlCall
 from pixconnect.sandbox import outside
 
 

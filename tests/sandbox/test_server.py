@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.domain.rail import AlreadyKnown, CreditReport, NotTaken, Settled, Taken, Unknown
-from pixconnect.domain.sandbox_control import (
+from pixconnect.domain.money.rail import AlreadyKnown, CreditReport, NotTaken, Settled, Taken, Unknown
+from pixconnect.domain.simulation.sandbox_control import (
     ADD_KEY,
     MAKE_QR_CODE,
     PAY,

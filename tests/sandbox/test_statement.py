@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from pixconnect.domain.rail import SettledItem
-from pixconnect.domain.sandbox_control import SET_OFFSET
+from pixconnect.domain.money.rail import SettledItem
+from pixconnect.domain.simulation.sandbox_control import SET_OFFSET
 from pixconnect.sandbox import statement
 from support import sandbox as support
 from support.postgres import Addresses

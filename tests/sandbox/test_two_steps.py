@@ -7,8 +7,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from pixconnect.domain.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, Report
-from pixconnect.domain.sandbox_control import (
+from pixconnect.domain.money.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, Report
+from pixconnect.domain.simulation.sandbox_control import (
     PAY,
     READ_DUE,
     REPLACE_FAULTS,

@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.rail import Settled
-from pixconnect.domain.refund import RefundRequest
-from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import Connection
-from pixconnect.usecases import incoming, settlement
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.money import incoming, settlement
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from support.attacker import end_order, entry, refuse
 from support.records import outside_party
 from support.service import Service, credit_report, make_charge, open_holder

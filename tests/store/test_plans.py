@@ -14,41 +14,41 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.domain import errors
-from pixconnect.domain.charge import STATUSES
-from pixconnect.domain.charge_search import ChargeSearch
-from pixconnect.domain.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
-from pixconnect.domain.listing import Cursor, Page, Span
-from pixconnect.domain.location import list_statuses
-from pixconnect.domain.received import ReceivedSearch
-from pixconnect.domain.refund import RefundStatus
-from pixconnect.domain.resend import ResendFilter, ResendJob
-from pixconnect.domain.transfer import TransferStatus
-from pixconnect.domain.transfer_search import TransferSearch
-from pixconnect.domain.wanted import Wanted
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Cursor, Page, Span
+from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.domain.money.charge import STATUSES
+from pixconnect.domain.money.refund import RefundStatus
+from pixconnect.domain.money.transfer import TransferStatus
+from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.domain.standard.location import list_statuses
+from pixconnect.domain.standard.received import ReceivedSearch
+from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
+from pixconnect.domain.webhooks.resend import ResendFilter, ResendJob
 from pixconnect.foundation.pool import connect
-from pixconnect.store import access as access_store
-from pixconnect.store import browse as browse_store
-from pixconnect.store import charge as charge_store
-from pixconnect.store import charge_revision as revision_store
-from pixconnect.store import charge_search as charge_search_store
-from pixconnect.store import delivery as delivery_store
-from pixconnect.store import endpoint as endpoint_store
-from pixconnect.store import feed as feed_store
-from pixconnect.store import figures as figures_store
-from pixconnect.store import ledger as ledger_store
-from pixconnect.store import listing as listing_store
-from pixconnect.store import location as location_store
-from pixconnect.store import order as order_store
-from pixconnect.store import received as received_store
-from pixconnect.store import refund as refund_store
-from pixconnect.store import resend as resend_store
-from pixconnect.store import search as search_store
-from pixconnect.store import tally as tally_store
-from pixconnect.store import timeline as timeline_store
-from pixconnect.store import transfer as transfer_store
-from pixconnect.store import transfer_search as transfer_search_store
-from pixconnect.store.charge import CHARGE
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.identity import access as access_store
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.charge import CHARGE
+from pixconnect.store.reading import browse as browse_store
+from pixconnect.store.reading import figures as figures_store
+from pixconnect.store.reading import search as search_store
+from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.store.standard import charge_revision as revision_store
+from pixconnect.store.standard import charge_search as charge_search_store
+from pixconnect.store.standard import location as location_store
+from pixconnect.store.standard import received as received_store
+from pixconnect.store.standard import transfer_search as transfer_search_store
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import feed as feed_store
+from pixconnect.store.webhooks import resend as resend_store
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.records import a_transfer, make_delivery

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.keyring import Keyring
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.identity.keyring import Keyring
 from support import identity
 from support.postgres import Addresses
 from support.service import FakeClock

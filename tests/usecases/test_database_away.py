@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from pixconnect.domain import errors
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.usecases import charge as charge_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.usecases.money import charge as charge_usecases
 from support.postgres import Addresses
 from support.records import own_key
 from support.service import open_holder, open_service

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pixconnect.domain import errors, identifiers
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import connect
-from pixconnect.store import clock as clock_store
-from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.holder import HolderChanges
-from pixconnect.usecases.incoming import receive_credit
+from pixconnect.store.frame import clock as clock_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
 from support.service import Service, credit_report, open_service
 
 if TYPE_CHECKING:
-    from pixconnect.domain.transfer import Transfer
+    from pixconnect.domain.money.transfer import Transfer
     from pixconnect.foundation.pool import Connection
 
 

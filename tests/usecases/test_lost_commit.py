@@ -10,24 +10,24 @@ import pytest
 from msgspec import Struct, structs
 
 import pixconnect
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.charge_contents import ChargeContents, ContentsChange
-from pixconnect.domain.rail import Abilities, Rejected, ReturnReport, Settled
-from pixconnect.domain.refund import RefundRequest
-from pixconnect.domain.transfer import AccountTransferRequest, Transfer
-from pixconnect.domain.violation import Violated
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases import location as location_usecases
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import standard_charge as usecases
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.incoming import receive_credit, receive_return
-from pixconnect.usecases.network_id import Told, name_orders
-from pixconnect.usecases.settlement import Ending, end_orders
-from pixconnect.usecases.standard_charge import StandardCharge
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.money.rail import Abilities, Rejected, ReturnReport, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit, receive_return
+from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.usecases.money.settlement import Ending, end_orders
+from pixconnect.usecases.standard import charge as usecases
+from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.standard.charge import StandardCharge
 from pixconnect.writing import batch_queue
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire

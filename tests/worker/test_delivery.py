@@ -13,14 +13,15 @@ import pytest
 from msgspec import structs
 from standardwebhooks import Webhook
 
-from pixconnect.domain import delivery as delivery_rules
-from pixconnect.domain.delivery import RETRY_WAITS, Conclusion, DueDelivery
-from pixconnect.domain.endpoint import EndpointChange
-from pixconnect.domain.listing import Span
-from pixconnect.domain.receivers import Exchange, Receivers
-from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases import clock, delivery
-from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.webhooks import delivery as delivery_rules
+from pixconnect.domain.webhooks.delivery import RETRY_WAITS, Conclusion, DueDelivery
+from pixconnect.domain.webhooks.endpoint import EndpointChange
+from pixconnect.domain.webhooks.receivers import Exchange, Receivers
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.usecases.simulation import clock
+from pixconnect.usecases.webhooks import delivery
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker import delivery as delivery_worker
 from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_log import AttemptLog

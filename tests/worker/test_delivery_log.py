@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.delivery import Attempt, Conclusion, DueDelivery
+from pixconnect.domain.webhooks.delivery import Attempt, Conclusion, DueDelivery
 from pixconnect.foundation import terminal_log
 from pixconnect.worker.delivery_log import AttemptLog
 from support import postgres

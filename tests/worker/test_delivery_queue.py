@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.delivery import DueDelivery
-from pixconnect.domain.endpoint import ENDPOINTS_MAX
+from pixconnect.domain.webhooks.delivery import DueDelivery
+from pixconnect.domain.webhooks.endpoint import ENDPOINTS_MAX
 from pixconnect.worker.delivery import START_MAX
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 

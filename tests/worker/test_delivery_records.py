@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from pixconnect.domain import errors
-from pixconnect.domain.delivery import Conclusion, conclude
-from pixconnect.domain.receivers import Exchange
-from pixconnect.usecases.delivery import Recording
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.delivery import Conclusion, conclude
+from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_records import AttemptRecords, Ended

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases.incoming import receive_credit
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.worker import expiry
 from pixconnect.worker.expiry import Expiry
 from support.postgres import Addresses

@@ -9,12 +9,12 @@ import pytest
 from msgspec import Struct
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.access import Caller
-from pixconnect.domain.feed import FeedQuery
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks.feed import FeedQuery
 from pixconnect.foundation.notifier import EventNotifier
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases import feed as feed_usecases
-from pixconnect.usecases.feed import read_feed
+from pixconnect.usecases.webhooks import feed as feed_usecases
+from pixconnect.usecases.webhooks.feed import read_feed
 from pixconnect.worker import feed as feed_worker
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.leases import SlotLeases

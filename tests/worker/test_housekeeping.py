@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from pixconnect.domain.endpoint import EndpointChange
-from pixconnect.domain.listing import Span
-from pixconnect.store import endpoint as endpoint_store
-from pixconnect.usecases import endpoint as endpoint_usecases
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.webhooks.endpoint import EndpointChange
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker import housekeeping
 from support import identity, postgres
 from support.webhooks import WebhookService, eventually, open_webhook_service

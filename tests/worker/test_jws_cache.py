@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation import jose
 from pixconnect.worker import jws_cache
 from pixconnect.worker.jws_cache import EventSignatures

@@ -10,20 +10,21 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.delivery import DueCursor, DueDelivery
-from pixconnect.domain.listing import Span
-from pixconnect.domain.refund import RefundRequest
-from pixconnect.domain.transfer import KeyTransferRequest
-from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import key_webhook, notice, standard_pix
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.incoming import receive_credit
-from pixconnect.usecases.redelivery import Redelivery, redeliver_all
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.domain.webhooks.delivery import DueCursor, DueDelivery
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.standard import pix as standard_pix
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import key_webhook, notice
+from pixconnect.usecases.webhooks.redelivery import Redelivery, redeliver_all
 from support import postgres
 from support.operators import as_operator
 from support.records import own_key

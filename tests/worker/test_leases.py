@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import connect
-from pixconnect.store import lease as lease_store
+from pixconnect.store.running import lease as lease_store
 from pixconnect.worker import leases
 from support import postgres
 from support.service import Service

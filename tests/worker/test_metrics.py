@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain import delivery as delivery_rules
-from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.rail_figures import RailFigures

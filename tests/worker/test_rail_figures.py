@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from pixconnect.domain.rail import (
+from pixconnect.domain.money.rail import (
     Abilities,
     Acknowledgement,
     NotTaken,

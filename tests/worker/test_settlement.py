@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.rail import RailUnavailable, Report, SettledReport
-from pixconnect.domain.transfer import AccountTransferRequest, Transfer
-from pixconnect.store import order as order_store
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import RailUnavailable, Report, SettledReport
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.store.money import order as order_store
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest
-from pixconnect.domain.listing import Span
-from pixconnect.domain.transfer import AccountTransferRequest, TransferView
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, TransferView
 from pixconnect.foundation import pool as connection_pool
-from pixconnect.store import identifiers as identifier_store
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.store.frame import identifiers as identifier_store
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.writing import batch_queue
 from pixconnect.writing.write_queues import QueueFigures
 from support import postgres

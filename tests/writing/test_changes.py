@@ -4,18 +4,18 @@ import asyncpg
 import msgspec
 import pytest
 
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import Charge, ChargeRequest, expire_charge
-from pixconnect.domain.errors import InvariantBroken
-from pixconnect.domain.order import OpenOrder
-from pixconnect.domain.refund import Refund, RefundRequest, fail_refund
-from pixconnect.domain.transfer import AccountTransferRequest, Transfer, begin_return
-from pixconnect.store import order as order_store
-from pixconnect.store import transfer as transfer_store
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import incoming
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases import transfer as transfer_usecases
+from pixconnect.domain.frame.errors import InvariantBroken
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge, ChargeRequest, expire_charge
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import Refund, RefundRequest, fail_refund
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, begin_return
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import incoming
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.writing.changes import Changes
 from support.records import outside_party, own_key
 from support.service import Service, credit_report

@@ -5,19 +5,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.domain import errors
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.clock import Reading
-from pixconnect.domain.endpoint import EndpointRequest
-from pixconnect.domain.transfer import AccountTransferRequest
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Reading
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import ledger as ledger_usecases
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.health import HealthWatch, check_clock
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.running.health import HealthWatch, check_clock
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker.leases import SlotLeases
 from support.operators import as_operator
 from support.postgres import Addresses

@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from pixconnect.adapters.idle_connections import Address, IdleConnections
 from pixconnect.adapters.name_lookup import NameLookups
-from pixconnect.domain import errors
-from pixconnect.domain.address_rules import Network, Target, check_addresses
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.address_rules import Network, Target, check_addresses
 from pixconnect.foundation.shared_timeout import SharedTimeout
 from pixconnect.http.client import Answer, ConnectionFailed, HttpConnection
 

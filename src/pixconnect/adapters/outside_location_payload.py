@@ -11,9 +11,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct, field
 
-from pixconnect.domain import errors
-from pixconnect.domain.limit import SAO_PAULO
-from pixconnect.domain.outside_location import OutsideCharge
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.limit import SAO_PAULO
+from pixconnect.domain.standard.outside_location import OutsideCharge
 
 KEY_LENGTH_MAX: Final = 77
 

@@ -23,10 +23,10 @@ from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
 from pixconnect.adapters.outgoing_limit import OutgoingLimit
 from pixconnect.adapters.outside_location_payload import parse_payload
 from pixconnect.adapters.outside_location_signature import Header, Jwk, parse_jws, refusal, select_key, verify_payload
-from pixconnect.domain import errors
-from pixconnect.domain.address_rules import Target, TargetRefused, parse_target
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
 from pixconnect.http.client import Answer, ConnectionFailed
 
 BODY_LENGTH_MAX: Final = 64 * 1024

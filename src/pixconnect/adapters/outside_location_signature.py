@@ -21,7 +21,7 @@ from joserfc.jws import JWSRegistry
 from msgspec import Meta, Struct, field
 
 from pixconnect.adapters.certificate_chain import CHAIN_LENGTH_MAX, ChainRefused, verify_chain
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation import jose
 
 # One more than a chain may have, which is refused by name.

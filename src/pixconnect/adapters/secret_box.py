@@ -19,8 +19,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from pixconnect.domain.entropy import Entropy
-from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.frame.entropy import Entropy
+from pixconnect.domain.frame.secret_box import SealBroken
 
 KEY_FILE = "secret.key"
 PREVIOUS_KEY_FILE = "secret.key.previous"

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from pixconnect.domain.database_server import DatabaseServer
+from pixconnect.domain.running.database_server import DatabaseServer
 
 FILE_NAME: Final = "database.json"
 

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from pixconnect.domain.clock import Reading
+from pixconnect.domain.frame.clock import Reading
 
 _ALPHABET = (string.ascii_letters + string.digits).encode()
 _FOLD = bytes(_ALPHABET[byte % 62] for byte in range(256))

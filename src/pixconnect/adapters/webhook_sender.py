@@ -5,9 +5,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from pixconnect.adapters.outgoing_http import Limits, OutgoingHttp
-from pixconnect.domain import errors
-from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, NotPublic, Target, TargetRefused, parse_target
-from pixconnect.domain.receivers import Exchange
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.address_rules import (
+    NO_HOSTS,
+    NamedHosts,
+    NotPublic,
+    Target,
+    TargetRefused,
+    parse_target,
+)
+from pixconnect.domain.webhooks.receivers import Exchange
 from pixconnect.http.client import ConnectionFailed
 
 # Half of what is kept is as much as one holder has under way: several endpoints of one holder are often at one address.

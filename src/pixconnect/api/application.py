@@ -21,18 +21,18 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from pixconnect.api import browser, decoding, envelope, idempotency_key
-from pixconnect.api.authentication import authenticate, read_address, read_sender
-from pixconnect.api.envelope import Headers, Listing
-from pixconnect.api.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
+from pixconnect.api.frame import browser, decoding, envelope, idempotency_key
+from pixconnect.api.frame.authentication import authenticate, read_address, read_sender
+from pixconnect.api.frame.envelope import Headers, Listing
+from pixconnect.api.frame.operation import NOBODY, AnyOperation, Bare, Document, Later, Nothing, Reader, Reply, Request
+from pixconnect.api.frame.paging import link_next
+from pixconnect.api.frame.refusal_pace import RefusalPace
+from pixconnect.api.frame.request_lines import RequestLines
+from pixconnect.api.frame.routing import Router
+from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import choose_refusal_form, list_routes
-from pixconnect.api.paging import link_next
-from pixconnect.api.refusal_pace import RefusalPace
-from pixconnect.api.request_lines import RequestLines
-from pixconnect.api.routing import Router
-from pixconnect.api.services import Services
-from pixconnect.domain import errors
-from pixconnect.domain.access import authorize, check_certificate
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import authorize, check_certificate
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.admission import TOO_MANY
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY, say_why

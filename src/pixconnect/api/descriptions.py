@@ -6,17 +6,18 @@ from functools import cache
 
 import msgspec
 
-from pixconnect.api import oauth, openapi_30
-from pixconnect.api.docs_page import render_docs
-from pixconnect.api.guides import write_index
-from pixconnect.api.openapi import describe_interface
-from pixconnect.api.openapi_records import Schema
+from pixconnect.api.contract import oauth
+from pixconnect.api.docs import openapi_30
+from pixconnect.api.docs.guides import write_index
+from pixconnect.api.docs.openapi import describe_interface
+from pixconnect.api.docs.page import render_docs
+from pixconnect.api.docs.records import Schema
+from pixconnect.api.docs.standard import describe_door
+from pixconnect.api.frame.services import Descriptions
 from pixconnect.api.operations import list_sections
-from pixconnect.api.services import Descriptions
-from pixconnect.api.standard.openapi import describe_door
 from pixconnect.api.standard.operations import SPOKEN
-from pixconnect.domain.access import SCOPE_TEXTS
-from pixconnect.usecases.policy import Policy
+from pixconnect.domain.identity.access import SCOPE_TEXTS
+from pixconnect.usecases.frame.policy import Policy
 
 
 def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:

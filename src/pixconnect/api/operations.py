@@ -7,31 +7,28 @@ says what it does. A row that names ``unbuilt`` is routed, authorised and decode
 
 from typing import Final
 
-from pixconnect.api import (
-    access,
-    charge,
-    documents,
-    endpoint,
-    feed,
-    guides,
-    health,
-    ledger,
-    location,
-    oauth,
-    refund,
-    sandbox,
-    statement,
-    transfer,
+from pixconnect.api.contract import charge, endpoint, feed, health, ledger, oauth, refund, sandbox, statement, transfer
+from pixconnect.api.docs import documents, guides
+from pixconnect.api.frame import access
+from pixconnect.api.frame.decoding import FORM_MAX
+from pixconnect.api.frame.envelope import Listing
+from pixconnect.api.frame.operation import (
+    ENVELOPED,
+    AnyOperation,
+    Anything,
+    Bare,
+    Document,
+    Nothing,
+    RefusalForm,
+    Section,
 )
-from pixconnect.api.decoding import FORM_MAX
-from pixconnect.api.envelope import Listing
-from pixconnect.api.operation import ENVELOPED, AnyOperation, Anything, Bare, Document, Nothing, RefusalForm, Section
-from pixconnect.api.operation import Operation as Row
-from pixconnect.api.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.frame.operation import Operation as Row
+from pixconnect.api.frame.parameters import END_TO_END_ID, EXTERNAL_ID, ID, NONE, PAGE, RETURN_IDENTIFICATION, TXID
+from pixconnect.api.frame.wire import ListQuery
+from pixconnect.api.standard import payload as location
 from pixconnect.api.standard.frame import is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.api.standard.problem import GENERAL, make_form
-from pixconnect.api.wire import ListQuery
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off

@@ -21,17 +21,17 @@ from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
-from pixconnect.api import metrics as api_metrics
 from pixconnect.api.application import make_application
-from pixconnect.api.browser import safe_headers
 from pixconnect.api.descriptions import describe
-from pixconnect.api.location import LOCATION_KEY_SET_PATH, LOCATION_PATH
-from pixconnect.api.rates import make_request_rates
-from pixconnect.api.request_lines import choose_access_log
-from pixconnect.api.services import Services
+from pixconnect.api.frame import metrics as api_metrics
+from pixconnect.api.frame.browser import safe_headers
+from pixconnect.api.frame.rates import make_request_rates
+from pixconnect.api.frame.request_lines import choose_access_log
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.outside import open_outgoing, open_rail, rail_secrets
 from pixconnect.config import Settings
-from pixconnect.domain import access
+from pixconnect.domain.identity import access
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
@@ -43,20 +43,20 @@ from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.sandbox import server as sandbox_server
 from pixconnect.sandbox.server import SandboxSettings
-from pixconnect.store.identifiers import IdBlocks
-from pixconnect.usecases import installation
-from pixconnect.usecases.clock import follow_clock
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.demonstration import DemoCredentials, prepare_demonstration
-from pixconnect.usecases.directory import HolderDirectory
-from pixconnect.usecases.feed_waits import FeedWaits
-from pixconnect.usecases.health_watches import watch_health, watch_readiness
-from pixconnect.usecases.keyring import Keyring
-from pixconnect.usecases.operator import Operator
-from pixconnect.usecases.policy import Policy
-from pixconnect.usecases.server_watch import ServerWatch
-from pixconnect.usecases.token import TokenVerifier
-from pixconnect.usecases.token_issuer import TokenIssuer
+from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.directory import HolderDirectory
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.identity.token import TokenVerifier
+from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
+from pixconnect.usecases.simulation.clock import follow_clock
+from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
+from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits

@@ -13,19 +13,19 @@ from cryptography import x509
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
-from pixconnect.adapters.no_rail import NoRail
 from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
 from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.outside_location_reader import LocationReader
-from pixconnect.adapters.rail_sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
+from pixconnect.adapters.rails.none import NoRail
+from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.config import Settings, SettingsError
-from pixconnect.domain import access
-from pixconnect.domain.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
-from pixconnect.domain.rail import Rail
+from pixconnect.domain.identity import access
+from pixconnect.domain.money.rail import Rail
+from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
 
 _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "

@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from pixconnect import __version__, config
-from pixconnect.cli import failures, settings, terminal, usage
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame import failures, settings, terminal, usage
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.integrator import credentials
-from pixconnect.domain.errors import PixConnectError
+from pixconnect.domain.frame.errors import PixConnectError
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 
 # Name, module and function or group of verbs, and help, which is here so that `--help` imports no module.
@@ -80,14 +80,14 @@ app = App(
 )
 for _number, (_title, _folder, _verbs) in enumerate(
     (
-        ("The service", "", _PARTS),
-        ("For one holder, through the API", "integrator.", FOR_ONE_HOLDER),
-        ("For operators, on the database", "", _FOR_OPERATORS),
+        ("The service", "running", _PARTS),
+        ("For one holder, through the API", "integrator", FOR_ONE_HOLDER),
+        ("For operators, on the database", "operator", _FOR_OPERATORS),
     )
 ):
     _group = Group(_title, sort_key=_number)
     for _name, _target, _help in _verbs:
-        app.command(f"pixconnect.cli.{_folder}{_target}", name=_name, help=_help, group=_group)
+        app.command(f"pixconnect.cli.{_folder}.{_target}", name=_name, help=_help, group=_group)
 
 
 # What every verb takes stands below what one takes.

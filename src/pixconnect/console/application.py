@@ -31,16 +31,16 @@ from pixconnect.console.paces import ACTS, SIGN_INS, Paces
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.console.streams import Streams
 from pixconnect.console.visit import Visit, read_visit
-from pixconnect.domain import errors
-from pixconnect.domain.console import Visitor
-from pixconnect.domain.short_text import cut_text
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.short_text import cut_text
+from pixconnect.domain.identity.console import Visitor
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.shares import current_party
 from pixconnect.foundation.turns import Turns
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
-from pixconnect.usecases import console_session
+from pixconnect.usecases.identity import console_session
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors, wanted
-from pixconnect.usecases import audit
+from pixconnect.domain.frame import errors, wanted
+from pixconnect.usecases.frame import audit
 
 PAGE_SIZE: Final = 50
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.domain.figures import Series, Spread, Step
+from pixconnect.domain.reading.figures import Series, Spread, Step
 
 WIDTH: Final = 480
 HEIGHT: Final = 200

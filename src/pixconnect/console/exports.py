@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 from msgspec import Struct
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation.shares import Presence
 from pixconnect.foundation.turns import LongTurns
 

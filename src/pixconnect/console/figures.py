@@ -12,9 +12,9 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.charts import Chart
 from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
-from pixconnect.domain.charge import STATUSES
-from pixconnect.domain.figures import Series, Step
-from pixconnect.usecases import figures
+from pixconnect.domain.money.charge import STATUSES
+from pixconnect.domain.reading.figures import Series, Step
+from pixconnect.usecases.reading import figures
 from pixconnect.writing.service_time import service_now
 
 SPANS: Final = dict[str, tuple[timedelta, Step]](

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors
-from pixconnect.domain import wanted as wanted_rules
-from pixconnect.domain.wanted import Wanted
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import wanted as wanted_rules
+from pixconnect.domain.frame.wanted import Wanted
 
 WHEN_FIELD = "when"
 AMOUNT_FIELD = "amount"

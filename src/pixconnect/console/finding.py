@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse, Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
-from pixconnect.usecases import search
-from pixconnect.usecases.search import Found
+from pixconnect.usecases.reading import search
+from pixconnect.usecases.reading.search import Found
 
 _PATHS: Final = dict(
     charge="/charges/{id}",

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 
 FORM_SIZE_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200

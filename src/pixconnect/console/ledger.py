@@ -14,12 +14,12 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.exports import LONG_MIN, Export, Parts
 from pixconnect.console.language import ZONE
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors, wanted
-from pixconnect.domain.access import Caller
-from pixconnect.domain.money import format_reais
-from pixconnect.domain.statement import Statement, StatementLine
+from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.statement import Statement, StatementLine
 from pixconnect.foundation import outgoing_text
-from pixconnect.usecases import ledger, statement
+from pixconnect.usecases.money import ledger, statement
 
 SHOWN_MAX: Final = 200
 _LONG_AGO: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -8,8 +8,9 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
-from pixconnect.domain.wanted import Wanted
-from pixconnect.usecases import browse, holder
+from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.usecases.identity import holder
+from pixconnect.usecases.reading import browse
 
 NEWEST_COUNT: Final = 6
 HOLDERS_MAX: Final = 50

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final
 
-from pixconnect.domain import errors
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.rate import RatePolicy, TokenBuckets
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
 """Requests of an address without a session: pages before the door, and what leads there."""

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
-from pixconnect.domain.access import Network
+from pixconnect.domain.identity.access import Network
 from pixconnect.foundation.shares import Presence
-from pixconnect.usecases.console_session import SignIn
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.operator import Operator
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.identity.console_session import SignIn
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
-from pixconnect.domain.charge import ChargeStatus
-from pixconnect.domain.refund import RefundStatus
-from pixconnect.domain.transfer import TransferStatus
-from pixconnect.usecases import browse, origin, timeline
+from pixconnect.domain.money.charge import ChargeStatus
+from pixconnect.domain.money.refund import RefundStatus
+from pixconnect.domain.money.transfer import TransferStatus
+from pixconnect.usecases.reading import browse, origin, timeline
 
 Kind = Literal["charge", "transfer", "refund"]
 

@@ -11,10 +11,10 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
 from pixconnect.console.webhooks import DELIVERY_STATUSES, EVENT_TYPES
-from pixconnect.domain import errors
-from pixconnect.domain.delivery import DeliveryStatus
-from pixconnect.domain.resend import ResendFilter
-from pixconnect.usecases import resend
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.delivery import DeliveryStatus
+from pixconnect.domain.webhooks.resend import ResendFilter
+from pixconnect.usecases.webhooks import resend
 
 _STATUSES: Final[tuple[DeliveryStatus, ...]] = get_args(DeliveryStatus)
 

@@ -12,10 +12,14 @@ from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
 from pixconnect.console.visit import Visit
-from pixconnect.domain import errors, sandbox_control, wanted
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.domain.sandbox_control import FaultMatch, FaultRule, OutsidePayer
-from pixconnect.usecases import charge, clock, holder, ledger, sandbox, timeline
+from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule, OutsidePayer
+from pixconnect.usecases.identity import holder
+from pixconnect.usecases.money import charge, ledger
+from pixconnect.usecases.reading import timeline
+from pixconnect.usecases.simulation import clock, sandbox
 
 TEST_AMOUNT_CENTS: Final = 100
 ADVANCES_S: Final = (60, 3_600, 86_400)

@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.language import LANGUAGES
 from pixconnect.console.visit import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, Visit
-from pixconnect.domain import errors
-from pixconnect.usecases import console_session
-from pixconnect.usecases.console_session import ClientSignIn, NewSession, OperatorSignIn
+from pixconnect.domain.frame import errors
+from pixconnect.usecases.identity import console_session
+from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn
 
 _PREFERENCE_S: Final = 365 * 86_400
 

@@ -18,13 +18,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.console import filters
 from pixconnect.console.language import LANGUAGES, ZONE_NAME, Language, choose_language
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.domain import errors, wanted
-from pixconnect.domain.access import Caller, client_address
-from pixconnect.domain.console import Viewer, Visitor
+from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.identity.access import Caller, client_address
+from pixconnect.domain.identity.console import Viewer, Visitor
 from pixconnect.foundation import outgoing_text
-from pixconnect.usecases import audit
-from pixconnect.usecases.audit import Act
-from pixconnect.usecases.context import Context
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.audit import Act
+from pixconnect.usecases.frame.context import Context
 
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"

@@ -11,12 +11,13 @@ from starlette.responses import Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.filtering import read_wanted
 from pixconnect.console.visit import Visit
-from pixconnect.domain.clock import format_instant
-from pixconnect.domain.delivery import DeliveryStatus
-from pixconnect.domain.endpoint import EndpointChange, EndpointRequest
-from pixconnect.domain.event import EventName
-from pixconnect.domain.wanted import Wanted
-from pixconnect.usecases import browse, endpoint, origin, timeline
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.frame.wanted import Wanted
+from pixconnect.domain.webhooks.delivery import DeliveryStatus
+from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
+from pixconnect.usecases.reading import browse, origin, timeline
+from pixconnect.usecases.webhooks import endpoint
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
 EVENT_TYPES: Final[tuple[str, ...]] = get_args(EventName)

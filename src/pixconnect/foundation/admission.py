@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 
 UNDER_WAY_MAX: Final = 512
 """Of a process that refuses nothing: as many as are answered in half a second where the service is slow."""

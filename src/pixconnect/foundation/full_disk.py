@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 import asyncpg
 import structlog
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 
 if TYPE_CHECKING:  # its connections note here what they meet
     from pixconnect.foundation.pool import Pool

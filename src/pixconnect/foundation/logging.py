@@ -21,7 +21,7 @@ from typing import IO, Any, Final, Generic, Literal, TypeVar, cast
 import msgspec
 import structlog
 
-from pixconnect.domain.clock import Clock, format_instant
+from pixconnect.domain.frame.clock import Clock, format_instant
 from pixconnect.foundation import outgoing_text, terminal_log
 from pixconnect.foundation.exception_text import write_exception
 

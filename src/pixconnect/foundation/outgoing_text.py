@@ -1,8 +1,8 @@
 """Texts of strangers where they leave: one function for each place, so that none of them can act there.
 
 A payer's name, a tenant's external id or a receiver's answer may hold anything. What each place would obey is taken out or
-written in another way; nothing else is changed, and nothing that is stored. XML has its own in ``api/statement_xml.py``, and
-text within HTML is escaped by the templates besides.
+written in another way; nothing else is changed, and nothing that is stored. XML has its own in
+``api/contract/statement_xml.py``, and text within HTML is escaped by the templates besides.
 """
 
 from __future__ import annotations

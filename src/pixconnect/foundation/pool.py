@@ -1,7 +1,7 @@
 """Opens connections to PostgreSQL, with a timeout for every statement, lock and idle transaction.
 
-Durability is a setting of the server, which ``usecases/installation.py`` checks. The service's connections take a role that
-owns nothing.
+Durability is a setting of the server, which ``usecases/running/installation.py`` checks. The service's connections take a
+role that owns nothing.
 """
 
 from __future__ import annotations

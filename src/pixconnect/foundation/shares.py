@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 
 Item = TypeVar("Item")
 

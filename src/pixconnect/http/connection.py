@@ -27,7 +27,7 @@ from typing import Final, cast
 
 import httptools
 
-from pixconnect.domain.access import client_address
+from pixconnect.domain.identity.access import client_address
 from pixconnect.http import head, limits
 from pixconnect.http.asgi import HTTP, ASGIApp, Prompt, Scope
 from pixconnect.http.exchange import STATUS_LINES, Exchange

@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.domain import reject_code
-from pixconnect.domain.rail import (
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.rail import (
     CreditAccepted,
     CreditCancelled,
     CreditReport,

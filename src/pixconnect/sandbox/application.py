@@ -14,8 +14,8 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
-from pixconnect.domain.rail import Acknowledgement, DirectoryEntry, Order, RefundOrder
-from pixconnect.domain.sandbox_control import SandboxRefusal, SandboxUnavailable
+from pixconnect.domain.money.rail import Acknowledgement, DirectoryEntry, Order, RefundOrder
+from pixconnect.domain.simulation.sandbox_control import SandboxRefusal, SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send

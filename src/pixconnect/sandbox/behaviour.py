@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.domain import reject_code
+from pixconnect.domain.money import reject_code
 
 # The scheme rejects (AB03) what has not settled 40 s after it was accepted (Manual de Tempos 7.0).
 LOST_AFTER_MS: Final = 40_000

@@ -8,10 +8,10 @@ from typing import Final
 
 from stdnum.br import cnpj
 
-from pixconnect.domain import reject_code, tax_id
-from pixconnect.domain.holder import KeyType, Party
-from pixconnect.domain.rail import DirectoryEntry
-from pixconnect.domain.sandbox_control import NewKey, OutsidePayer
+from pixconnect.domain.money import reject_code, tax_id
+from pixconnect.domain.money.holder import KeyType, Party
+from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.domain.simulation.sandbox_control import NewKey, OutsidePayer
 from pixconnect.sandbox import behaviour
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from pixconnect.domain import reject_code
-from pixconnect.domain.sandbox_control import RULES_MAX, FaultRule, Operation, SandboxRefusal
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultRule, Operation, SandboxRefusal
 from pixconnect.sandbox import behaviour
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance

@@ -12,8 +12,8 @@ from typing import Final
 import asyncpg
 import msgspec
 
-from pixconnect.domain import money
-from pixconnect.domain.clock import format_instant
+from pixconnect.domain.frame import money
+from pixconnect.domain.frame.clock import format_instant
 from pixconnect.foundation import certificates, jose
 from pixconnect.sandbox import registry
 from pixconnect.sandbox.registry import CertificateRow, MerchantCode

@@ -20,9 +20,9 @@ import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
-from pixconnect.domain import identifiers
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.rail import (
+from pixconnect.domain.frame import identifiers
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.money.rail import (
     Acknowledgement,
     NeverTaken,
     Order,
@@ -34,7 +34,7 @@ from pixconnect.domain.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.sandbox_control import Due, SandboxUnavailable
+from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
 from pixconnect.sandbox import answers, behaviour, directory, tables
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message

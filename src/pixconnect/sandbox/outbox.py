@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.rail import CreditReport, Report
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.money.rail import CreditReport, Report
 
 REDELIVERED_AFTER_S: Final = 5.0
 BATCH_MAX: Final = 256

@@ -14,10 +14,12 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain import br_code, errors, identifiers, sandbox_control
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.rail import CreditReport, DirectoryEntry, ReturnReport
-from pixconnect.domain.sandbox_control import (
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.money import br_code
+from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, ReturnReport
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import (
     Answered,
     Arrival,
     Asked,

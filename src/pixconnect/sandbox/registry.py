@@ -8,8 +8,8 @@ import asyncpg
 import msgspec
 from msgspec import structs
 
-from pixconnect.domain.rail import DirectoryEntry
-from pixconnect.domain.sandbox_control import FaultRule
+from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.domain.simulation.sandbox_control import FaultRule
 from pixconnect.sandbox import directory
 
 ENTRIES_LISTED_MAX = 1000

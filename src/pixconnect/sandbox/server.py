@@ -10,7 +10,7 @@ from typing import Final
 import asyncpg
 from msgspec import Struct
 
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation import pool as pool_module
 from pixconnect.foundation.privileges import SANDBOX_ROLE
 from pixconnect.foundation.schema_history import refuse_other_tables

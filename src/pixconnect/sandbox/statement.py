@@ -10,7 +10,7 @@ from typing import Final
 
 from asyncpg.pool import PoolConnectionProxy
 
-from pixconnect.domain.rail import Position, SettledItem
+from pixconnect.domain.money.rail import Position, SettledItem
 
 PAGE_SIZE: Final = 1000
 

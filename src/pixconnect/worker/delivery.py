@@ -21,16 +21,16 @@ from typing import Any, Protocol
 import structlog
 from msgspec import structs
 
-from pixconnect.domain import errors
-from pixconnect.domain.delivery import Conclusion, DueDelivery
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
-from pixconnect.store import delivery as delivery_store
-from pixconnect.store import endpoint as endpoint_store
-from pixconnect.usecases import delivery as delivery_usecases
-from pixconnect.usecases import notice as notice_usecases
-from pixconnect.usecases.context import HasPool, HasSigner, HasWrites
-from pixconnect.usecases.delivery import AttemptContext, Recipient
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.usecases.frame.context import HasPool, HasSigner, HasWrites
+from pixconnect.usecases.webhooks import delivery as delivery_usecases
+from pixconnect.usecases.webhooks import notice as notice_usecases
+from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader

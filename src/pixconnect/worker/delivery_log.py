@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pixconnect.domain import key_webhook
-from pixconnect.domain.clock import Clock, format_instant
-from pixconnect.domain.delivery import Conclusion, DeliveryStatus
+from pixconnect.domain.frame.clock import Clock, format_instant
+from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks.delivery import Conclusion, DeliveryStatus
 from pixconnect.foundation import terminal_log
 from pixconnect.foundation.logging import GatheredLog, hide_secrets
 from pixconnect.writing.event_lines import describe_event

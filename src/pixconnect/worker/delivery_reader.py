@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.domain.delivery import BacklogWalk, DueCursor, DueDelivery
-from pixconnect.store import delivery as delivery_store
-from pixconnect.usecases.clock import ClockContext, read_clock
+from pixconnect.domain.webhooks.delivery import BacklogWalk, DueCursor, DueDelivery
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.usecases.simulation.clock import ClockContext, read_clock
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)

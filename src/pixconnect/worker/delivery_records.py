@@ -16,11 +16,11 @@ from typing import Protocol
 
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.delivery import Conclusion
-from pixconnect.usecases import delivery as delivery_usecases
-from pixconnect.usecases.context import HasWrites
-from pixconnect.usecases.delivery import AttemptContext, Recording
+from pixconnect.domain.frame import errors
+from pixconnect.domain.webhooks.delivery import Conclusion
+from pixconnect.usecases.frame.context import HasWrites
+from pixconnect.usecases.webhooks import delivery as delivery_usecases
+from pixconnect.usecases.webhooks.delivery import AttemptContext, Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.worker.leases import SlotLeases
 

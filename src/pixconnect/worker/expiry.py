@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.rail import RailUnavailable
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.store import charge as charge_store
-from pixconnect.usecases.charge import ExpiryContext, expire_charges
-from pixconnect.usecases.context import HasClock, HasRail
+from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.frame.context import HasClock, HasRail
+from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Looker, until_beat
 

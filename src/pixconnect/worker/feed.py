@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import EVENT_CHANNEL
-from pixconnect.usecases.context import HasClock
-from pixconnect.usecases.feed import FeedContext, give_positions, sweep_positions
+from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.webhooks.feed import FeedContext, give_positions, sweep_positions
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Looker, until_beat
 

@@ -10,22 +10,22 @@ from typing import Final, Protocol
 
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.sandbox_control import SandboxUnavailable
-from pixconnect.domain.secret_box import SealBroken
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases import clock as clock_usecases
-from pixconnect.usecases import endpoint as endpoint_usecases
-from pixconnect.usecases import incoming as incoming_usecases
-from pixconnect.usecases import origin as origin_usecases
-from pixconnect.usecases import partition as partition_usecases
-from pixconnect.usecases import resend as resend_usecases
-from pixconnect.usecases import signing_key as signing_key_usecases
-from pixconnect.usecases import tally as tally_usecases
-from pixconnect.usecases.context import HasSandboxControl
-from pixconnect.usecases.endpoint import ResumingContext
-from pixconnect.usecases.operator import SigningContext
-from pixconnect.usecases.resend import ResendContext
+from pixconnect.usecases.frame.context import HasSandboxControl
+from pixconnect.usecases.frame.operator import SigningContext
+from pixconnect.usecases.identity import signing_key as signing_key_usecases
+from pixconnect.usecases.money import incoming as incoming_usecases
+from pixconnect.usecases.money import tally as tally_usecases
+from pixconnect.usecases.reading import origin as origin_usecases
+from pixconnect.usecases.running import partition as partition_usecases
+from pixconnect.usecases.simulation import clock as clock_usecases
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import resend as resend_usecases
+from pixconnect.usecases.webhooks.endpoint import ResumingContext
+from pixconnect.usecases.webhooks.resend import ResendContext
 from pixconnect.worker.rest import Looker, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0

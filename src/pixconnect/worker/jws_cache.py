@@ -1,6 +1,6 @@
 """A cache of the asymmetric signatures of webhooks: one for each event, shared by all of its endpoints and attempts.
 
-An event has one holder, so its signed header (``domain/webhook_signature.py``) is the same for every endpoint. Signing is
+An event has one holder, so its signed header (``domain/webhooks/signature.py``) is the same for every endpoint. Signing is
 expensive, so a signature is used again while it is young and its key is the current one.
 """
 
@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.domain.delivery import DueDelivery
-from pixconnect.domain.signing import Signer
-from pixconnect.domain.webhook_signature import jws_header
+from pixconnect.domain.identity.signing import Signer
+from pixconnect.domain.webhooks.delivery import DueDelivery
+from pixconnect.domain.webhooks.signature import jws_header
 
 USED_FOR_S: Final = 45
 """Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""

@@ -25,12 +25,12 @@ import asyncpg
 import structlog
 from msgspec import Struct
 
-from pixconnect.domain.clock import Clock
-from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
 from pixconnect.foundation.pool import Connection
-from pixconnect.store import lease as lease_store
+from pixconnect.store.running import lease as lease_store
 from pixconnect.worker.rest import Looker, until_beat
 from pixconnect.writing.service_time import check_skew, is_clock_right
 

@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, Protocol, get_args
 
-from pixconnect.domain import kept_report
-from pixconnect.domain.event import SLOTS_COUNT
+from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.money import kept_report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Family, Measured, Read, Value
-from pixconnect.store import delivery as delivery_store
-from pixconnect.store import order_figures as order_figures_store
-from pixconnect.store import partition as partition_store
-from pixconnect.store.order_figures import OrderFigures
-from pixconnect.usecases import delivery as delivery_usecases
-from pixconnect.usecases import kept_report as kept_usecases
-from pixconnect.usecases import metrics as usecase_metrics
-from pixconnect.usecases.clock import ClockContext, read_clock
-from pixconnect.usecases.context import HasWrites
-from pixconnect.usecases.feed import read_lag_s
+from pixconnect.store.running import order_figures as order_figures_store
+from pixconnect.store.running import partition as partition_store
+from pixconnect.store.running.order_figures import OrderFigures
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.usecases.frame.context import HasWrites
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.running import metrics as usecase_metrics
+from pixconnect.usecases.simulation.clock import ClockContext, read_clock
+from pixconnect.usecases.webhooks import delivery as delivery_usecases
+from pixconnect.usecases.webhooks.feed import read_lag_s
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.leases import SlotLeases

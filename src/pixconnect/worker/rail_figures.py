@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from pixconnect.domain.rail import (
+from pixconnect.domain.money.rail import (
     Acknowledgement,
     DirectoryEntry,
     Order,

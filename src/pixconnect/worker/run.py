@@ -10,8 +10,8 @@ from msgspec import Struct, structs
 
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
-from pixconnect.usecases.context import Context
-from pixconnect.usecases.operator import SigningContext
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.worker import metrics
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_log import AttemptLog

@@ -11,12 +11,12 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct
 
-from pixconnect.domain import errors
-from pixconnect.domain.rail import RailUnavailable, Report
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.context import HasClock
-from pixconnect.usecases.handover import HandoverContext, move_due
-from pixconnect.usecases.report import ReportContext, take_reports
+from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.money.handover import HandoverContext, move_due
+from pixconnect.usecases.money.report import ReportContext, take_reports
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 from pixconnect.worker.rest import Looker, Rest
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import structlog
 
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Connection
 

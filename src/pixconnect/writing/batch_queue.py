@@ -40,8 +40,8 @@ from typing import Final, Generic
 import asyncpg
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.database_failure import DATABASE_AWAY, say_why
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool

@@ -9,31 +9,31 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, LiteralString
 
-from pixconnect.domain import errors
-from pixconnect.domain.charge import Charge, read_contents
-from pixconnect.domain.charge_contents import encode_contents
-from pixconnect.domain.event import Event
-from pixconnect.domain.key_webhook import Told
-from pixconnect.domain.ledger import LedgerEntry
-from pixconnect.domain.location import Location
-from pixconnect.domain.order import OpenOrder
-from pixconnect.domain.refund import Refund
-from pixconnect.domain.transfer import Transfer, is_spent
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event
+from pixconnect.domain.money.charge import Charge, read_contents
+from pixconnect.domain.money.charge_contents import encode_contents
+from pixconnect.domain.money.ledger import LedgerEntry
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer, is_spent
+from pixconnect.domain.standard.location import Location
+from pixconnect.domain.webhooks.key_webhook import Told
 from pixconnect.foundation.pool import Connection
-from pixconnect.store import charge as charge_store
-from pixconnect.store import charge_revision as revision_store
-from pixconnect.store import delivery as delivery_store
-from pixconnect.store import event as event_store
-from pixconnect.store import ledger as ledger_store
-from pixconnect.store import location as location_store
-from pixconnect.store import order as order_store
-from pixconnect.store import origin as origin_store
-from pixconnect.store import refund as refund_store
-from pixconnect.store import tally as tally_store
-from pixconnect.store import transfer as transfer_store
-from pixconnect.store.charge_revision import ChargeRevision
-from pixconnect.store.origin import OriginNotes
-from pixconnect.store.part import Part, numbered
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.frame.part import Part, numbered
+from pixconnect.store.identity import origin as origin_store
+from pixconnect.store.identity.origin import OriginNotes
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.standard import charge_revision as revision_store
+from pixconnect.store.standard import location as location_store
+from pixconnect.store.standard.charge_revision import ChargeRevision
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.store.webhooks import event as event_store
 
 
 class Changes:

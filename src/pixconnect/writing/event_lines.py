@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from pixconnect.domain.event import Event
-from pixconnect.domain.money import format_reais
+from pixconnect.domain.frame.event import Event
+from pixconnect.domain.frame.money import format_reais
 from pixconnect.foundation import terminal_log
 
 

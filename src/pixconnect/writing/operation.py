@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from pixconnect.domain import errors
+from pixconnect.domain.frame import errors
 from pixconnect.writing.batch import Batch
 
 

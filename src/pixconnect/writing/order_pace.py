@@ -20,11 +20,11 @@ from contextvars import Context
 from datetime import datetime
 from typing import Final
 
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
-from pixconnect.store import order as order_store
+from pixconnect.store.money import order as order_store
 
 LOOK_EVERY_S: Final = 0.5
 BATCH_MAX: Final = 64

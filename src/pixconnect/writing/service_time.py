@@ -10,11 +10,11 @@ from datetime import datetime
 
 import structlog
 
-from pixconnect.domain import errors
-from pixconnect.domain.clock import SKEW_MAX, Clock, Reading
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import SKEW_MAX, Clock, Reading
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store import clock as clock_store
-from pixconnect.store.clock import DatabaseClock
+from pixconnect.store.frame import clock as clock_store
+from pixconnect.store.frame.clock import DatabaseClock
 
 _log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame.clock import Clock
 
 STALLED_MAX: Final = 64
 """Stalled holders with a queue of their own; requests of more are refused."""

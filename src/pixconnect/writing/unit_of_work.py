@@ -10,20 +10,21 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from pixconnect.domain import errors, key_webhook
-from pixconnect.domain import ledger as ledger_rules
-from pixconnect.domain.charge import Charge, announce_charge
-from pixconnect.domain.event import Event, EventName
-from pixconnect.domain.key_webhook import Told
-from pixconnect.domain.ledger import Account, Balance, LedgerEntry
-from pixconnect.domain.order import open_order
-from pixconnect.domain.refund import Refund, announce_refund
-from pixconnect.domain.transfer import Transfer, announce_transfer
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.money import ledger as ledger_rules
+from pixconnect.domain.money.charge import Charge, announce_charge
+from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry
+from pixconnect.domain.money.order import open_order
+from pixconnect.domain.money.refund import Refund, announce_refund
+from pixconnect.domain.money.transfer import Transfer, announce_transfer
+from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks.key_webhook import Told
 from pixconnect.foundation import terminal_log
-from pixconnect.store import charge as charge_store
-from pixconnect.store import identifiers as identifier_store
-from pixconnect.store import ledger as ledger_store
-from pixconnect.store.clock import DatabaseClock
+from pixconnect.store.frame import identifiers as identifier_store
+from pixconnect.store.frame.clock import DatabaseClock
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import ledger as ledger_store
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.event_lines import tell_events

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from pixconnect.domain import errors
-from pixconnect.domain.clock import Clock
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.admission import Admission
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.services import Services
-from pixconnect.domain.access import Caller
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, HolderVerifier
 from support.service import Service, open_holder

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pixconnect.api.standard.problem import TYPE_PREFIX
-from pixconnect.domain.access import Caller
-from pixconnect.domain.charge import ChargeRequest
-from pixconnect.usecases import charge as charge_usecases
-from pixconnect.usecases.incoming import receive_credit
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Answer, Api
 from support.books import check_books
 from support.records import own_key

@@ -9,8 +9,8 @@ import pytest
 from pixconnect.api.standard.frame import Query
 from pixconnect.api.standard.operations import OPERATIONS
 from pixconnect.api.standard.problem import TYPE_PREFIX, MalformedRequest
-from pixconnect.domain import errors
-from pixconnect.usecases.standard_pix import Pix
+from pixconnect.domain.frame import errors
+from pixconnect.usecases.standard.pix import Pix
 from support.api import Answer, Api, UseCases
 
 E2E = "E99999004202611201234a1B2c3D4e5F"

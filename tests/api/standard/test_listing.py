@@ -6,7 +6,7 @@ import pytest
 
 from pixconnect.api.standard.listing import PAGE, PAGE_SIZE, make_span, read_interval, read_page
 from pixconnect.api.standard.violations import Parameters, Violations
-from pixconnect.domain.clock import format_instant
+from pixconnect.domain.frame.clock import format_instant
 
 INICIO, FIM = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

@@ -10,12 +10,12 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.standard.problem import TYPE_PREFIX
-from pixconnect.domain import received
-from pixconnect.domain.access import Caller
-from pixconnect.domain.transfer import KeyTransferRequest
-from pixconnect.store import received as received_store
-from pixconnect.usecases import transfer as transfer_usecases
-from pixconnect.usecases.incoming import receive_credit
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.domain.standard import received
+from pixconnect.store.standard import received as received_store
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Api
 from support.records import outside_party, own_key
 from support.service import STARTED_AT, Service, accepted, credit_report, make_charge
@@ -153,7 +153,7 @@ async def test_a_parameter_that_stands_twice_is_refused(door: Api) -> None:
 async def test_too_much_is_not_looked_at_one_by_one(
     door: Api, paid: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixconnect.usecases.standard_pix.SEARCHED_MAX", 3)
+    monkeypatch.setattr("pixconnect.usecases.standard.pix.SEARCHED_MAX", 3)
     assert received.SEARCHED_MAX > 3
     answer = await door.get(f"/v2/pix?{ALL}&cpf=12345678909")
     assert [row["propriedade"] for row in answer.body["violacoes"]] == ["inicio"]

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from pixconnect.api.standard.problem import TYPE_PREFIX
-from pixconnect.domain.access import Caller
-from pixconnect.domain.rail import Rejected, Settled
-from pixconnect.domain.refund import RefundRequest
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases import refund as refund_usecases
-from pixconnect.usecases.holder import HolderChanges
-from pixconnect.usecases.incoming import receive_credit
-from pixconnect.usecases.settlement import Ending, end_orders
-from pixconnect.usecases.standard_pix import read_pix
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import Ending, end_orders
+from pixconnect.usecases.standard.pix import read_pix
 from support.api import Answer, Api
 from support.books import check_books
 from support.operators import as_operator

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pixconnect.api.decoding import read_object
+from pixconnect.api.frame.decoding import read_object
 from pixconnect.api.standard.violations import Members, Parameters, Violations, show_value
-from pixconnect.domain.violation import Violated
+from pixconnect.domain.frame.violation import Violated
 
 READERS: dict[str, Any] = {
     "valor": lambda body: body.amount("valor", is_required=True),

@@ -11,12 +11,12 @@ from msgspec import structs
 
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.api.application import make_application
-from pixconnect.api.services import Services
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import TYPE_PREFIX
-from pixconnect.domain.access import Caller
+from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases import holder as holder_usecases
-from pixconnect.usecases.incoming import receive_credit
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Answer, Api, HolderVerifier
 from support.operators import as_operator
 from support.records import own_key

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.integrator import profile_files
 from pixconnect.cli.integrator.profile_files import Profile
 from pixconnect.cli.main import main

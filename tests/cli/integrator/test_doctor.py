@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pixconnect.cli import local_checks
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
+from pixconnect.cli.running import local_checks
 from pixconnect.local.home import closed_mode
 from pixconnect_client import Client
 from support.installation import Installation

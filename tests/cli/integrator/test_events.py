@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
-from pixconnect.domain.event import EVENT_FACTS
+from pixconnect.domain.frame.event import EVENT_FACTS
 from support.installation import Installation
 from support.listening_program import a_program
 

@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import pytest
 
-from pixconnect.cli.exit_status import ExitStatus
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
-from pixconnect.domain.charge import ShownStatus
+from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import Client
 from support.installation import Installation
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_body, listing, location
 from pixconnect.api.standard.charge_records import (
     Calendario,
@@ -20,17 +20,18 @@ from pixconnect.api.standard.charge_records import (
 )
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Parameters, Violations
-from pixconnect.domain import errors, tax_id
-from pixconnect.domain.charge import ChargeStatus
-from pixconnect.domain.charge_contents import ChargeContents, Payer
-from pixconnect.domain.charge_search import ChargeSearch
-from pixconnect.domain.clock import format_milliseconds
-from pixconnect.domain.money import format_reais
-from pixconnect.domain.violation import Violated
-from pixconnect.usecases import charge_search as search_usecases
-from pixconnect.usecases import standard_charge as charge_usecases
-from pixconnect.usecases.standard_charge import ENTITY, StandardCharge
-from pixconnect.usecases.standard_pix import Pix
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violated
+from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.charge import ChargeStatus
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.usecases.standard import charge as charge_usecases
+from pixconnect.usecases.standard import charge_search as search_usecases
+from pixconnect.usecases.standard.charge import ENTITY, StandardCharge
+from pixconnect.usecases.standard.pix import Pix
 
 _STATUSES: Final[Mapping[CobStatus, Sequence[ChargeStatus]]] = dict[CobStatus, Sequence[ChargeStatus]](
     (

@@ -8,10 +8,11 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.api.standard.violations import Members, Violations
-from pixconnect.domain import errors, pix_key
-from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX
-from pixconnect.domain.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
-from pixconnect.usecases.standard_charge import ENTITY, REMOVAL
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, ContentsChange, Line, Payer
+from pixconnect.usecases.standard.charge import ENTITY, REMOVAL
 
 QUESTION_LENGTH_MAX: Final = 140
 LINES_MAX: Final = 50

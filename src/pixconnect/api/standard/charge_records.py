@@ -15,10 +15,10 @@ from pixconnect.api.standard.charge_body import (
 )
 from pixconnect.api.standard.listing import Instante, ListQuery, Parametros
 from pixconnect.api.standard.location import LocationId, PayloadLocation
-from pixconnect.domain.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
-from pixconnect.domain.charge import PAYER_NAME_LENGTH_MAX
-from pixconnect.domain.pix_key import KEY_LENGTH_MAX
-from pixconnect.usecases.standard_pix import Pix
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
+from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.usecases.standard.pix import Pix
 
 CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
 Txid = Annotated[str, Meta(pattern="^[a-zA-Z0-9]{26,35}$")]

@@ -14,13 +14,13 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from pixconnect.api import decoding
-from pixconnect.api.operation import AnyOperation, Method, NeededScope, Operation, Reader, Reply, Request
-from pixconnect.api.parameters import NONE
-from pixconnect.api.services import Services
+from pixconnect.api.frame import decoding
+from pixconnect.api.frame.operation import AnyOperation, Method, NeededScope, Operation, Reader, Reply, Request
+from pixconnect.api.frame.parameters import NONE
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
-from pixconnect.domain import errors
-from pixconnect.domain.violation import Violated
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated
 
 PREFIXES: Final = ("/pix/v2", "/v2")
 """All operations are at both: the standard's own servers have the first, the banks' mostly the second."""

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.violations import Parameters
-from pixconnect.domain.clock import format_milliseconds
-from pixconnect.domain.listing import Span
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Span
 
 PAGE: Final = "paginacao.paginaAtual"
 PAGE_SIZE: Final = "paginacao.itensPorPagina"

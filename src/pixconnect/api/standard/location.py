@@ -8,17 +8,17 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import PREFIXES, Asked
 from pixconnect.api.standard.listing import ListQuery, Parametros
 from pixconnect.api.standard.violations import Members, Parameters, Violations
-from pixconnect.domain import errors
-from pixconnect.domain.br_code import LOCATION_LENGTH_MAX
-from pixconnect.domain.clock import format_milliseconds
-from pixconnect.domain.location import Location
-from pixconnect.usecases import location as location_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.money.br_code import LOCATION_LENGTH_MAX
+from pixconnect.domain.standard.location import Location
+from pixconnect.usecases.standard import location as location_usecases
 
 ENTITY: Final = "loc"
 TipoCob = Literal["cob", "cobv"]

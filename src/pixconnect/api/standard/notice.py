@@ -8,8 +8,8 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import (
     NAMES,
@@ -22,11 +22,11 @@ from pixconnect.api.standard.listing import (
 )
 from pixconnect.api.standard.violations import Members, Parameters, Violations
 from pixconnect.api.standard.webhook import read_key
-from pixconnect.domain import errors
-from pixconnect.domain.clock import format_milliseconds
-from pixconnect.domain.delivery import Attempt, DeliveryStatus, KeyDelivery
-from pixconnect.domain.webhook_signature import notice_message_id
-from pixconnect.usecases import key_webhook as key_webhook_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.webhooks.delivery import Attempt, DeliveryStatus, KeyDelivery
+from pixconnect.domain.webhooks.signature import notice_message_id
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ENTITY: Final = key_webhook_usecases.ENTITY
 _ID: Final = re.compile(r"[1-9][0-9]{0,15}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from pixconnect.api.operation import Method, Nothing
+from pixconnect.api.frame.operation import Method, Nothing
 from pixconnect.api.standard import charge, charge_records, location, notice, payment, refund, webhook
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types
-from pixconnect.usecases import standard_pix
+from pixconnect.usecases.standard import pix as standard_pix
 
 _COB: Final = Types(missing="CobNaoEncontrado", invalid="CobOperacaoInvalida")
 _LOC: Final = Types(missing="PayloadLocationNaoEncontrado", invalid="PayloadLocationOperacaoInvalida")

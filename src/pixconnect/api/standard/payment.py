@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import (
     NAMES,
@@ -21,10 +21,10 @@ from pixconnect.api.standard.listing import (
     refuse_both_tax_ids,
 )
 from pixconnect.api.standard.violations import Parameters, Violations
-from pixconnect.domain import errors
-from pixconnect.domain.received import ReceivedSearch
-from pixconnect.usecases import standard_pix
-from pixconnect.usecases import standard_pix as standard_pix_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.standard.received import ReceivedSearch
+from pixconnect.usecases.standard import pix as standard_pix
+from pixconnect.usecases.standard import pix as standard_pix_usecases
 
 _LIST_NAMES: Final = (*NAMES, "txid", "txIdPresente", "devolucaoPresente", "cpf", "cnpj")
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pixconnect.api import envelope
-from pixconnect.api.envelope import Refused
-from pixconnect.api.operation import RefusalForm
-from pixconnect.domain import errors
-from pixconnect.domain.violation import Violated, Violation
+from pixconnect.api.frame import envelope
+from pixconnect.api.frame.envelope import Refused
+from pixconnect.api.frame.operation import RefusalForm
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated, Violation
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "https://pix.bcb.gov.br/api/v2/error/"

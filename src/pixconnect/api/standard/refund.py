@@ -7,14 +7,14 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.payment import read_end_to_end_id
 from pixconnect.api.standard.violations import Members, Violations
-from pixconnect.domain import errors
-from pixconnect.domain.refund import DESCRIPTION_LENGTH_MAX
-from pixconnect.usecases import standard_refund as standard_refund_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.refund import DESCRIPTION_LENGTH_MAX
+from pixconnect.usecases.standard import refund as standard_refund_usecases
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _ENTITY: Final = standard_refund_usecases.ENTITY

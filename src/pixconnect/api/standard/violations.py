@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar, cast
 
-from pixconnect.api import decoding
-from pixconnect.domain import errors, tax_id
-from pixconnect.domain.violation import Violated, Violation
+from pixconnect.api.frame import decoding
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.money import tax_id
 
 ChoiceT = TypeVar("ChoiceT", bound=str)
 

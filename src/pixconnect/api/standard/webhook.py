@@ -7,16 +7,17 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.operation import Reply
-from pixconnect.api.services import Services
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import NAMES, Instante, PageQuery, Parametros, make_span, read_interval, read_page
 from pixconnect.api.standard.violations import Members, Parameters, Violations
-from pixconnect.domain import errors, pix_key, tax_id
-from pixconnect.domain.access import Caller
-from pixconnect.domain.clock import format_milliseconds
-from pixconnect.domain.key_webhook import URL_LENGTH_MAX, KeyWebhook
-from pixconnect.usecases import key_webhook as key_webhook_usecases
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import pix_key, tax_id
+from pixconnect.domain.webhooks.key_webhook import URL_LENGTH_MAX, KeyWebhook
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ENTITY: Final = key_webhook_usecases.ENTITY
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s]+")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pixconnect.cli.integrator import records
+from pixconnect.cli.frame import records
+from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.session import open_session
-from pixconnect.cli.output import Json
 
 
 def balance(*, json: Json = False) -> None:

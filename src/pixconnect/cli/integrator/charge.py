@@ -7,13 +7,12 @@ from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import qr_code, records
-from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
+from pixconnect.cli.frame import output, qr_code, records, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
 from pixconnect.cli.integrator.session import open_session
-from pixconnect.cli.output import Json
-from pixconnect.domain.charge import ShownStatus
+from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import Charge, ChargePayer, Client
 
 app = App(name="charge", help="Be paid: a charge is a QR code.")

@@ -8,11 +8,10 @@ from typing import Final
 
 from cyclopts import App
 
-from pixconnect.cli import terminal
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import records
+from pixconnect.cli.frame import records, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.session import open_sandbox
-from pixconnect.cli.output import Json
 
 app = App(name="clock", help="The sandbox's time: by it charges expire and retries are due.")
 

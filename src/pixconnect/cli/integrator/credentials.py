@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from pixconnect import config
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.settings import RUNNING_FILE, write_start
 from pixconnect.cli.integrator import profile_files
-from pixconnect.cli.settings import RUNNING_FILE, write_start
 from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
 

@@ -10,15 +10,15 @@ from typing import Annotated, Final, get_args
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.exit_status import ExitStatus
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import recipes, records
+from pixconnect.cli.frame import output, records, terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.session import open_sandbox, open_session
 from pixconnect.cli.integrator.webhook_secret import make_secret
-from pixconnect.cli.output import Json
-from pixconnect.cli.whole_number import WHOLE_NUMBER
-from pixconnect.domain.event import EventName
+from pixconnect.domain.frame.event import EventName
 from pixconnect_client import Client, Delivery, Endpoint, OutsidePayer
 
 app = App(name="endpoint", help="Where webhooks are posted.")

@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final
 
-from pixconnect.cli.exit_status import ExitStatus
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect_client import Client
 
 FoundEvent = dict[str, Any]

@@ -9,15 +9,15 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import output
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import listeners, records
+from pixconnect.cli.frame import output, records
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Limit
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.integrator import listeners
 from pixconnect.cli.integrator.event_search import FoundEvent, find_event, list_events
-from pixconnect.cli.integrator.records import Limit
 from pixconnect.cli.integrator.session import open_session
-from pixconnect.cli.output import Json
-from pixconnect.cli.whole_number import WHOLE_NUMBER
-from pixconnect.domain.event import EventName
+from pixconnect.domain.frame.event import EventName
 from pixconnect_client import Client
 
 app = App(name="events", help="What happened: list it, show it, send it again.")

@@ -7,13 +7,12 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.integrator import records
-from pixconnect.cli.integrator.records import Amount
+from pixconnect.cli.frame import output, records, terminal
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Amount
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator.session import open_sandbox
-from pixconnect.cli.output import Json
-from pixconnect.cli.whole_number import WHOLE_NUMBER
-from pixconnect.domain.sandbox_control import Operation
+from pixconnect.domain.simulation.sandbox_control import Operation
 from pixconnect_client import FaultMatch, FaultOperation, FaultRule
 
 app = App(name="faults", help="How the sandbox's network misbehaves: rules that are one set for all holders.")

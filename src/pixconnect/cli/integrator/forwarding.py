@@ -11,9 +11,9 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.event_search import FoundEvent
-from pixconnect.domain.webhook_signature import message_id, request_headers
+from pixconnect.domain.webhooks.signature import message_id, request_headers
 
 _ANSWERED_WITHIN_S: Final = 30.0
 _PORT_MAX: Final = 65_535

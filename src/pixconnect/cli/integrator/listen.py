@@ -15,16 +15,16 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final, Literal, get_args
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator import forwarding
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.cli.integrator.event_search import FoundEvent
 from pixconnect.cli.integrator.forwarding import Attempt, Forwarder
 from pixconnect.cli.integrator.listeners import Door, ListenerState, make_token
 from pixconnect.cli.integrator.session import explaining
-from pixconnect.cli.output import Json
-from pixconnect.domain.event import EventName
+from pixconnect.domain.frame.event import EventName
 from pixconnect_client import ApiError, AsyncClient, NoAnswer, RateLimited, Unavailable
 
 _FEED: Final = "/v1/webhook/feed"

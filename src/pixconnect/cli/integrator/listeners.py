@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect import config
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.integrator.credentials import Credentials
 from pixconnect.cli.integrator.webhook_secret import make_secret
 from pixconnect.local.home import write_private

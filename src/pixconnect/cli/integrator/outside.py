@@ -6,13 +6,14 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from pixconnect.cli.exit_status import ExitStatus
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import charge, records, transfer
-from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId
+from pixconnect.cli.frame import records
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId
+from pixconnect.cli.integrator import charge, transfer
 from pixconnect.cli.integrator.session import open_sandbox
-from pixconnect.cli.output import Json
-from pixconnect.domain.refund import RefundReason
+from pixconnect.domain.money.refund import RefundReason
 from pixconnect_client import OutsidePayer, Payment
 
 _WHY_UNPAYABLE: Final = dict(APPROVED="the charge has been paid already", EXPIRED="the charge has expired")

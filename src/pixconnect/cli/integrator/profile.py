@@ -8,13 +8,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator import profile_files
 from pixconnect.cli.integrator.credentials import Credentials
 from pixconnect.cli.integrator.profile_files import Profile
 from pixconnect.cli.integrator.session import connect, explaining, is_sandbox
-from pixconnect.cli.output import Json
 
 app = App(name="profile", help="Credentials under a name.")
 

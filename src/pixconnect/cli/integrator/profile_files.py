@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect import config
-from pixconnect.cli.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.local.home import write_private
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

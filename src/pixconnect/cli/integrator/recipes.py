@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from pixconnect.cli import terminal
-from pixconnect.cli.exit_status import ExitStatus
-from pixconnect.cli.failures import CommandError
-from pixconnect.domain.event import EventName
+from pixconnect.cli.frame import terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.domain.frame.event import EventName
 from pixconnect_client import (
     Charge,
     Client,

@@ -7,11 +7,12 @@ from typing import Annotated, get_args
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli.integrator import records, transfer
-from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.frame import records
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.integrator import transfer
 from pixconnect.cli.integrator.session import open_session
-from pixconnect.cli.output import Json
-from pixconnect.domain.refund import RefundReason, RefundStatus
+from pixconnect.domain.money.refund import RefundReason, RefundStatus
 from pixconnect_client import Client, Refund
 
 app = App(name="refund", help="Give back what you received.")

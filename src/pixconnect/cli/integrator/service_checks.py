@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Final
 
 from pixconnect import __version__
-from pixconnect.cli import findings
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.findings import Finding
+from pixconnect.cli.frame import findings
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.findings import Finding
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect.cli.integrator.session import advise_scope, connect, explaining, is_sandbox
 from pixconnect.config import SettingsError

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pixconnect.cli.exit_status import ExitStatus
-from pixconnect.cli.failures import CommandError, RefusedByService
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError, RefusedByService
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect_client import (
     ApiError,

@@ -10,11 +10,10 @@ from typing import Annotated, BinaryIO, Final, Literal
 
 from cyclopts import Parameter
 
-from pixconnect.cli import output, terminal
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import records
+from pixconnect.cli.frame import output, records, terminal
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.session import Session, open_session
-from pixconnect.cli.output import Json
 from pixconnect.local.home import is_disk_full
 from pixconnect_client import Statement
 

@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli import output
-from pixconnect.cli.failures import CommandError
-from pixconnect.cli.integrator import records
-from pixconnect.cli.integrator.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.frame import output, records
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator.session import open_session
-from pixconnect.cli.output import Json
-from pixconnect.domain.holder import KeyType
-from pixconnect.domain.transfer import TransferStatus
+from pixconnect.domain.money.holder import KeyType
+from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect_client import AccountType, Client, Transfer, TransferParty
 
 app = App(name="transfer", help="Send money, and see what was sent and received.")

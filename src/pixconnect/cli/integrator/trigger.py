@@ -7,14 +7,14 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from pixconnect.cli import output
+from pixconnect.cli.frame import output
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import MONEY, Amount
 from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.event_search import FoundEvent, wait_for_event
 from pixconnect.cli.integrator.outside import PayerName, PayerTaxId
-from pixconnect.cli.integrator.records import MONEY, Amount
 from pixconnect.cli.integrator.session import open_sandbox
-from pixconnect.cli.output import Json
-from pixconnect.domain.event import EventName
+from pixconnect.domain.frame.event import EventName
 from pixconnect_client import OutsidePayer
 
 _HAPPENS_WITHIN_S: Final = 30.0

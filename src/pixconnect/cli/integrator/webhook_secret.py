@@ -3,7 +3,7 @@
 import base64
 import secrets
 
-from pixconnect.domain.webhook_signature import SECRET_PREFIX
+from pixconnect.domain.webhooks.signature import SECRET_PREFIX
 
 
 def make_secret() -> str:

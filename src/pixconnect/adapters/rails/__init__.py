@@ -1,0 +1,1 @@
+"""The rails: one file for each network or institution that money moves over."""

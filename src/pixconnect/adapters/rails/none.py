@@ -1,0 +1,64 @@
+"""The rail of live mode where none is set: it can never be reached.
+
+Charges can be made and read. Transfers wait and are then cancelled with their money back. Health says that the rail is away.
+Nothing is sent anywhere, so no order is ever marked as handed over (``Policy.has_rail``). Of orders that an earlier adapter has
+marked this one says truthfully that it cannot know.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+
+from pixconnect.domain.money.rail import (
+    Abilities,
+    Acknowledgement,
+    DirectoryEntry,
+    NotTaken,
+    Order,
+    Position,
+    QueryAnswer,
+    RailUnavailable,
+    RefundOrder,
+    Report,
+    SettledItem,
+    SubmitAnswer,
+)
+
+_REASON = "no rail is set for live mode"
+
+
+class NoRail:
+    # Nothing is refused for what only the adapter to come may be unable to do.
+    abilities = Abilities()
+
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        raise RailUnavailable(_REASON)
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        return [NotTaken() for _ in orders]
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+        return [NotTaken() for _ in orders]
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        raise RailUnavailable(_REASON)
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        await asyncio.sleep(wait_s)
+        return []
+
+    async def waiting_since(self) -> datetime | None:
+        return None
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        raise RailUnavailable(_REASON)
+
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+        raise RailUnavailable(_REASON)
+        yield []  # makes it an iterator, as the port has it
+
+    async def position(self) -> Position:
+        raise RailUnavailable(_REASON)
+
+    async def check(self) -> None:
+        raise RailUnavailable(_REASON)

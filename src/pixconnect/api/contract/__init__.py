@@ -1,0 +1,1 @@
+"""The operations of our own contract."""

@@ -1,0 +1,265 @@
+"""The feed on the wire.
+
+A cursor is 18 octets in base64url: a version, the position, how many events at it come before, and a check over them and the
+holder. The check is no secret: it only tells a mistake, such as another holder's cursor. Programs keep cursors for weeks, so a
+change of any of this needs a new version beside the old one.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from hashlib import blake2b
+from typing import Annotated, Final, Literal, cast, get_args
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from pixconnect.api.contract.charge import PaidBy, show_paid_by
+from pixconnect.api.contract.transfer import TransferParty, show_party
+from pixconnect.api.frame.operation import Later, Nothing, Request
+from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.wire import Amount, Id, Instant
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EVENT_NAMES, EventName, Resource
+from pixconnect.domain.money.refund import Refund, RefundReason
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.webhooks import feed
+from pixconnect.domain.webhooks.feed import FeedCursor, FeedQuery
+from pixconnect.usecases.webhooks import feed as feed_usecases
+
+_VERSION: Final = 1
+_NUMBERS: Final = struct.Struct(">BQH")
+_CHECK_SIZE: Final = 7
+_SIZE: Final = _NUMBERS.size + _CHECK_SIZE
+"""A multiple of three, so that the text needs no padding."""
+_POSITION_MAX: Final = 2**53 - 1
+_NOT_OURS: Final = "cursor: must be one that the feed answered to you"
+
+
+class EventFeedQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events, and how long to wait for them."""
+
+    cursor: Annotated[str, Meta(max_length=512)] | None = None
+    """Where to go on: the `cursor` of the last answer, or of the last event that you have dealt with."""
+    start: Literal["oldest", "now"] | None = None
+    """Where to begin without a cursor: at the oldest event that is kept, which is the default, or behind the newest."""
+    page_size: Annotated[int, Meta(ge=1, le=feed.PAGE_SIZE_MAX)] = 100
+    """Events an answer, at most."""
+    wait_s: Annotated[int, Meta(ge=0, le=feed.WAIT_MAX_S)] = 0
+    """If there is nothing, wait so many seconds for it; answered as soon as there is."""
+    event_types: str | None = None
+    """Only events of these names, separated by commas."""
+    resource: Resource | None = None
+    """Only events of charges, of transfers, or of refunds."""
+    id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """Only events of the charge, transfer or refund that has this id: the service's, yours, or the network's."""
+
+
+class EventOutcome(Struct, frozen=True, kw_only=True):
+    """Why a transfer or refund failed."""
+
+    code: Annotated[str, Meta(examples=["AC03"])]
+    """The rail's code, or the service's."""
+    reason: str
+    """The same as a sentence."""
+
+
+class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the payload does not say; what does not apply is left out."""
+
+    amount: Amount | None = None
+    """Of a charge: the amount asked for."""
+    paid_by: PaidBy | None = None
+    """Of a charge that was paid: by what."""
+    debit_party: TransferParty | None = None
+    """Of an incoming transfer: the payer."""
+    credit_party: TransferParty | None = None
+    """Of an outgoing transfer: the payee."""
+    charge_id: Id | None = None
+    """Of a transfer that pays a charge of yours: which one."""
+    transaction_identification: str | None = None
+    """Of a transfer by QR code: the code's txid."""
+    transfer_id: Id | None = None
+    """Of a refund: the transfer that is returned."""
+    return_reason: RefundReason | None = None
+    """Of a refund: why it is returned."""
+    description: str | None = None
+    """Of a refund: its author's words."""
+    outcome: EventOutcome | None = None
+    """Of a transfer or refund that failed: why."""
+
+
+class FeedEvent(Struct, frozen=True, kw_only=True):
+    """An event of the feed: what webhooks say, and more."""
+
+    id: Id
+    """The event's id, as in webhooks."""
+    name: EventName
+    """Its type."""
+    create_timestamp: Instant
+    """When it happened."""
+    resource: Resource
+    """What it is about."""
+    resource_id: Id
+    """The id of that charge, transfer or refund."""
+    # Raw: it is answered as it was stored and posted, octet for octet.
+    payload: Annotated[msgspec.Raw, Meta(extra_json_schema=dict(type="object"))]
+    """What `ChargePayload`, `TransferPayload` or `RefundPayload` says, by the event's name, as webhooks post it."""
+    detail: EventDetail
+    """What the payload does not say."""
+    cursor: str
+    """Goes on after this event: keep it with what you did about it."""
+
+
+class EventFeed(Struct, frozen=True, kw_only=True):
+    """A part of the feed."""
+
+    events: list[FeedEvent]
+    """In the order of the feed; of one resource, in the order in which they happened."""
+    cursor: str
+    """Goes on after this part. Keep it, also where there were no events."""
+    has_more: bool
+    """Whether there is more now. A filter may leave a part empty before the end."""
+
+
+async def read_event_feed(services: Services, request: Request[None, EventFeedQuery, Nothing]) -> EventFeed | Later:
+    """Read the feed of your events.
+
+    Every event, whether or not a webhook endpoint was told of it, in an order that never changes: whoever keeps the cursor
+    misses none. A new event can be read within moments. A cursor older than events are kept is refused with CURSOR_EXPIRED.
+    """
+    query, holder_id = request.query, request.caller.holder_id
+    asked = _read_query(query, holder_id)
+    page = await feed_usecases.read_feed(services.context, request.caller, asked)
+    if page.events or page.has_more or not query.wait_s:
+        return _show_page(page, holder_id)
+
+    async def answer(turn: Callable[[], AbstractAsyncContextManager[None]]) -> EventFeed:
+        clock = services.context.clock
+        ends_at_s = clock.monotonic_s() + query.wait_s
+        async with services.feed_waits.hold(holder_id) as wait:
+            # The end of one look is where the next begins, or `now` would be later each time.
+            following = structs.replace(asked, cursor=page.next)
+            while True:
+                async with turn():
+                    found = await feed_usecases.read_feed(services.context, request.caller, following)
+                if found.events or found.has_more or not await wait.until_woken(ends_at_s - clock.monotonic_s()):
+                    return _show_page(found, holder_id)
+                following = structs.replace(asked, cursor=found.next)
+
+    return Later(answer=answer)
+
+
+def _read_query(query: EventFeedQuery, holder_id: int) -> FeedQuery:
+    if query.cursor is not None and query.start is not None:
+        raise errors.BadRequest("start: must not stand beside a cursor")
+    names: frozenset[EventName] | None = None
+    if query.event_types is not None:
+        given = frozenset(query.event_types.split(","))
+        if not given <= EVENT_NAMES:
+            raise errors.BadRequest(
+                f"event_types: must be names separated by commas, of {', '.join(get_args(EventName))}"
+            )
+        names = cast("frozenset[EventName]", given)
+    return FeedQuery(
+        cursor=None if query.cursor is None else read_cursor(query.cursor, holder_id),
+        start=query.start or "oldest",
+        page_size=query.page_size,
+        names=names,
+        resource=query.resource,
+        any_id=query.id,
+    )
+
+
+def write_cursor(cursor: FeedCursor, holder_id: int) -> str:
+    numbers = _NUMBERS.pack(_VERSION, cursor.position, cursor.passed_count)
+    return urlsafe_b64encode(numbers + _check(numbers, holder_id)).decode()
+
+
+def read_cursor(text: str, holder_id: int) -> FeedCursor:
+    """Read a cursor, which callers can garble or make up; raises ``BadRequest``."""
+    try:
+        octets = urlsafe_b64decode(text)
+    except ValueError:
+        raise errors.BadRequest(_NOT_OURS) from None
+    numbers, check = octets[: _NUMBERS.size], octets[_NUMBERS.size :]
+    # Python's decoder passes over what is no base64: written anew, the text must be the same.
+    if len(octets) != _SIZE or urlsafe_b64encode(octets).decode() != text or check != _check(numbers, holder_id):
+        raise errors.BadRequest(_NOT_OURS)
+    version, position, passed_count = _NUMBERS.unpack(numbers)
+    if version != _VERSION or position > _POSITION_MAX:
+        raise errors.BadRequest(_NOT_OURS)
+    return FeedCursor(position=position, passed_count=passed_count)
+
+
+def _check(numbers: bytes, holder_id: int) -> bytes:
+    return blake2b(numbers + holder_id.to_bytes(8), digest_size=_CHECK_SIZE).digest()
+
+
+def _show_page(page: feed.FeedPage, holder_id: int) -> EventFeed:
+    return EventFeed(
+        events=[_show_event(one, holder_id) for one in page.events],
+        cursor=write_cursor(page.next, holder_id),
+        has_more=page.has_more,
+    )
+
+
+class _Body(Struct, frozen=True):
+    """What is taken of an event's body as it stands there."""
+
+    create_timestamp: str
+    payload: msgspec.Raw
+
+
+_read_body: Final = msgspec.json.Decoder(_Body).decode
+
+
+def _show_event(one: feed.FeedEvent, holder_id: int) -> FeedEvent:
+    body = _read_body(one.event.body)
+    return FeedEvent(
+        id=one.event.id,
+        name=one.event.name,
+        create_timestamp=body.create_timestamp,
+        resource=one.event.resource,
+        resource_id=one.event.resource_id,
+        payload=body.payload,
+        detail=_show_detail(one),
+        cursor=write_cursor(one.next, holder_id),
+    )
+
+
+def _show_detail(one: feed.FeedEvent) -> EventDetail:
+    if one.charge is not None:
+        is_paid = one.event.name == "qrcode.approved"
+        return EventDetail(
+            amount=one.charge.amount_cents,
+            paid_by=None if not is_paid or one.transfer is None else show_paid_by(one.charge.id, one.transfer),
+        )
+    has_failed = one.event.name.endswith(".error")
+    if one.transfer is not None:
+        party = show_party(one.transfer.counterparty)
+        is_incoming = one.transfer.direction == "IN"
+        return EventDetail(
+            debit_party=party if is_incoming else None,
+            credit_party=None if is_incoming else party,
+            charge_id=one.transfer.charge_id,
+            transaction_identification=one.transfer.txid,
+            outcome=_show_outcome(one.transfer) if has_failed else None,
+        )
+    if one.refund is not None:
+        return EventDetail(
+            transfer_id=one.refund.transfer_id,
+            return_reason=one.refund.reason,
+            description=one.refund.description,
+            outcome=_show_outcome(one.refund) if has_failed else None,
+        )
+    return EventDetail()
+
+
+def _show_outcome(ended: Transfer | Refund) -> EventOutcome | None:
+    if ended.outcome_code is None:
+        return None
+    return EventOutcome(code=ended.outcome_code, reason=ended.outcome_reason or "")

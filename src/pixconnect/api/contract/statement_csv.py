@@ -1,0 +1,61 @@
+"""A statement as CSV (RFC 4180): a header, then a row a line; unsigned cents; an empty cell for what is absent.
+
+Cells are exact, whatever they begin with: a program that reads them must get what is in the ledger. Names and descriptions are
+other people's words, and a spreadsheet may take ``=1+1`` for a formula; the reference page says how to open the file safely.
+"""
+
+import csv
+import io
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from typing import Final
+
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.money.statement import Language, Statement, StatementLine
+
+COLUMNS: Final = (
+    "id",
+    "create_timestamp",
+    "end_to_end_id",
+    "return_identification",
+    "impact_type",
+    "amount",
+    "running_balance",
+    "counterparty_name",
+    "counterparty_tax_id",
+    "counterparty_ispb",
+    "description",
+    # Later columns come last, so that programs may go on counting.
+    "external_id",
+    "transaction_identification",
+)
+
+
+async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLine]]) -> AsyncIterator[bytes]:
+    yield _write_rows([COLUMNS])
+    async for lines in parts:
+        yield _write_rows([_row(line, statement.language) for line in lines])
+
+
+def _row(line: StatementLine, language: Language) -> tuple[str | int | None, ...]:
+    other = line.counterparty
+    return (
+        line.id,
+        format_instant(line.created_at),
+        line.end_to_end_id,
+        line.return_id,
+        line.direction,
+        line.amount_cents,
+        line.running_balance_cents,
+        # A deposit has no counterparty: three empty cells.
+        *((None, None, None) if other is None else (other.name, other.tax_id, other.ispb)),
+        line.describe(language),
+        line.external_id,
+        line.txid,
+    )
+
+
+def _write_rows(rows: Sequence[Sequence[str | int | None]]) -> bytes:
+    # The writer ends lines with CRLF itself, as RFC 4180 wants; another translation would double it.
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()

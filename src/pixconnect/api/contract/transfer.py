@@ -1,0 +1,291 @@
+"""Transfers on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from pixconnect.api.frame import paging
+from pixconnect.api.frame.envelope import Listing
+from pixconnect.api.frame.operation import Nothing, Request
+from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import transfer as transfers
+from pixconnect.domain.money.holder import AccountType, KeyType, Party
+from pixconnect.domain.money.transfer import Direction, TransferStatus, TransferView
+from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.usecases.money import transfer as transfer_usecases
+
+
+class TransferParty(Party, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One side of a transfer."""
+
+    account_number: Annotated[str, Meta(min_length=1, max_length=20, examples=["1001"])]
+    """With its check digit, without a mask."""
+    account_type: AccountType
+    """The kind of account."""
+    bank: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """The institution's name."""
+    branch: Annotated[str, Meta(min_length=1, max_length=4, examples=["0001"])]
+    """Without a check digit."""
+    ispb: Annotated[str, Meta(examples=["99999004"])]
+    """The institution's identifier, 8 characters."""
+    key: str | None = None
+    """A Pix key of the account."""
+    key_type: KeyType | None = None
+    """The key's type."""
+    name: Annotated[str, Meta(min_length=1, max_length=255)]
+    """The account's owner."""
+    tax_id: Annotated[str, Meta(min_length=11, max_length=14, examples=["52998224725"])]
+    """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+
+
+class InitiatePixWithKeyRequest(
+    BoundedAmount,
+    transfers.KeyTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename=AMOUNT_ON_THE_WIRE,
+):
+    """A transfer to a Pix key."""
+
+    amount_cents: Amount
+    """The amount to send."""
+    key: Annotated[str, Meta(examples=["settle@sandbox.pix.example"])]
+    """The payee's key."""
+    key_type: Annotated[KeyType, Meta(examples=["EMAIL"])]
+    """The key's type."""
+    external_id: ExternalId | None = None
+    """Your own name for it."""
+
+
+class InitiatePixWithAccountDetailsRequest(
+    BoundedAmount,
+    transfers.AccountTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename=AMOUNT_ON_THE_WIRE,
+):
+    """A transfer to an account."""
+
+    amount_cents: Amount
+    """The amount to send."""
+    credit_party: TransferParty
+    """The payee's account."""
+    external_id: ExternalId | None = None
+    """Your own name for it."""
+
+
+class InitiatePixWithQRCodeRequest(
+    BoundedAmount,
+    transfers.QrCodeTransferRequest,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename=dict(AMOUNT_ON_THE_WIRE, br_code="emv"),
+):
+    """A transfer to whoever a QR code names."""
+
+    amount_cents: Amount
+    """The amount to send; if the code carries one, exactly that."""
+    br_code: str
+    """The text of the QR code."""
+    external_id: ExternalId | None = None
+    """Your own name for it."""
+
+
+class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Money moved over Pix."""
+
+    id: Id
+    """The service's own name for it."""
+    amount: Amount
+    """The amount sent."""
+    create_timestamp: Instant
+    """When it was accepted."""
+    last_modified: Instant
+    """When it last changed."""
+    credit_party: TransferParty
+    """The payee."""
+    debit_party: TransferParty
+    """The payer."""
+    end_to_end_id: Annotated[str, Meta(examples=["E99999003202611201234a1B2c3D4e5F"])]
+    """Its name on the whole network. It finds the transfer for good, also where the network makes another one later, which is
+    shown from then on."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    status: TransferStatus
+    """PROCESSING until the rail has answered, then CONFIRMED or ERROR; CANCELLED if it never left; RETURNED when all of it
+    came back."""
+    transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """The txid of the QR code, if there was one."""
+
+
+class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a transfer, and its reason."""
+
+    status: TransferStatus
+    """The transfer's status."""
+    code: Annotated[str, Meta(examples=["AC03"])] | None = None
+    """Why it failed, if it did: the rail's code, or the service's."""
+    reason: str | None = None
+    """The same as a sentence."""
+
+
+class TransferListQuery(ListQuery, frozen=True, kw_only=True):
+    """Which transfers."""
+
+    # The contract has no filter for ERROR: such a transfer is found by its id.
+    status: Literal["CONFIRMED", "PROCESSING", "CANCELLED", "RETURNED"] = "CONFIRMED"
+    """Only transfers of this status."""
+
+
+class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
+    """Which transfers; everything that is given must hold."""
+
+    status: TransferStatus | None = None
+    """Only transfers of this status."""
+    direction: Direction | None = None
+    """Only those that credited you (IN) or debited you (OUT)."""
+    external_id: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """Your own name for it."""
+    end_to_end_id: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    """Its name on the whole network."""
+    key: Annotated[str, Meta(min_length=1, max_length=77)] | None = None
+    """The payee's Pix key: of an incoming one yours. With its mask or without."""
+    txid: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
+    """Its `transaction_identification`."""
+
+
+async def initiate_pix_with_key(
+    services: Services, request: Request[None, Nothing, InitiatePixWithKeyRequest]
+) -> Transfer:
+    """Send a Pix to a key.
+
+    The money is reserved at once; the transfer is PROCESSING until the rail has settled it. The same request again (same
+    `external_id`, same contents) answers the same transfer as it is now and never sends twice.
+    """
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
+
+
+async def initiate_pix_with_account_details(
+    services: Services, request: Request[None, Nothing, InitiatePixWithAccountDetailsRequest]
+) -> Transfer:
+    """Send a Pix to an account.
+
+    As to a key. Only the form of another institution's account is checked here; whether it exists, that institution
+    decides.
+    """
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
+
+
+async def initiate_pix_with_qrcode(
+    services: Services, request: Request[None, Nothing, InitiatePixWithQRCodeRequest]
+) -> Transfer:
+    """Send a Pix by QR code.
+
+    Static and dynamic codes, of this service and of others. A code that carries an amount must be paid with that amount.
+    """
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
+
+
+async def get_transfer_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Transfer:
+    """Read a transfer by its id."""
+    return _show(await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter))
+
+
+async def get_transfer_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
+    """Read a transfer by your own id."""
+    view = await transfer_usecases.read_transfer_by_external_id(services.context, request.caller, request.parameter)
+    return _show(view)
+
+
+async def get_transfer_by_end_to_end_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
+    """Read a transfer by its end-to-end id.
+
+    Of a transfer between two holders of this service, your own side.
+    """
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(services.context, request.caller, request.parameter)
+    return _show(view)
+
+
+async def get_transfer_outcome(services: Services, request: Request[int, Nothing, Nothing]) -> TransferOutcome:
+    """Read what became of a transfer.
+
+    Says why a transfer is in ERROR or CANCELLED.
+    """
+    view = await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter)
+    transfer = view.transfer
+    return TransferOutcome(status=transfer.status, code=transfer.outcome_code, reason=transfer.outcome_reason)
+
+
+async def list_transfers(services: Services, request: Request[None, TransferListQuery, Nothing]) -> Listing[Transfer]:
+    """List your transfers.
+
+    Incoming and outgoing, newest first. Without `status`, those that are CONFIRMED.
+    """
+    asked = paging.read_asked("transfers", request)
+    page = await transfer_usecases.list_transfers(services.context, request.caller, request.query.status, asked.span)
+    return asked.show(page, map(_show, page.items))
+
+
+async def search_transfers(
+    services: Services, request: Request[None, TransferSearchQuery, Nothing]
+) -> Listing[Transfer]:
+    """Search your transfers.
+
+    Of every status, also ERROR, incoming and outgoing, newest first; without filters, all of them. By `direction`, `key` or
+    `txid` at most 10000 transfers are looked at: if the period and `status` have more, the answer is BAD_REQUEST and says how
+    many.
+    """
+    query = request.query
+    asked = paging.read_asked("transfers searched", request)
+    search = TransferSearch(
+        status=query.status,
+        direction=query.direction,
+        external_id=query.external_id,
+        end_to_end_id=query.end_to_end_id,
+        key=None if query.key is None else pix_key.as_kept(query.key),
+        txid=query.txid,
+    )
+    page = await transfer_usecases.search_transfers(services.context, request.caller, search, asked.span)
+    return asked.show(page, map(_show, page.items))
+
+
+def show_party(party: Party) -> TransferParty:
+    return TransferParty(
+        account_number=party.account_number,
+        account_type=party.account_type,
+        bank=party.bank,
+        branch=party.branch,
+        ispb=party.ispb,
+        key=party.key,
+        key_type=party.key_type,
+        name=party.name,
+        tax_id=party.tax_id,
+    )
+
+
+def _show(view: TransferView) -> Transfer:
+    transfer = view.transfer
+    # A transfer between two holders of ours is one name for two: the view has the side of the one who asks.
+    return Transfer(
+        id=transfer.id,
+        amount=transfer.amount_cents,
+        create_timestamp=format_instant(transfer.created_at),
+        last_modified=format_instant(transfer.modified_at),
+        credit_party=show_party(view.credit_party),
+        debit_party=show_party(view.debit_party),
+        end_to_end_id=transfer.shown_id,
+        external_id=transfer.external_id,
+        impact_type=transfer.direction,
+        status=transfer.status,
+        transaction_identification=transfer.txid,
+    )

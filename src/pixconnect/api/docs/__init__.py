@@ -1,0 +1,1 @@
+"""The API described: OpenAPI, and the pages that are made from it."""

@@ -1,0 +1,97 @@
+"""Errors on the documentation page: all of them with their meanings, and which of the rules an operation may break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from pixconnect.api.docs.records import Schema
+from pixconnect.api.docs.text import TABLE, prose
+from pixconnect.api.frame import envelope
+from pixconnect.api.frame.operation import AnyOperation
+from pixconnect.domain.frame import errors
+
+_NEW: Final = ("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE")
+_OUT: Final = ("LIMIT_EXCEEDED", "SAME_ACCOUNT", "HOLDER_BLOCKED", "INSUFFICIENT_FUNDS")
+
+RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
+    create_charge=(*_NEW, "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE"),
+    initiate_pix_with_key=(*_NEW, *_OUT, "INVALID_PIX_KEY", "PIX_KEY_NOT_FOUND"),
+    initiate_pix_with_account_details=(*_NEW, *_OUT, "INVALID_TAX_ID", "INVALID_ACCOUNT"),
+    initiate_pix_with_qrcode=(
+        *(*_NEW, *_OUT, "INVALID_PIX_KEY", "PIX_KEY_NOT_FOUND", "INVALID_QR_CODE"),
+        *("QR_CODE_EXPIRED", "QR_CODE_ALREADY_PAID", "AMOUNT_MISMATCH"),
+    ),
+    create_refund=(
+        *(*_NEW, "AMOUNT_MISMATCH", "HOLDER_BLOCKED", "ORIGINAL_NOT_REFUNDABLE"),
+        *("REFUND_EXCEEDS_ORIGINAL", "REFUND_WINDOW_CLOSED", "INSUFFICIENT_FUNDS"),
+    ),
+    create_webhook_endpoint=("LIMIT_EXCEEDED", "INVALID_WEBHOOK_URL"),
+    change_webhook_endpoint=("INVALID_WEBHOOK_URL",),
+    replay_events=("LIMIT_EXCEEDED",),
+    sandbox_pay=("AMOUNT_OUT_OF_RANGE", "INVALID_PIX_KEY", "PIX_KEY_NOT_OWNED", "INVALID_TAX_ID", "INVALID_QR_CODE"),
+    sandbox_give_back=("AMOUNT_OUT_OF_RANGE", "ORIGINAL_NOT_REFUNDABLE"),
+    sandbox_deposit=("AMOUNT_OUT_OF_RANGE", "HOLDER_BLOCKED"),
+    sandbox_add_key=("INVALID_PIX_KEY", "INVALID_TAX_ID"),
+    sandbox_make_qr_code=("AMOUNT_OUT_OF_RANGE",),
+)
+"""The codes of status 422 of each operation that has rules of its own, for which the OpenAPI document has no place."""
+
+
+def list_errors() -> list[tuple[int, str, str]]:
+    """Status, code and meaning of every error, in the order of ``envelope.STATUSES``."""
+    meanings = {kind.code: (kind.__doc__ or "").partition("\n")[0] for kind in _kinds(errors.PixConnectError)}
+    return [(status, code, meanings[code]) for code, status in envelope.STATUSES.items()]
+
+
+def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnectError]]:
+    # Classes without a code of their own only group others.
+    if "code" in vars(kind):
+        yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
+
+
+def codes_of(row: AnyOperation, statuses: Iterable[str]) -> list[tuple[int, str, str]]:
+    """The errors of an operation, by the statuses that the OpenAPI document gives it."""
+    rules = RULES.get(row.id, ())
+    return [
+        (status, code, meaning)
+        for status, code, meaning in list_errors()
+        if str(status) in statuses and (status != 422 or code in rules)
+    ]
+
+
+def render_errors_of(row: AnyOperation, responses: Schema) -> str:
+    """What an operation may be refused for: the rules with their meanings, the rest by name."""
+    statuses = [status for status in responses if status != "200"]
+    if not statuses:
+        return ""
+    if row.refusals.record is not None:
+        name = row.refusals.record.__name__
+        return f"<h4>Errors</h4><p>{', '.join(statuses)}, with <a href=#type-{name}><code>{name}</code></a>.</p>"
+    found = codes_of(row, statuses)
+    rules = "".join(
+        f"<li>{_link(code, status)}<p>{prose(meaning)}</p>" for status, code, meaning in found if status == 422
+    )
+    others = " ".join(_link(code, status) for status, code, _ in found if status != 422)
+    return f"<h4>Errors</h4>{f'<ul class=fields>{rules}</ul>' if rules else ''}<p class=codes>{others}</p>"
+
+
+def _link(code: str, status: int) -> str:
+    return f"<a class=code href=#error-{code}><b>{status}</b> {code}</a>"
+
+
+def render_errors() -> str:
+    """The chapter with all of them."""
+    lines = "".join(
+        f"<tr id=error-{code} data-find><td>{status}<td><code>{code}</code><td>{prose(meaning)}"
+        for status, code, meaning in list_errors()
+    )
+    head = "<thead><tr><th scope=col>Status<th scope=col>Code<th scope=col>Meaning</thead>"
+    return (
+        "<section id=errors><h2>Errors</h2><p>The first that applies is the answer: route, token, scope, size, shape, "
+        "resource, replay, then the rules in this order, then availability. Nothing was done, except after "
+        f"504: repeat that under the same <code>external_id</code>.</p>{TABLE}<table>{head}"
+        f"<tbody>{lines}</table></div></section>"
+    )

@@ -1,0 +1,198 @@
+"""The pages of this repository as the service serves them: as HTML for people, as Markdown for programs that read.
+
+They are found beside the source, or within the package where it was installed as a wheel; an installation that has neither
+serves the interface's own page alone. Only pages that were found when the process started have an address, so a name out of a
+request is looked up and never becomes a path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from msgspec import Struct
+
+from pixconnect.api.docs.text import TABLE, render_head, sample
+
+FOLDERS: Final[Mapping[str, str]] = dict(
+    guides="Do", reference="Look up", explanations="Understand", decisions="Decisions", about="About"
+)
+"""By the folder's part of an address, what its pages are for."""
+
+_ABOUT: Final = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+"""Pages beside the folder ``docs``."""
+_OF_OTHERS: Final = ("Supersedes ", "Em português: ")
+"""How sentences begin that lead to another page, and say nothing of this one."""
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    address: str
+    """Below the service's own, without a slash at the beginning and without a suffix."""
+    source: str
+    """The file, as links between pages have it: below the repository."""
+    text: str
+    title: str
+
+    @property
+    def summary(self) -> str:
+        """The first sentence after the title that is about the page."""
+        parts = re.sub(r"^```.*?^```$", "", self.text, flags=re.MULTILINE | re.DOTALL).split("\n\n")[1:]
+        text = " ".join(
+            " ".join(part.split()) for part in parts if part.strip()[:1].isalpha() or part.strip()[:1] == "`"
+        )
+        sentences = re.split(r"(?<=\.) (?=[A-Z`*])", re.sub(r"\[([^\]]*)\]", r"\1", _LINK.sub("]", text)))
+        return next(sentence for sentence in sentences if not sentence.startswith(_OF_OTHERS)).rstrip(":")
+
+
+@cache
+def find_pages() -> Mapping[str, Page]:
+    """All pages by their address, in the order in which they are listed."""
+    root = _find_root()
+    if root is None:
+        return {}
+    sources = [root / "docs" / f"{name}.md" for name in ("README", "tutorial", "glossary")]
+    for folder in FOLDERS:
+        sources += sorted((root / "docs" / folder).glob("*.md"))
+    sources += [root / f"{name}.md" for name in _ABOUT]
+    pages = [_read(root, source) for source in sources if source.is_file()]
+    return {page.address: page for page in pages}
+
+
+def _find_root() -> Path | None:
+    package = Path(__file__).parents[1]
+    # First what a wheel brought, then the repository that it was installed from as it is.
+    for root in (package / "pages", package.parents[1]):
+        if (root / "docs" / "README.md").is_file():
+            return root
+    return None
+
+
+def _read(root: Path, path: Path) -> Page:
+    source, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+    address = source.removesuffix(".md")
+    if not address.startswith("docs/"):
+        address = f"docs/about/{address}"
+    return Page(address=address, source=source, text=text, title=text.partition("\n")[0].removeprefix("# "))
+
+
+def render_text(page: Page) -> str:
+    """The page as Markdown, with links to where pages are served."""
+    return _LINK.sub(lambda link: f"]({_lead(page, link[1], suffix='.md') or '#'})", page.text)
+
+
+def render_page(page: Page) -> str:
+    """The page as HTML."""
+    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    tokens = _mend_heads(markdown.parse(page.text))
+    for token, content in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.type == "heading_open" and content is not None:
+            token.attrSet("id", _slug(content.content))
+        for part in token.children or ():
+            _mend_link(page, part)
+    for name, rule in dict(fence=_render_fence, table_open=_open_table, table_close=_close_table).items():
+        markdown.add_render_rule(name, rule)
+    content = markdown.renderer.render(tokens, markdown.options, {})
+    depth = "../" * page.address.count("/")
+    return (
+        f"{render_head(f'{page.title} - Pix Connect', depth)}"
+        f'<nav id=nav popover aria-label="Contents"><ul><li><a href="{depth}docs">Interface</a></ul>'
+        f"{render_navigation(depth, page)}</nav><main id=main class=guide>{content}</main></html>"
+    )
+
+
+def render_navigation(depth: str, current: Page | None = None) -> str:
+    """Groups of links to all pages; ``depth`` leads from the page that they stand on to the service's address."""
+    groups: dict[str, list[Page]] = {}
+    for page in find_pages().values():
+        folder = page.address.split("/")[1] if page.address.count("/") > 1 else ""
+        groups.setdefault(FOLDERS.get(folder, "Learn"), []).append(page)
+    return "".join(
+        f"<details{' open' if current in pages else ''}><summary>{title}</summary><ul>"
+        + "".join(
+            f'<li><a data-page href="{depth}{page.address}"{" aria-current=page" if page is current else ""}>'
+            f"<span>{escape(page.title)}</span></a>"
+            for page in pages
+        )
+        + "</ul></details>"
+        for title, pages in groups.items()
+    )
+
+
+def _mend_link(page: Page, part: Token) -> None:
+    name = dict(link_open="href", image="src").get(part.type)
+    if name is None:
+        return
+    found = _lead(page, str(part.attrGet(name)))
+    if found is None:
+        # What is not served is told by its words alone.
+        part.attrs.pop(name)
+    else:
+        part.attrSet(name, found)
+
+
+def _lead(page: Page, link: str, *, suffix: str = "") -> str | None:
+    """Where a link of a page leads when it is served; ``None`` if its target is not."""
+    target, mark, fragment = link.partition("#")
+    if not target or "://" in target:
+        return link
+    source = posixpath.normpath(posixpath.join(posixpath.dirname(page.source), target))
+    found = next((other for other in find_pages().values() if other.source == source), None)
+    if found is None:
+        return None
+    return posixpath.relpath(found.address, posixpath.dirname(page.address)) + suffix + mark + fragment
+
+
+def _slug(heading: str) -> str:
+    # As the hosts of repositories make them, because links between pages are written for those.
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _render_fence(renderer: RendererHTML, tokens: list[Token], index: int, options: Any, env: Any) -> str:  # noqa: ANN401  as it is called
+    return sample(tokens[index].content.rstrip("\n"), "text")
+
+
+def _open_table(*_: Any) -> str:  # noqa: ANN401  as it is called
+    return f"{TABLE}<table>"
+
+
+def _close_table(*_: Any) -> str:  # noqa: ANN401  as it is called
+    return "</table></div>"
+
+
+def _mend_heads(tokens: list[Token]) -> list[Token]:
+    """Make cells of heads that say nothing: Markdown has no table without a head, nor one without a name of each column."""
+    for opening, content, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opening.type == "th_open" and not content.content:
+            opening.tag = closing.tag = "td"
+    return tokens
+
+
+def write_index(base_url: str, description: str) -> str:
+    """``llms.txt``: what there is to read, for programs that read; https://llmstxt.org."""
+    lines = [
+        "# Pix Connect\n",
+        f"> {' '.join(description.split())}\n",
+        "## Interface\n",
+        f"- [OpenAPI 3.1]({base_url}/openapi.json): every operation, schema and event, with examples",
+        f"- [OpenAPI 3.0]({base_url}/openapi-3.0.json): the same without events, for generators that read no 3.1",
+        f"- [OpenAPI 3.0 of the central bank's Pix API]({base_url}/pix/openapi.json), as it is spoken here too",
+    ]
+    folder = None
+    for page in find_pages().values():
+        name = page.address.split("/")[1] if page.address.count("/") > 1 else ""
+        if name != folder:
+            # Readers with little room may leave out what is optional.
+            title = "Optional" if name == "decisions" else FOLDERS.get(name, "Learn")
+            lines.append(f"\n## {title}\n")
+            folder = name
+        lines.append(f"- [{page.title}]({base_url}/{page.address}.md): {page.summary}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,179 @@
+"""Schemas of OpenAPI, read from the records and from the sentences under their fields.
+
+They are written as code generators want them: an integer says that it has 64 bits, no field is null, no object has a default,
+and what comes up in several places has a name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+from msgspec import inspect as types
+
+from pixconnect.api.docs.docstrings import describe_fields
+from pixconnect.api.frame import access, envelope
+from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.violation import alternatives
+from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.money.holder import AccountType, KeyType
+from pixconnect.domain.money.rail import InitiationType
+from pixconnect.domain.money.refund import RefundReason
+from pixconnect.domain.money.transfer import Direction
+from pixconnect.domain.webhooks.endpoint import EndpointStatus
+from pixconnect.usecases.running.health import HealthStatus
+
+Schema = dict[str, Any]
+
+SCHEMAS: Final = "#/components/schemas/"
+
+# Aliases have no names at run time, and generators would call each use after the field where it stands. No value may stand in
+# two of these: openapi-generator writes the values of all of them into one Go package. So statuses have no names.
+_ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "AccountType": get_args(AccountType),
+    "Direction": get_args(Direction),
+    "EndpointStatus": get_args(EndpointStatus),
+    "ErrorCode": tuple(envelope.STATUSES),
+    "EventName": get_args(EventName),
+    "HealthStatus": get_args(HealthStatus),
+    "InitiationType": get_args(InitiationType),
+    "KeyType": get_args(KeyType),
+    "RefundReason": get_args(RefundReason),
+}
+_NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()}
+
+# What the schema of a number adds to its type: without it generators take 32 bits, which is R$ 21 474 836.47.
+FORMATS: Final = dict(integer="int64", number="double")
+
+_NULL: Final = dict(type="null")
+
+
+def typed(kind: str, **more: object) -> Schema:
+    return {"type": kind, **({"format": FORMATS[kind]} if kind in FORMATS else {}), **more}
+
+
+def described(description: str, **more: object) -> Schema:
+    return {"description": description, **more}
+
+
+def to_schema(name: str) -> Schema:
+    return {"$ref": SCHEMAS + name}
+
+
+def find_schema(schema: Schema, schemas: Mapping[str, Schema]) -> Schema:
+    """The schema itself, or the one that it refers to."""
+    return schemas[schema["$ref"].removeprefix(SCHEMAS)] if "$ref" in schema else schema
+
+
+def describe_records(operations: Iterable[AnyOperation], others: Iterable[type]) -> dict[str, Schema]:
+    """The schemas of all records that operations take and answer, of other records, and of the envelopes around them."""
+    rows = list(operations)
+    records = {envelope.Meta, envelope.ErrorInfo, envelope.Pagination, access.PublishedKey, *others}
+    for row in rows:
+        kinds = (row.body, row.record, row.refusals.record)
+        records.update(kind for kind in kinds if kind not in (None, Nothing, Document))
+    _, components = msgspec.json.schema_components(list(records), ref_template=SCHEMAS + "{name}")
+    schemas = {name: polish(schema) for name, schema in components.items()}
+    for record in {record for kind in types.multi_type_info(records) for record in find_records(kind)}:
+        schema = schemas[record.__name__]
+        for name, description in describe_fields(record).items():
+            schema["properties"][name] = _described_more(schema["properties"][name], description)
+        # What holds between fields: a type cannot say it.
+        schema |= getattr(record, "schema_rules", {})
+    # The record has any text there, because only errors.py and STATUSES list the codes.
+    code = schemas["ErrorInfo"]["properties"]["code"]
+    schemas["ErrorInfo"]["properties"]["code"] = {**to_schema("ErrorCode"), "description": code["description"]}
+    schemas |= {name: typed("string", enum=list(values)) for name, values in _ENUMERATIONS.items()}
+    return dict(sorted((schemas | _describe_envelopes(rows)).items()))
+
+
+def _describe_envelopes(rows: Iterable[AnyOperation]) -> dict[str, Schema]:
+    found: dict[str, Schema] = {}
+    for row in rows:
+        if row.answer is Document or row.is_bare:
+            continue
+        name = row.record.__name__
+        data = dict(**to_schema(name), description="What was asked for.")
+        if row.item:
+            data = typed("array", items=to_schema(name), description="The items of this page.")
+        found[envelope_name(row)] = _describe_envelope(f"`{name}` in the envelope.", is_success=True, data=data)
+        if row.item:
+            found[envelope_name(row)]["properties"]["pagination"] = to_schema("Pagination")
+            found[envelope_name(row)]["required"].append("pagination")
+    error = to_schema("ErrorInfo")
+    found["ErrorResponse"] = _describe_envelope("Why there is no answer.", is_success=False, error=error)
+    return found
+
+
+def envelope_name(row: AnyOperation) -> str:
+    return f"{row.record.__name__}{'List' if row.item else ''}Response"
+
+
+def _describe_envelope(description: str, *, is_success: bool, **fields: Schema) -> Schema:
+    # No constant: openapi-generator writes constants that are booleans as texts.
+    success = typed("boolean", description=f"Always {str(is_success).lower()} here.")
+    properties: Schema = {"success": success, **fields, "meta": to_schema("Meta")}
+    return typed("object", description=description, properties=properties, required=list(properties))
+
+
+def list_fields(record: type) -> list[str]:
+    """The names of a record's fields on the wire."""
+    (schema,), components = msgspec.json.schema_components([record])
+    return list(components[schema["$ref"].rpartition("/")[2]]["properties"])
+
+
+def split_docstring(text: str) -> tuple[str, str]:
+    first, _, rest = inspect.cleandoc(text).partition("\n")
+    return first, " ".join(rest.split())
+
+
+def polish(schema: Schema) -> Schema:
+    """A schema as we want it read: no null beside a type, and a type or name for every enumeration."""
+    schema = {name: value for name, value in schema.items() if name != "title"}
+    if "anyOf" in schema:
+        # What may be left out is never answered as null, and need not be sent as null.
+        parts = [part for part in schema.pop("anyOf") if part != _NULL]
+        schema = {**schema, **(parts[0] if len(parts) == 1 else {"anyOf": parts})}
+    # A default of null or of an object says no more than that the field may be left out.
+    if isinstance(schema.get("default", ...), dict | None):
+        del schema["default"]
+    # msgspec gives enumerations no type, and some readers of the document want one.
+    if "enum" in schema:
+        name = _NAMES.get(frozenset(schema["enum"]))
+        schema = {**typed("string"), **schema}
+        if name:
+            schema = {**to_schema(name), **{word: schema[word] for word in schema.keys() - {"type", "enum"}}}
+    if schema.get("type") in FORMATS:
+        schema["format"] = FORMATS[schema["type"]]
+    if "items" in schema:
+        schema["items"] = polish(schema["items"])
+    if isinstance(schema.get("additionalProperties"), dict):
+        schema["additionalProperties"] = polish(schema["additionalProperties"])
+    if "properties" in schema:
+        schema["description"] = " ".join(split_docstring(schema.get("description", ""))).strip()
+        schema["properties"] = {name: polish(field) for name, field in schema["properties"].items()}
+        # OpenAPI 3.0 has no empty list there.
+        if not schema.get("required"):
+            schema.pop("required", None)
+    return schema
+
+
+def find_records(kind: types.Type) -> Iterator[type]:
+    """The records that a type is made of."""
+    for one in alternatives(kind):
+        match one:
+            case types.StructType(cls=record, fields=fields):
+                yield record
+                for field in fields:
+                    yield from find_records(field.type)
+            case types.ListType(item_type=inner) | types.DictType(value_type=inner):
+                yield from find_records(inner)
+            case _:
+                pass
+
+
+def _described_more(schema: Schema, description: str) -> Schema:
+    """The field's description, followed by its type's, such as the unit."""
+    return {**schema, "description": f"{description} {schema.get('description', '')}".strip()}

@@ -1,0 +1,1 @@
+"""What every operation stands on: requests decoded, callers authenticated, answers wrapped."""

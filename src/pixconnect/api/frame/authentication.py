@@ -1,0 +1,60 @@
+"""Finds out who is calling, from the ``Authorization`` header and nothing else, and from which address."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Protocol
+
+from pixconnect.domain.identity.access import Caller, Network, check_certificate, client_address, sender_address
+
+
+class Verifier(Protocol):
+    """Knows who a token belongs to."""
+
+    def recall(self, authorization: bytes) -> Caller | None:
+        """The caller of a header that was verified before, from the cache; ``None`` where only ``verify`` can tell."""
+        ...
+
+    async def verify(self, authorization: bytes | None) -> Caller:
+        """The caller of a header.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: Nobody can tell at the moment.
+        """
+        ...
+
+
+async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
+    """The caller of a request; raises what ``Verifier.verify`` raises.
+
+    Args:
+        certificate: The thumbprint of the client certificate that the connection showed.
+    """
+    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
+    authorization = headers.get(b"authorization")
+    # Most tokens were verified a moment ago, and are answered from memory.
+    caller = verifier.recall(authorization) if authorization is not None else None
+    if caller is None:
+        caller = await verifier.verify(authorization)
+    # Not part of what is remembered: the same token may come by two connections.
+    check_certificate(caller, certificate)
+    return caller
+
+
+def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: Sequence[Network]) -> str:
+    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
+    return client_address(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"), trusted_proxies)
+
+
+_REMEMBERED_LENGTH_MAX: Final = 64
+_remember_sender = lru_cache(1024)(sender_address)
+
+
+def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
+    """The same for the record of who asked for what: of an IPv6 address all of it."""
+    if not trusted_proxies:
+        return peer
+    forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")
+    # Reading an address takes as long as reading a small body, and a proxy names the same ones again and again.
+    find = _remember_sender if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else sender_address
+    return find(peer, forwarded_for, trusted_proxies)

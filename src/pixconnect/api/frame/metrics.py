@@ -1,0 +1,48 @@
+"""The metrics of an API process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pixconnect.foundation.metrics import Family, Histogram, Measured, Read
+from pixconnect.usecases.running import metrics as usecase_metrics
+from pixconnect.writing.write_queues import WriteQueues
+
+REQUESTS: Final = Family(
+    name="pixconnect_requests_total",
+    kind="counter",
+    meaning="Requests answered; operation is empty where there is none of that path and method.",
+    labels=("operation", "status"),
+)
+DURATIONS: Final = Family(
+    name="pixconnect_request_duration_seconds",
+    kind="histogram",
+    meaning="From a request's head until its answer was ready, whatever the answer; of operations that were asked for.",
+    labels=("operation",),
+)
+FAMILIES: Final = (REQUESTS, DURATIONS, *usecase_metrics.FAMILIES)
+
+
+def make_read(
+    writes: WriteQueues, answers: Mapping[tuple[str, int], int], durations_s: Mapping[str, Histogram]
+) -> Read:
+    """A function that measures this process.
+
+    Args:
+        writes: Their figures are told too.
+        answers: How many there were, by operation and status.
+        durations_s: How long they took, by operation.
+    """
+
+    async def read() -> Sequence[Measured]:
+        requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
+        # Operations that nobody has asked for would be most of the page.
+        durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
+        return (
+            Measured(family=REQUESTS, values=requests),
+            Measured(family=DURATIONS, values=durations),
+            *usecase_metrics.measure_writes(writes),
+        )
+
+    return read

@@ -1,0 +1,196 @@
+"""What an operation of the interface is, and what its handler gets and answers.
+
+A row of ``operations.py`` is an ``Operation``. Its type parameters tie the handler to the row: the type checker refuses a row
+whose handler expects another parameter, query, body or answer than the row declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
+
+from msgspec import Struct
+
+from pixconnect.api.frame import browser, envelope
+from pixconnect.api.frame.decoding import BODY_MAX, BodyForm
+from pixconnect.api.frame.envelope import Headers, Listing, Refused
+from pixconnect.api.frame.services import Services
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller, Scope
+
+ParameterT = TypeVar("ParameterT")
+QueryT = TypeVar("QueryT")
+BodyT = TypeVar("BodyT")
+AnswerT = TypeVar("AnswerT")
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+NeededScope = Scope | Literal["any"]
+"""The permission that a token needs; ``any`` valid token has it."""
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """The query, or the body, of an operation that takes none."""
+
+
+class Anything(Struct, frozen=True):
+    """The query of a public address: whatever is in it is ignored."""
+
+
+class Bare(Struct, Generic[AnswerT], frozen=True):
+    """An answer in JSON without the envelope, where another standard says what it looks like."""
+
+    record: AnswerT
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer in JSON without the envelope, with a status and headers of its own."""
+
+    status: int
+    record: Struct | None = None
+    """``None`` has no body."""
+    headers: Headers = []
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """How an interface reads what a handler gets, where the row's parameter and records only describe it."""
+
+    path: Callable[[Sequence[bytes]], object]
+    """Gets the percent-decoded parameters of the path."""
+    query: Callable[[bytes], object]
+    body: Callable[[bytes, Mapping[bytes, bytes]], object]
+
+
+class RefusalForm(Struct, frozen=True, kw_only=True):
+    """How an operation writes refusals."""
+
+    write: Callable[[errors.PixConnectError, str, datetime], Refused]
+    """Gets the error, the request's id and the time."""
+    record: type | None
+    """The body of a refusal; ``None`` is ours, in the envelope."""
+    media_type: str = "application/json"
+
+
+ENVELOPED = RefusalForm(write=envelope.refuse, record=None)
+
+
+class Later(Struct, frozen=True, kw_only=True):
+    """An answer that is waited for beside all others: it gives its turn back, and takes one whenever it works."""
+
+    answer: Callable[[Callable[[], AbstractAsyncContextManager[None]]], Awaitable[object]]
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """An answer that is not JSON of ours, as it is sent."""
+
+    content: bytes | AsyncIterator[bytes]
+    """The body; in parts, it is sent in chunks without a length."""
+    media_type: str
+    filename: str = ""
+    """The name under which a browser saves it; empty if it may be shown."""
+    policy: bytes = browser.POLICY
+    """``Content-Security-Policy``."""
+
+
+class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
+    """One request, routed, authorised and decoded."""
+
+    caller: Caller
+    """``NOBODY`` where the operation is public."""
+    parameter: ParameterT
+    """What stood in the path."""
+    query: QueryT
+    body: BodyT
+    peer: str
+    """The address at the other end of the connection."""
+    headers: Mapping[bytes, bytes]
+    """Lower-case names; of a header that came twice, the values joined with commas."""
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the connection showed."""
+
+
+class Parameter(Struct, Generic[ParameterT], frozen=True, kw_only=True):
+    """The parameter of a path, which stands between braces; a path has at most one."""
+
+    name: str
+    """Empty if the path has no parameter."""
+    read: Callable[[str], ParameterT]
+    """Gets the percent-decoded text; raises ``BadRequest`` or ``NotFound``."""
+    schema: Mapping[str, object]
+    description: str
+
+
+# Quoted: an alias is evaluated when the module is imported.
+Handler = Callable[["Services", Request[ParameterT, QueryT, BodyT]], Awaitable[AnswerT | Later]]
+
+
+class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True):
+    """One row of the interface, its fields in the order of the table's columns."""
+
+    id: str
+    """``operationId``."""
+    method: Method
+    """GET serves HEAD too."""
+    path: str
+    """Parameters in braces; without a ``reader``, at most one."""
+    scope: NeededScope | None
+    """``None`` is public."""
+    parameter: Parameter[ParameterT]
+    query: type[QueryT]
+    body: type[BodyT]
+    answer: type[AnswerT]
+    """The record of ``data``, a ``Listing`` or ``Bare`` of it, or ``Document``."""
+    handler: Handler[ParameterT, QueryT, BodyT, AnswerT]
+    """Its docstring is the operation's summary and description."""
+    summary: str = ""
+    """Needed where two paths have one handler, and where there is none yet."""
+    body_form: BodyForm = "json"
+    body_max: int = BODY_MAX
+    """In bytes."""
+    media_types: tuple[str, ...] = ()
+    """All those of a ``Document``; of another answer, those besides JSON."""
+    refusals: RefusalForm = ENVELOPED
+    reader: Reader | None = None
+    """``None`` reads by the parameter's, the query's and the body's types."""
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is a handler; without one, the operation answers 503."""
+        return self.handler is not unbuilt
+
+    @property
+    def item(self) -> type | None:
+        """The record of the items, where the operation answers a list."""
+        return get_args(self.answer)[0] if get_origin(self.answer) is Listing else None
+
+    @property
+    def is_bare(self) -> bool:
+        return get_origin(self.answer) is Bare
+
+    @property
+    def record(self) -> type:
+        """The record that it answers, within a list too; ``Document`` where there is none."""
+        return get_args(self.answer)[0] if get_origin(self.answer) in (Listing, Bare) else self.answer
+
+
+AnyOperation = Operation[Any, Any, Any, Any]
+"""A row, for code that only reads the table and need not know how its types fit together."""
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """Operations that belong together: a tag in OpenAPI, a chapter in the documentation."""
+
+    title: str
+    text: str
+    """A sentence on what the operations are for."""
+    operations: tuple[AnyOperation, ...]
+
+
+NOBODY = Caller(client_id="", holder_id=0, scopes=frozenset())
+"""The caller of public operations."""
+
+
+async def unbuilt(services: Services, request: Request[Any, Any, Any]) -> NoReturn:
+    """Answer for an operation that the interface promises and this version does not have yet."""
+    raise errors.ServiceUnavailable("this operation is not built yet in this version of the service", 3600)

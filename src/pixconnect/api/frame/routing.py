@@ -1,0 +1,91 @@
+"""From a path and a method to an operation.
+
+The path is taken as it was sent: it is split before it is percent-decoded, so that ``%2F`` inside an ``external_id`` is part
+of the id, and a trailing slash names nothing unless a route ends in one. Only parameters are decoded, so that a proxy's rule
+for a path cannot be passed by writing the path in another way. Nothing is redirected or repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Generic, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from pixconnect.domain.frame import errors
+
+Target = TypeVar("Target")
+
+SEGMENT_MAX: Final = 4096
+"""In octets, before it is percent-decoded: 255 characters have 3,060 at most."""
+
+
+class _Node(Generic[Target]):
+    """One path segment: the operations that end here, and the segments that may follow."""
+
+    __slots__ = ("children", "methods", "wildcard")
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, _Node[Target]] = {}
+        self.wildcard: _Node[Target] | None = None
+        self.methods: dict[str, Target] = {}
+
+    def child(self, segment: str) -> _Node[Target]:
+        """The node of the next segment, made if missing."""
+        if segment.startswith("{"):
+            self.wildcard = self.wildcard or _Node()
+            return self.wildcard
+        return self.children.setdefault(segment.encode(), _Node())
+
+
+class Router(Generic[Target]):
+    """Finds the target of a request: routes are method, path with parameters in braces, and target."""
+
+    def __init__(self, routes: Iterable[tuple[str, str, Target]]) -> None:
+        self._root: _Node[Target] = _Node()
+        self._fixed: dict[bytes, dict[str, Target]] = {}
+        for method, path, target in routes:
+            node = self._root
+            for segment in path.split("/")[1:]:
+                node = node.child(segment)
+            assert method not in node.methods, f"two operations for {method} {path}"
+            node.methods[method] = target
+            # HEAD is GET whose body the server leaves out.
+            if method == "GET":
+                node.methods["HEAD"] = target
+            # Most requests go to a path without a parameter: those are found without splitting.
+            if "{" not in path:
+                self._fixed[path.encode()] = node.methods
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Target, tuple[bytes, ...]]:
+        """The target, and the percent-decoded parameters in the order of the path.
+
+        Raises:
+            NotFound: No such path.
+            MethodNotAllowed: The path takes other methods.
+        """
+        methods, parameters = self._fixed.get(raw_path), ()
+        if methods is None:
+            methods, parameters = self._walk(raw_path)
+        target = methods.get(method)
+        if target is None:
+            allowed = tuple(sorted(methods))
+            raise errors.MethodNotAllowed(f"this path takes {', '.join(allowed)}, not {method}", allowed)
+        return target, parameters
+
+    def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], tuple[bytes, ...]]:
+        node, parameters = self._root, ()
+        for raw_segment in raw_path.split(b"/")[1:]:
+            below = node.children.get(raw_segment)
+            if below is None:
+                # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
+                below = node.wildcard if raw_segment else None
+                if below is not None and len(raw_segment) <= SEGMENT_MAX:
+                    parameters = (*parameters, unquote_to_bytes(raw_segment))
+                else:
+                    below = None
+            if below is None:
+                raise errors.NotFound("there is no such path")
+            node = below
+        if not node.methods:
+            raise errors.NotFound("there is no such path")
+        return node.methods, parameters

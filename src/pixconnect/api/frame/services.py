@@ -1,0 +1,67 @@
+"""What the interface needs to do its work; ``assembly`` fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from pixconnect.api.frame.authentication import Verifier
+from pixconnect.api.frame.rates import RequestRates
+from pixconnect.domain.identity.access import Network
+from pixconnect.foundation.admission import Admission
+from pixconnect.foundation.shares import Presence
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.running.health import Health
+from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+
+
+class Descriptions(Struct, frozen=True, kw_only=True):
+    """The interface's description of itself; ``descriptions.describe`` makes it, each part when it is first asked for."""
+
+    openapi: Callable[[], bytes]
+    """The OpenAPI document, JSON."""
+    openapi_30: Callable[[], bytes]
+    """The same as OpenAPI 3.0.3."""
+    standard: Callable[[], bytes]
+    """The standard's door, OpenAPI 3.0.3."""
+    docs: Callable[[], bytes]
+    """The page for people, HTML."""
+    reading: Callable[[], bytes]
+    """``llms.txt``, Markdown."""
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything behind the interface."""
+
+    context: Context
+    verifier: Verifier
+    token_issuer: TokenIssuer
+    keyring: Keyring
+    read_health: Callable[[], Awaitable[Health]]
+    """Answers within 2 s, whatever hangs."""
+    read_readiness: Callable[[], Awaitable[Health]]
+    """As ``read_health``, of what decides whether this process should get requests."""
+    draw_qr_png: Callable[[str], Awaitable[bytes]]
+    """A PNG of this text; callers take turns."""
+    feed_waits: FeedWaits
+    """Requests that wait for events."""
+    admission: Admission
+    """What is under way in this process."""
+    presence: Presence
+    """Who has asked for something lately."""
+    descriptions: Descriptions
+    base_url: str
+    """The API's address as callers see it."""
+    rates: RequestRates | None
+    """``None`` where the operator sets no limit."""
+    trusted_proxies: tuple[Network, ...]
+    """Networks whose ``X-Forwarded-For`` is believed."""
+    version: str
+    """The program's version."""
+    shows_system: bool = True
+    """Whether the health check says what it runs on."""
+    binds_tokens: bool = False
+    """Whether there is a port where clients show certificates, to which their tokens are bound."""

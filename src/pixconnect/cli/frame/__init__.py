@@ -1,0 +1,1 @@
+"""What all verbs share: settings, output, failures and exit statuses."""

@@ -1,0 +1,142 @@
+"""One line for each failure that the operator can mend: what went wrong, and what to do about it.
+
+Exceptions are recognised by the name of their class, because importing the libraries that raise them takes longer than most
+verbs.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pixconnect.cli.frame import terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.config import SettingsError
+from pixconnect.domain.frame.errors import PixConnectError
+from pixconnect.http.listening import ListeningError
+from pixconnect.local.child_process import ChildFailedError
+from pixconnect.local.home import HomeError, is_disk_full
+from pixconnect.local.postgres_programs import PostgresUnavailableError
+from pixconnect.local.supervised import DATABASE_AWAY_STATUS, Lifeline
+from pixconnect.local.supervisor import PartKeepsFailingError
+
+
+class CommandError(Exception):
+    """A verb cannot do what it was asked; the message says why, and what to do."""
+
+    def __init__(self, message: str, *, status: ExitStatus = ExitStatus.REFUSED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class RefusedByService(CommandError):  # noqa: N818  as the client's errors
+    """The service says no to one of the words that were typed."""
+
+
+# Their messages are complete: they were written for operators.
+_SAY_IT_ALL = (
+    ChildFailedError,
+    CommandError,
+    HomeError,
+    ListeningError,
+    PartKeepsFailingError,
+    PixConnectError,
+    PostgresUnavailableError,
+    SettingsError,
+)
+# The others, by name, with what to say around their message.
+_BY_NAME = {
+    "AlreadyRunningError": "{}",
+    "InstallationError": "{}",
+    "SchemaError": "{}",
+    "SealBroken": "{}: set PIXCONNECT_SECRET_KEY to the key it was sealed with",
+    "SecretKeyError": "{}",
+    "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
+    "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
+    "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
+    "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
+    "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
+    "pixconnect_operator, and for the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
+    "CannotConnectNowError": "PostgreSQL is starting or stopping ({}): try again",
+    "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections",
+    "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
+    "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
+    "DiskFullError": "the database's disk is full ({}): make room and try again",
+    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
+}
+
+
+# What a database does not answer with for ever: it starts, stops, recovers from a crash, or has no connection left.
+_DATABASE_AWAY = (
+    "PostgresConnectionError",
+    "InterfaceError",
+    "InternalClientError",
+    "AdminShutdownError",
+    "CrashShutdownError",
+    "CannotConnectNowError",
+    "TooManyConnectionsError",
+)
+# What PostgreSQL says when a connection is to begin with such a role, and when somebody asks or grants something about it.
+_ABOUT_ROLES = {"InvalidParameterValueError", "UndefinedObjectError"}
+_MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
+
+
+def explain(error: BaseException) -> str | None:
+    """The line to show; ``None`` for a defect of ours, whose traceback says more."""
+    if isinstance(error, _SAY_IT_ALL):
+        return str(error)
+    if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
+        if missing[1].startswith("pixconnect_"):
+            return f"this server has never had our tables ({error}): run `pixconnect migrate`"
+        return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
+    for kind in type(error).__mro__:
+        if kind.__name__ in _BY_NAME:
+            return _BY_NAME[kind.__name__].format(error)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return f"the disk is full ({error.filename or error.strerror}): make room and try again"
+    # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
+    if type(error) is ConnectionError:
+        return str(error)
+    if is_database_unreachable(error):
+        return f"the database cannot be reached ({error or 'no answer'}): start it, or look at DATABASE_URL"
+    return None
+
+
+def is_database_unreachable(error: BaseException) -> bool:
+    """Whether nothing answers at the database's address."""
+    # asyncpg lets the system's errors through, and a missing Unix socket is a missing file.
+    return isinstance(error, ConnectionError | TimeoutError | FileNotFoundError) and _is_about_connecting(error)
+
+
+def is_database_away(error: BaseException) -> bool:
+    """Whether the database alone keeps a part from working, and may not do so for long."""
+    # Only we raise ConnectionError itself: the connection that a part lives by was lost.
+    if type(error) is ConnectionError or is_database_unreachable(error):
+        return True
+    return any(kind.__name__ in _DATABASE_AWAY for kind in type(error).__mro__)
+
+
+@contextmanager
+def reported_to_supervisor(lifeline: Lifeline) -> Generator[None]:
+    """End this process with one line, which the supervisor shows; we do where there is none, or it is past starting."""
+    try:
+        yield
+    except Exception as error:
+        reason = explain(error)
+        is_away = is_database_away(error)
+        if reason is None and not is_away:
+            raise
+        reason = reason or f"the database was lost ({type(error).__name__})"
+        if not (lifeline.report_database_away if is_away else lifeline.report_failure)(reason):
+            terminal.complain(reason)
+        raise SystemExit(DATABASE_AWAY_STATUS if is_away else 1) from None
+
+
+def _is_about_connecting(error: BaseException) -> bool:
+    """Whether the error came out of opening a connection to PostgreSQL."""
+    trace = error.__traceback__
+    while trace is not None:
+        if "asyncpg" in trace.tb_frame.f_code.co_filename:
+            return True
+        trace = trace.tb_next
+    return False

@@ -1,0 +1,132 @@
+"""What is not safe in live mode: a part that would serve real money so refuses to start, in a sentence that names the setting.
+
+What may be meant to be so is a risk, of which is told when a part starts, and by ``doctor``. In the sandbox anything goes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from pixconnect.cli.frame import terminal
+from pixconnect.config import DEMONSTRATION_FILE, Settings, SettingsError, is_loopback_host
+
+DATABASE_URLS: Final = ("database_url", "owner_database_url", "operator_database_url", "console_database_url")
+_VERIFIED: Final = "verify-full"
+
+
+def refuse_unsafe_live(settings: Settings) -> None:
+    """Refuse to serve live money where it is not safe; ``SettingsError`` for the first that is not."""
+    for refusal in list_refusals(settings):
+        raise SettingsError(refusal)
+
+
+def refuse_unsafe_database(settings: Settings) -> None:
+    """Refuse to reach live money over a network that others may listen on, which operators' verbs and migrations do too."""
+    for refusal in _list_unsafe_databases(settings) if settings.mode == "live" else ():
+        raise SettingsError(refusal)
+
+
+def complain_of_risks(settings: Settings) -> None:
+    for risk in list_risks(settings):
+        terminal.complain(risk)
+
+
+def list_refusals(settings: Settings) -> Iterator[str]:
+    """Why live mode is refused: each names the setting and, behind a semicolon, what to do."""
+    if settings.mode != "live":
+        return
+    for variable, url in (
+        ("PIXCONNECT_BASE_URL", settings.public_base_url),
+        ("PIXCONNECT_AUTH_URL", settings.public_auth_url),
+    ):
+        if not url.startswith("https://"):
+            yield f"{variable}: must be an https:// address in live mode; it is {url}"
+    yield from _list_unnamed_proxies(settings)
+    if settings.tls_port and not all(settings.tls_files):
+        yield (
+            "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
+            "PIXCONNECT_TLS_AUTHORITY_FILE must be set too"
+        )
+    # What was made for trying out, its secret key above all, must not guard real money.
+    if (settings.home_path / DEMONSTRATION_FILE).exists():
+        yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
+    yield from _list_unsafe_databases(settings)
+    # Ids that were made under another's name cannot be made anew: they stand in what others have.
+    usual = Settings()
+    if settings.ispb == usual.ispb:
+        yield f"PIXCONNECT_ISPB: {usual.ispb} is the sandbox's; in live mode, set your institution's"
+    if settings.institution_name == usual.institution_name:
+        yield f"PIXCONNECT_INSTITUTION_NAME: {usual.institution_name} is the sandbox's; in live mode, set your institution's"
+
+
+def list_risks(settings: Settings) -> Iterator[str]:
+    """What is taken for a mistake in live mode, and may be none; in the same form."""
+    if settings.mode != "live":
+        return
+    if settings.lacks_proxies:
+        yield (
+            "PIXCONNECT_TRUSTED_PROXIES: not set, so behind a proxy on this machine all callers have one address, and "
+            "anybody's failed logins lock everybody out; name the proxy's network, such as 127.0.0.1/32"
+        )
+    yield (
+        "no rail: live mode has no network to pay over yet, so nobody can pay the charges that it hands out, and transfers are "
+        "cancelled after a minute with their money kept; write an adapter first (docs/guides/write-a-rail.md)"
+    )
+
+
+def _list_unnamed_proxies(settings: Settings) -> Iterator[str]:
+    # Without them tokens and sessions would cross a network in the clear, or every address would be the proxy's.
+    if settings.trusted_proxies:
+        return
+    for variable, host in (
+        ("PIXCONNECT_HOST", settings.host),
+        ("PIXCONNECT_CONSOLE_HOST", settings.console_host),
+    ):
+        if not is_loopback_host(host):
+            yield (
+                "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "
+                f"{variable} be 127.0.0.1"
+            )
+
+
+def _list_unsafe_databases(settings: Settings) -> Iterator[str]:
+    if settings.database_tls != _VERIFIED:
+        return
+    for name in DATABASE_URLS:
+        # The address may hold a password: only the host is told.
+        if far := _find_far_host(getattr(settings, name)):
+            yield (
+                f"PIXCONNECT_{name.upper()}: reaches {far} without proof of who answers; in live mode, add "
+                "sslmode=verify-full and sslrootcert=FILE to its query, or set PIXCONNECT_DATABASE_TLS=off-by-operator"
+            )
+
+
+# asyncpg reads these where an address does not say it.
+def _find_far_host(url: str, environment: Mapping[str, str] = os.environ) -> str | None:  # noqa: TID251  libpq's, not ours
+    """The first host beyond this machine to which a connection would not be verified; ``None`` if all is well."""
+    if not url:
+        return None
+    address = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(address.query).items()}
+    if (query.get("sslmode") or environment.get("PGSSLMODE")) == _VERIFIED:
+        return None
+    for host in _list_hosts(address, query, environment):
+        if not host.startswith("/") and not is_loopback_host(host):
+            return host
+    return None
+
+
+def _list_hosts(address: SplitResult, query: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    named = unquote(address.netloc.partition("@")[2] if "@" in address.netloc else address.netloc)
+    named = named or query.get("host", "")
+    # A service file may lead anywhere.
+    if not named and (service := query.get("service") or environment.get("PGSERVICE")):
+        return [f"the service {service}"]
+    hosts = named or environment.get("PGHOST", "")
+    # An IPv6 address stands in brackets, with or without a port behind it; nothing at all is a socket of this machine.
+    return [
+        one[: one.find("]") + 1] if one.startswith("[") else one.partition(":")[0] for one in hosts.split(",") if one
+    ]

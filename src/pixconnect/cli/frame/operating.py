@@ -1,0 +1,55 @@
+"""What operators' verbs share: a use case is run on the database, and its result is returned."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.usecases.frame.operator import OperatorContext
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
+"""An id that could exist."""
+TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
+Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
+"""An option that may be given several times."""
+
+
+def run(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
+    """Run a use case on the database of a running service, or of ``DATABASE_URL``.
+
+    Raises:
+        CommandError: There is no database, or nothing runs on the home that was to have one.
+        SettingsError: A setting has a value that it cannot have.
+        PixConnectError: The use case refuses.
+    """
+    settings = read_database_settings()
+    # Beside a result only complaints are worth a line.
+    set_up_logging(settings.log_format, "warning")
+    from pixconnect import assembly  # noqa: PLC0415  it imports everything; help and wrong options need not
+
+    async def do() -> Result:
+        async with assembly.open_operator(settings) as operator:
+            return await use_case(operator)
+
+    with complaining_of_home(settings):
+        return asyncio.run(do())
+
+
+def wait_until_in_force() -> None:
+    """Wait until every process refuses what was just shut out, so that whoever reads our exit status may rely on it.
+
+    Call it last: what was printed, such as a new secret, is not lost where somebody cannot wait.
+    """
+    time.sleep(IN_FORCE_AFTER_S)

@@ -1,0 +1,158 @@
+"""The settings of a verb: those of the environment, then those of a ``pixconnect run`` on the same home.
+
+So ``PIXCONNECT_HOME=... pixconnect client create`` works beside a running service without any other setting. No secret that the
+service was given is written into the home, which is copied into backups and stays when the service is killed. A file there only
+names where each secret can be read: for one from the environment, that is memory of the running process.
+"""
+
+import os
+import shlex
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect import config
+from pixconnect.cli.frame import failures, live_mode
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.config import Settings, SettingsError
+from pixconnect.local import sandbox_file
+from pixconnect.local.postgres_placement import PLACEMENT_FILE
+
+RUNNING_FILE = "running.json"
+_NAME_LENGTH_MAX = 255
+
+operator: ContextVar[str | None] = ContextVar("operator", default=None)
+"""The name that was given with ``--operator``."""
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """What verbs need beside a running service; in a file of the home that only its owner can read."""
+
+    mode: str
+    base_url: str
+    auth_url: str
+    database_url: str
+    """The embedded server's; empty where the database's address was given."""
+    owner_database_url: str
+    rail_url: str
+    secret_files: Mapping[str, str] = {}
+    """Paths where the secrets that the service was given can be read while it runs, by setting."""
+
+
+def read_settings() -> Settings:
+    """Read the settings; those that are empty in the environment are taken from the running service, if there is one.
+
+    Raises:
+        CommandError: The service belongs to another user of this machine.
+        SettingsError: A setting has a value that it cannot have.
+    """
+    settings = config.read_settings()
+    if (named := operator.get()) is not None:
+        if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
+            raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
+        settings = msgspec.structs.replace(settings, operator=named)
+    # With a database of its own, the environment is meant for another service than the one that may run here.
+    if settings.database_url:
+        return settings
+    try:
+        running = msgspec.json.decode((settings.home_path / RUNNING_FILE).read_bytes(), type=Running)
+    except (FileNotFoundError, NotADirectoryError):
+        return settings
+    except PermissionError as error:
+        raise CommandError(
+            f"{error.filename} cannot be read ({error.strerror}): run this as the user whose service it is, or set "
+            "DATABASE_URL"
+        ) from None
+    # The mode is always the running service's: its tables refuse a verb of another.
+    found: dict[str, Any] = msgspec.structs.asdict(running)
+    found |= {name: _read_secret(path) for name, path in found.pop("secret_files").items()}
+    return msgspec.structs.replace(
+        settings, **{name: value for name, value in found.items() if name == "mode" or not getattr(settings, name)}
+    )
+
+
+def read_database_settings() -> Settings:
+    """As ``read_settings``, for a verb that cannot do without a database.
+
+    Raises:
+        CommandError: There is no database.
+    """
+    settings = read_settings()
+    live_mode.refuse_unsafe_database(settings)
+    if settings.operators_url:
+        return settings
+    # Where `pixconnect run` has had a database of its own, it is that one which is meant.
+    if (settings.home_path / PLACEMENT_FILE).exists():
+        raise nothing_runs(settings)
+    raise CommandError(
+        "there is no database: set DATABASE_URL, or PIXCONNECT_HOME to the home of a running `pixconnect run`"
+    )
+
+
+@contextmanager
+def complaining_of_home(settings: Settings) -> Generator[None]:
+    """Where the database's address came from a home and leads nowhere, say that nothing runs there."""
+    try:
+        yield
+    except Exception as error:
+        # A service that was killed leaves its addresses behind.
+        if config.read_settings().operators_url or not failures.is_database_unreachable(error):
+            raise
+        raise nothing_runs(settings) from None
+
+
+def nothing_runs(settings: Settings) -> CommandError:
+    same = " (or the same with `pixconnect run`)" if settings.mode == "sandbox" else ""
+    return CommandError(f"nothing runs on {settings.home_path}: start `{write_start(settings)}`{same} first")
+
+
+def write_start(settings: Settings) -> str:
+    """The command that starts the service of this home again, at the port that it had."""
+    usual, port = Settings(), find_port(settings)
+    words = [f"PORT={port}"] if port != usual.port else []
+    if settings.home_path != usual.home_path:
+        words.append(f"PIXCONNECT_HOME={shlex.quote(str(settings.home_path))}")
+    # By parts or all at once: `make run` is for trying it out.
+    return " ".join([*words, "make run" if settings.mode == "sandbox" else "PIXCONNECT_MODE=live pixconnect run"])
+
+
+def find_port(settings: Settings) -> int:
+    """The port that the environment names, or else the one that the home's service had."""
+    known = sandbox_file.read(settings.home_path)
+    if known is None or settings.port != Settings().port:
+        return settings.port
+    address = urlsplit(known.base_url)
+    # An address that others see, such as a proxy's, says nothing about ours.
+    is_ours = address.hostname in {settings.host, "127.0.0.1", "localhost", "::1"}
+    return address.port or settings.port if is_ours else settings.port
+
+
+def make_secret_files(given: Settings) -> dict[str, str]:
+    """Paths where the secrets that this process was given can be read for as long as it lives, by setting.
+
+    A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which can be
+    opened by whoever may look into this process. Where the system has no such files the verbs need the variable too.
+    """
+    files = {name: str(path) for name, path in config.secret_files().items()}
+    for name in config.SECRETS:
+        value: str = getattr(given, name)
+        if value and name not in files and hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create(f"pixconnect {name}")
+            os.fchmod(descriptor, 0o600)
+            os.write(descriptor, value.encode())
+            files[name] = f"/proc/{os.getpid()}/fd/{descriptor}"
+    return files
+
+
+def _read_secret(path: str) -> str:
+    # A file in memory is gone with its process; the verb then says which setting is missing.
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

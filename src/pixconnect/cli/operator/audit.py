@@ -1,0 +1,42 @@
+"""``pixconnect audit``: what operators did."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.store.identity.audit import AuditEntry
+from pixconnect.usecases.frame import audit as audit_usecases
+
+app = App(name="audit", help="What operators did.")
+
+
+@app.command(name="list")
+def list_entries(
+    *,
+    limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    json: Json = False,
+) -> None:
+    """Print what operators did, newest first: who, when, which verb, on what, and what it was before and after.
+
+    Args:
+        limit: The most rows to print.
+    """
+    found = operating.run(lambda context: audit_usecases.list_newest(context, limit))
+    output.show_list("entries", [_shown(entry) for entry in found], as_json=json)
+
+
+def _shown(entry: AuditEntry) -> output.Shown:
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "operator": entry.operator,
+        "verb": entry.verb,
+        "subject": entry.subject,
+        "before": entry.before,
+        "after": entry.after,
+        "request_id": entry.request_id,
+    }

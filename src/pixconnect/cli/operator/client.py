@@ -1,0 +1,237 @@
+"""``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.operating import HolderId, TheHolder
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import parse_instant
+from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.operator.origin import show_origin
+from pixconnect.domain.identity.access import Client, Scope, is_client_id
+from pixconnect.foundation import certificates, jose
+from pixconnect.foundation.certificates import Certificate
+from pixconnect.local import tls_files
+from pixconnect.local.tls_files import ClientFiles
+from pixconnect.store.identity.origin import OriginKind
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.reading import origin as origin_usecases
+
+ClientId = Annotated[str, Parameter(help="The client.")]
+
+app = App(name="client", help="The OAuth clients of holders.")
+
+
+@app.command
+def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[Scope] = (), json: Json = False) -> None:
+    """Make a client; prints its client_id and its client_secret, which is shown only once.
+
+    In live mode its scopes must be named.
+
+    Args:
+        holder_id: Whose account it works on.
+        name: A name by which you know the client.
+        scope: What the client may do; repeat the option for each scope. In the sandbox the default is all scopes.
+    """
+    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
+    output.show(_shown(issued.client, issued.client_secret), as_json=json)
+
+
+@app.command(name="set")
+def change(
+    *,
+    client_id: ClientId,
+    scope: operating.Many[Scope] = (),
+    add_scope: operating.Many[Scope] = (),
+    json: Json = False,
+) -> None:
+    """Give a client other scopes. If it loses one, its tokens issued until now are refused.
+
+    When it returns, that is so on every process.
+
+    Args:
+        scope: What the client may do from now on; repeat the option for each scope.
+        add_scope: What it may do besides what it may do now; repeat the option for each scope.
+    """
+    client = operating.run(lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope))
+    output.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command
+def rotate(*, client_id: ClientId, json: Json = False) -> None:
+    """Replace a client's secret; prints the new one. The old one and tokens issued until now are refused.
+
+    When it returns, that is so on every process.
+    """
+    issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
+    output.show(_shown(issued.client, issued.client_secret), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command
+def disable(*, client_id: ClientId, json: Json = False) -> None:
+    """Shut out a client, tokens already issued included; those never come back.
+
+    When it returns, that is so on every process.
+    """
+    client = operating.run(lambda context: access_usecases.disable_client(context, client_id))
+    output.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command
+def enable(*, client_id: ClientId, json: Json = False) -> None:
+    """Let a client in again."""
+    client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
+    output.show(_shown(client), as_json=json)
+
+
+@app.command
+def delete(*, client_id: ClientId, json: Json = False) -> None:
+    """Forget a client for good, tokens already issued included; prints what it was. What it did stays in the audit.
+
+    When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
+    """
+    client = operating.run(lambda context: access_usecases.delete_client(context, client_id))
+    output.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command(name="revoke-tokens")
+def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
+    """Refuse every token that a client was issued until now; with its secret it may log in again.
+
+    When it returns, that is so on every process.
+    """
+    client = operating.run(lambda context: access_usecases.revoke_tokens(context, client_id))
+    output.show(_shown(client), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command
+def certificate(
+    client_id: ClientId,
+    *,
+    file: Path | None = None,
+    folder: Path | None = None,
+    remove: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Bind a client to a certificate: only with that, on PIXCONNECT_TLS_PORT, does it get and use tokens from now on.
+
+    In the sandbox it makes a key and a certificate for a test program, signed by the sandbox's own authority. Tokens issued
+    until now are refused. When it returns, that is so on every process.
+
+    Args:
+        file: A certificate to take instead of making one, in PEM; in live mode it must be named.
+        folder: Where to put what it makes; by default `tls/clients` in the home.
+        remove: Take the client's certificate away: it gets and uses tokens without one again.
+    """
+    made = taken = None
+    if file is not None:
+        taken = _read_certificate(file)
+    elif not remove:
+        made = _make_certificate(client_id, folder)
+        taken = made.certificate
+    thumbprint = None if taken is None or remove else jose.certificate_thumbprint(taken.der)
+    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint))
+    shown = _shown(client)
+    if taken is not None:
+        shown["certificate_expires_at"] = taken.expires_at
+    if made is not None:
+        shown |= {
+            "certificate_file": str(made.certificate_file),
+            "key_file": str(made.key_file),
+            "both_file": str(made.both_file),
+            "pkcs12_file": str(made.pkcs12_file),
+            "authority_file": str(tls_files.authority_file(read_settings().home_path)),
+        }
+    output.show(shown, as_json=json)
+    operating.wait_until_in_force()
+
+
+def _read_certificate(file: Path) -> Certificate:
+    try:
+        return certificates.read_pem(file.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no certificate in PEM"
+        raise CommandError(f"--file: {file} cannot be read ({reason})") from None
+
+
+def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
+    settings = read_settings()
+    if settings.mode == "live" or settings.tls_authority_file:
+        raise CommandError(
+            "--file: missing; certificates are made by the sandbox's own authority alone: name one of yours"
+        )
+    # It becomes part of names of files.
+    if not is_client_id(client_id):
+        raise CommandError(f"client_id: there is no client {client_id}")
+    home = settings.home_path
+    return tls_files.write_client(home, folder or home / "tls" / "clients", client_id, SystemClock().real_now())
+
+
+@app.command(name="list")
+def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder's clients, oldest first."""
+    clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
+    output.show_list("clients", [_shown(client) for client in clients], as_json=json)
+
+
+@app.command
+def activity(
+    client_id: ClientId,
+    *,
+    since: str,
+    until: str | None = None,
+    kind: OriginKind | None = None,
+    token_id: str | None = None,
+    peer: str | None = None,
+    holder_id: HolderId | None = None,
+    json: Json = False,
+) -> None:
+    """Print what a client asked for: charges, transfers, refunds and changes of endpoints, the newest first, at most 10000.
+
+    It is known for 400 days. A line without a token id is of the client's session in the console.
+
+    Args:
+        since: From this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
+        until: Until this day or instant, included; until now if you leave it out.
+        kind: Of this kind only; a charge_change is of a charge that was there already.
+        token_id: By this token only: its claim `jti`.
+        peer: From this address only.
+        holder_id: Whose client it was, if it has been deleted.
+    """
+    initial_at = parse_instant("--since", since)
+    final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
+    found = operating.run(
+        lambda context: origin_usecases.list_activity(
+            context, client_id, initial_at, final_at, kind=kind, token_id=token_id, peer=peer, holder_id=holder_id
+        )
+    )
+    output.show_list("activity", [show_origin(one) for one in found], as_json=json)
+
+
+def _shown(client: Client, client_secret: str | None = None) -> output.Shown:
+    # Beside the client_id, where people look for it.
+    secret: output.Shown = {} if client_secret is None else {"client_secret": client_secret}
+    scope = " ".join(client.scopes)
+    return {
+        "client_id": client.client_id,
+        **secret,
+        "holder_id": client.holder_id,
+        "name": client.name,
+        "scope": scope,
+        "created_at": client.created_at,
+        "rotated_at": client.rotated_at,
+        "disabled_at": client.disabled_at,
+        "tokens_from": client.tokens_from,
+        "certificate": client.certificate,
+    }

@@ -1,0 +1,110 @@
+"""``pixconnect operator endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import parse_instant
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.webhooks.delivery import DeliveryStatus
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import host as webhook_host_usecases
+from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
+from pixconnect.usecases.webhooks.redelivery import Redelivery
+
+app = App(name="endpoint", help="The webhook endpoints of holders.")
+
+EndpointId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--endpoint-id", "--id"), validator=Number(gte=1, lt=2**53))]
+
+
+@app.command(name="list")
+def list_endpoints(
+    *, holder_id: HolderId | None = None, status: EndpointStatus | None = None, json: Json = False
+) -> None:
+    """Print webhook endpoints by their ids, at most 1000.
+
+    Args:
+        holder_id: Of this holder only.
+        status: Only those that are so: `disabled` are those that failed for too long.
+    """
+    found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
+    output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
+
+
+@app.command
+def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
+    """Send to an endpoint again that was disabled because it failed for too long; what waits for it is due at once.
+
+    One that its owner has made inactive is the owner's to resume.
+
+    Args:
+        endpoint_id: The endpoint.
+    """
+    endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
+    output.show(_shown(endpoint), as_json=json)
+
+
+@app.command
+def allow(host: str, *, json: Json = False) -> None:
+    """Let several holders have webhooks at a host, though it is told of one holder's Pix keys; for good.
+
+    In live mode that is refused otherwise: a receiver that does not compare keys would take others' payments for its own.
+
+    Args:
+        host: Its name, such as hooks.example.com.
+    """
+    kept = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
+    output.show(dict(host=kept), as_json=json)
+
+
+@app.command
+def redeliver(
+    *,
+    since: str,
+    until: str | None = None,
+    status: DeliveryStatus = "failed",
+    holder_id: HolderId | None = None,
+    endpoint_id: EndpointId | None = None,
+    json: Json = False,
+) -> None:
+    """Send deliveries again, of all holders or of one, as after an outage; prints how many, and to how many endpoints.
+
+    Each begins a new schedule, at once. Receivers know an event that they have had by its id. To an endpoint that is not
+    active they wait. Cut off in the middle it has done a part; the same again does the rest.
+
+    Args:
+        since: Deliveries made from this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
+        until: Until this day or instant, included; until now if you leave it out.
+        status: Those that were given up (`failed`), that wait for their next try (`pending`), or that arrived (`delivered`).
+        holder_id: To this holder's endpoints only.
+        endpoint_id: To this endpoint only.
+    """
+    wanted = Redelivery(
+        status=status,
+        since=parse_instant("--since", since),
+        until=None if until is None else parse_instant("--until", until, is_end=True),
+        holder_id=holder_id,
+        endpoint_id=endpoint_id,
+    )
+    redelivered = operating.run(lambda context: redelivery_usecases.redeliver_all(context, wanted))
+    counted: output.Shown = dict(redelivered=redelivered.deliveries_count, endpoints=redelivered.endpoints_count)
+    output.show(counted, as_json=json)
+
+
+def _shown(endpoint: Endpoint) -> output.Shown:
+    return {
+        "id": endpoint.id,
+        "holder_id": endpoint.holder_id,
+        "url": endpoint.url,
+        "pix_key": endpoint.pix_key,
+        "event_types": " ".join(endpoint.event_types),
+        "status": endpoint.status,
+        "status_reason": endpoint.status_reason,
+        "first_failure_at": endpoint.first_failure_at,
+        "created_at": endpoint.created_at,
+    }

@@ -1,0 +1,188 @@
+"""``pixconnect holder``: open accounts, limit, block and shut out their owners."""
+
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from msgspec import UNSET, UnsetType
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.operating import HolderId, TheHolder
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
+from pixconnect.domain.money.holder import AccountType, Holder
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.holder import HolderChanges, NewHolder
+
+YesNo = Literal["true", "false"]
+Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
+
+app = App(name="holder", help="Account holders.")
+
+
+@app.command
+def create(  # noqa: PLR0913  each is an option on the command line
+    *,
+    name: str,
+    tax_id: str,
+    account_number: str,
+    branch: str = "0001",
+    city: str = "Sao Paulo",
+    account_type: AccountType = "TRANSACTIONAL",
+    transfer_limit: Limit | None = None,
+    day_limit: Limit | None = None,
+    night_limit: Limit | None = None,
+    no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Open an empty account; prints the holder_id that the other verbs need.
+
+    In live mode each of the three limits must be named, or `--no-limits`; in the sandbox one that is not named is none.
+
+    Args:
+        name: The owner's name.
+        tax_id: The owner's CPF or CNPJ, with its mask or without.
+        account_number: 1 to 20 digits or capital letters, not yet taken.
+        branch: 1 to 4 digits.
+        city: The owner's city, printed in QR codes.
+        account_type: The kind of account.
+        transfer_limit: One outgoing transfer at most, in cents.
+        day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
+        night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+        no_limits: There are no limits but those that are named.
+    """
+    # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
+    unnamed = None if no_limits else UNSET
+    new = NewHolder(
+        name=name,
+        tax_id=tax_id,
+        branch=branch,
+        account_number=account_number,
+        city=city,
+        account_type=account_type,
+        transfer_limit_cents=unnamed if transfer_limit is None else _limit(transfer_limit),
+        day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
+        night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
+    )
+    holder = operating.run(lambda context: holder_usecases.create_holder(context, new))
+    output.show(_shown(holder), as_json=json)
+
+
+@app.command
+def show(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder: account, flags, limits."""
+    holder = operating.run(lambda context: holder_usecases.read_holder(context, holder_id))
+    output.show(_shown(holder), as_json=json)
+
+
+@app.command(name="list")
+def list_holders(
+    *,
+    after: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=0))] = 0,
+    limit: Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lte=10_000), show_default=True)] = 100,
+    json: Json = False,
+) -> None:
+    """Print holders by their ids, with their balances in cents.
+
+    Args:
+        after: Begin after this holder_id: the last one printed leads to the next page.
+        limit: The most holders to print.
+    """
+    found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
+    shown: list[output.Shown] = [
+        {
+            "holder_id": holder.id,
+            "name": holder.name,
+            "tax_id": holder.tax_id,
+            "account_number": holder.account_number,
+            # As in the balance that callers read.
+            "available_funds": available_cents,
+            "reserved_funds": reserved_cents,
+            "current_funds": available_cents + reserved_cents,
+            "disabled_at": holder.disabled_at,
+        }
+        for holder, available_cents, reserved_cents in found
+    ]
+    output.show_list("holders", shown, as_json=json)
+
+
+@app.command(name="set")
+def change(
+    *,
+    holder_id: HolderId,
+    able_to_deposit: YesNo | None = None,
+    able_to_withdraw: YesNo | None = None,
+    able_to_lend: YesNo | None = None,
+    transfer_limit: Limit | None = None,
+    day_limit: Limit | None = None,
+    night_limit: Limit | None = None,
+    json: Json = False,
+) -> None:
+    """Change flags and limits; what is not named stays as it is.
+
+    Args:
+        holder_id: The holder.
+        able_to_deposit: Whether money may come in.
+        able_to_withdraw: Whether money may go out.
+        able_to_lend: Shown in the balance.
+        transfer_limit: One outgoing transfer at most, in cents.
+        day_limit: Outgoing transfers of one day in Sao Paulo at most, in cents.
+        night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
+    """
+    changes = HolderChanges(
+        may_deposit=_flag(able_to_deposit),
+        may_withdraw=_flag(able_to_withdraw),
+        may_lend=_flag(able_to_lend),
+        transfer_limit_cents=_limit(transfer_limit),
+        day_limit_cents=_limit(day_limit),
+        night_limit_cents=_limit(night_limit),
+    )
+    _change(holder_id, changes, as_json=json)
+
+
+@app.command
+def disable(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Shut out a holder and all its clients, tokens already issued included. When it returns, that is so on every process."""
+    _change(holder_id, HolderChanges(is_disabled=True), as_json=json)
+    operating.wait_until_in_force()
+
+
+@app.command
+def enable(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Let a holder and its clients in again."""
+    _change(holder_id, HolderChanges(is_disabled=False), as_json=json)
+
+
+def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
+    holder = operating.run(lambda context: holder_usecases.set_holder(context, holder_id, changes))
+    output.show(_shown(holder), as_json=as_json)
+
+
+# An option with a value instead of a pair of switches: left out, it changes nothing.
+def _flag(text: YesNo | None) -> bool | UnsetType:
+    return UNSET if text is None else text == "true"
+
+
+def _limit(limit: Limit | None) -> int | UnsetType | None:
+    return UNSET if limit is None else None if limit == "none" else limit
+
+
+def _shown(holder: Holder) -> output.Shown:
+    # Flags have the names that callers know from their balance.
+    return {
+        "holder_id": holder.id,
+        "name": holder.name,
+        "tax_id": holder.tax_id,
+        "city": holder.city,
+        "branch": holder.branch,
+        "account_number": holder.account_number,
+        "account_type": holder.account_type,
+        "able_to_deposit": holder.may_deposit,
+        "able_to_withdraw": holder.may_withdraw,
+        "able_to_lend": holder.may_lend,
+        "transfer_limit": holder.transfer_limit_cents,
+        "day_limit": holder.day_limit_cents,
+        "night_limit": holder.night_limit_cents,
+        "disabled_at": holder.disabled_at,
+        "created_at": holder.created_at,
+    }

@@ -1,0 +1,72 @@
+"""``pixconnect report``: reports of the rail that a person must look at."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.domain.money.kept_report import KeptReport
+from pixconnect.usecases.money import kept_report as kept_usecases
+
+app = App(name="report", help="Reports of the rail that wait for an operator.")
+
+ReportId = Annotated[int, WHOLE_NUMBER, Parameter(name=("--report-id", "--id"), validator=Number(gte=1, lt=2**53))]
+
+
+@app.command(name="list")
+def list_(
+    *,
+    with_closed: Annotated[bool, Parameter(name="--all", negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Print the reports that wait for an operator, the newest first.
+
+    Args:
+        with_closed: Also print closed reports.
+    """
+    found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
+    output.show_list("reports", [_shown(kept) for kept in found], as_json=json)
+
+
+@app.command
+def show(report_id: ReportId, *, json: Json = False) -> None:
+    """Print one report, with all that the rail said.
+
+    Args:
+        report_id: Its id, as `list` prints it.
+    """
+    kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
+    output.show(_shown(kept) | {"report": kept.report}, as_json=json)
+
+
+@app.command
+def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
+    """Close a report that was dealt with. This moves no money; your name and reason are recorded.
+
+    Args:
+        report_id: Its id, as `list` prints it.
+        reason: What was found, and what was done about it.
+    """
+    kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
+    output.show(_shown(kept), as_json=json)
+
+
+def _shown(kept: KeptReport) -> output.Shown:
+    return {
+        "id": kept.id,
+        "kind": kept.kind,
+        "reason": kept.reason,
+        "explanation": kept.explanation,
+        "name": kept.name,
+        "rail_report_id": kept.report_id,
+        "refusal_code": kept.refusal_code,
+        "seen_count": kept.seen_count,
+        "first_seen_at": kept.first_seen_at,
+        "last_seen_at": kept.last_seen_at,
+        "closed_at": kept.closed_at,
+        "closed_by": kept.closed_by,
+        "close_reason": kept.close_reason,
+    }

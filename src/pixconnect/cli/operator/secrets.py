@@ -1,0 +1,49 @@
+"""``pixconnect secrets``: replace the secret key, when somebody may have seen it."""
+
+from cyclopts import App
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.output import Json
+from pixconnect.usecases.identity import secret_key as secret_key_usecases
+
+_NAMED_MAX = 10
+
+app = App(name="secrets", help="Secrets at rest, when the secret key is replaced.")
+
+
+@app.command
+def reseal(*, json: Json = False) -> None:
+    """Encrypt with PIXCONNECT_SECRET_KEY all that another key encrypted; prints how much was done and how much is left.
+
+    The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
+    """
+    done = operating.run(secret_key_usecases.reseal)
+    output.show(
+        {
+            "webhook_endpoints_resealed": done.webhook_endpoints_count,
+            "signing_keys_resealed": done.signing_keys_count,
+            "authorities_resealed": done.authorities_count,
+            "operators_resealed": done.operators_count,
+            "secrets_left": len(done.broken),
+            "clients_left": done.clients_left_count,
+        },
+        as_json=json,
+    )
+    # The result is printed all the same; the exit status says that something is left to do.
+    if done.broken:
+        raise CommandError(
+            f"neither key opens {', '.join(done.broken[:_NAMED_MAX])}{', ...' if len(done.broken) > _NAMED_MAX else ''}: "
+            "set PIXCONNECT_SECRET_KEY_PREVIOUS to the key that sealed it, or give it a new secret"
+        )
+
+
+@app.command(name="clients-left")
+def clients_left(*, json: Json = False) -> None:
+    """Print the clients that have not logged in since the secret key was replaced: they still need the previous one."""
+    clients = operating.run(secret_key_usecases.list_clients_left)
+    shown: list[output.Shown] = [
+        {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}
+        for one in clients
+    ]
+    output.show_list("clients", shown, as_json=json)

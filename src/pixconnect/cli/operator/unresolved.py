@@ -1,0 +1,76 @@
+"""``pixconnect find --unresolved``: transfers and refunds that are under way."""
+
+from datetime import timedelta
+
+from pixconnect.cli.frame import operating, output
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.money import unresolved as unresolved_usecases
+
+
+def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:
+    """Print what the rail has not ended, the longest silent first.
+
+    Args:
+        name: This end-to-end id or return id only.
+        silent_for_s: Only those sent or accepted at least this many seconds ago.
+        holder_id: Of this holder only.
+    """
+    asked = timedelta(seconds=silent_for_s), holder_id, name
+
+    async def look(
+        context: OperatorContext,
+    ) -> tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer]]:
+        if name is not None:
+            await unresolved_usecases.check_known(context, name)
+        found = await unresolved_usecases.list_unresolved(context, *asked)
+        return found, await unresolved_usecases.list_accepted(context, *asked)
+
+    found, accepted = operating.run(look)
+    output.show_lists(
+        {
+            "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
+            "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
+            "accepted": [_shown_credit(one) for one in accepted],
+        },
+        as_json=as_json,
+    )
+
+
+def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:
+    # The row can be missing, which only an operator can find out about: then there is what the order says.
+    return {
+        "id": order.resource_id,
+        "holder_id": order.holder_id,
+        "end_to_end_id": order.network_id or order.name,
+        "external_id": transfer and transfer.external_id,
+        "amount": transfer and transfer.amount_cents,
+    } | _shown_order(order)
+
+
+def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
+    return {
+        "id": refund.id,
+        "holder_id": refund.holder_id,
+        "return_identification": refund.shown_id,
+        "original_end_to_end_id": refund.original_end_to_end_id,
+        "external_id": refund.external_id,
+        "amount": refund.amount_cents,
+    } | _shown_order(order)
+
+
+def _shown_credit(transfer: Transfer) -> output.Shown:
+    return {
+        "id": transfer.id,
+        "holder_id": transfer.holder_id,
+        "end_to_end_id": transfer.end_to_end_id,
+        "charge_id": transfer.charge_id,
+        "amount": transfer.amount_cents,
+        "accepted_at": transfer.created_at,
+    }
+
+
+def _shown_order(order: OpenOrder) -> output.Shown:
+    return {"handed_at": order.handed_at, "asked_count": order.asked_count, "next_asked_at": order.due_at}

@@ -1,0 +1,1 @@
+"""The verbs that install, start and look after the service."""

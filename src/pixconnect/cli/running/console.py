@@ -1,0 +1,164 @@
+"""``console``: pages for people, in a process of its own; ``run`` starts it when somebody opens them for the first time.
+
+Alone it answers on PIXCONNECT_CONSOLE_HOST and PIXCONNECT_CONSOLE_PORT, or on the socket that systemd hands over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from pixconnect import __version__, assembly
+from pixconnect.adapters.qr_image import render_qr_png
+from pixconnect.api.frame import browser
+from pixconnect.cli.frame import live_mode, private_files
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.running import processes
+from pixconnect.config import Settings
+from pixconnect.console import pages
+from pixconnect.console.application import Console
+from pixconnect.console.assets import Assets
+from pixconnect.console.exports import Exports
+from pixconnect.console.parts import ConsoleParts
+from pixconnect.domain.identity import access
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.privileges import CONSOLE_ROLE
+from pixconnect.foundation.shares import Presence
+from pixconnect.http import listening
+from pixconnect.http.server import Server
+from pixconnect.local.supervised import Lifeline
+from pixconnect.usecases.identity.console_session import SignIn
+
+IDLE_MAX_S = 900.0
+"""The process of `run` ends when nobody has asked for a page for so long."""
+CONNECTIONS_MAX = 256
+_OPERATOR_CONNECTIONS_MAX = 4
+_FIRST_GIVEN_FD = 3
+
+
+def console() -> None:
+    """Serve the console on PIXCONNECT_CONSOLE_HOST and PIXCONNECT_CONSOLE_PORT, or on a socket of systemd's."""
+    settings = read_settings()
+    private_files.complain_of_open(settings)
+    given = _take_given()
+    sockets = given or listening.open_listening(
+        settings.console_host, settings.console_port, 1, port_setting="PIXCONNECT_CONSOLE_PORT"
+    )
+    _serve(sockets, Lifeline(), idle_max_s=IDLE_MAX_S if given else None)
+
+
+def console_on(sockets: Sequence[socket.socket], lifeline: Lifeline) -> None:
+    """The same as a part of ``run``: on a socket that listens already, until nobody has been there for long."""
+    _serve(sockets, lifeline, idle_max_s=IDLE_MAX_S)
+
+
+def _serve(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None) -> None:
+    settings = read_settings()
+    live_mode.refuse_unsafe_live(settings)
+    # Sessions of operators would cross a network in the clear.
+    if settings.mode == "live" and not settings.public_console_url.startswith("https://"):
+        raise CommandError("PIXCONNECT_CONSOLE_BASE_URL: must be an https:// address in live mode")
+    processes.run_process(
+        settings, lifeline, lambda stop, report_ready: _answer(settings, sockets, stop, report_ready, idle_max_s)
+    )
+
+
+async def _answer(
+    settings: Settings,
+    sockets: Sequence[socket.socket],
+    stop: asyncio.Event,
+    report_ready: Callable[[], None],
+    idle_max_s: float | None,
+) -> None:
+    set_up_logging(settings.log_format, settings.log_level)
+    port = int(sockets[0].getsockname()[1])
+    async with (
+        assembly.open_base(settings, "pixconnect console") as base,
+        assembly.open_operator(
+            settings,
+            url=settings.console_login_url,
+            role=CONSOLE_ROLE,
+            connections_max=_OPERATOR_CONNECTIONS_MAX,
+        ) as operator,
+    ):
+        address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
+        is_secure, presence = address.scheme == "https", Presence()
+        parts = ConsoleParts(
+            context=base.context,
+            operator=operator,
+            sign_in=SignIn(operator),
+            assets=Assets(),
+            exports=Exports(presence),
+            presence=presence,
+            hosts=_own_names(address.netloc.lower(), port),
+            draw_qr=render_qr_png,
+            is_secure=is_secure,
+            # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
+            cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",
+            api_url=settings.public_base_url,
+            auth_url=settings.public_auth_url,
+            version=__version__,
+            trusted_proxies=access.parse_networks(settings.trusted_proxies),
+        )
+        watch = _IdleWatch(idle_max_s)
+        server = Server(
+            Console(parts, pages.ROUTES, watch.note),
+            connections_max=CONNECTIONS_MAX,
+            headers=_safe_headers(is_secure=is_secure),
+            # Pages that follow by themselves never end: nothing is lost when they are cut off.
+            grace_s=0.5,
+        )
+        watching = asyncio.create_task(watch.end_when_idle(stop))
+        try:
+            await server.serve_until(sockets, [stop], on_ready=report_ready)
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
+    headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")]
+    # Said over http, no browser would believe it.
+    return [*headers, browser.STRICT_TRANSPORT] if is_secure else headers
+
+
+class _IdleWatch:
+    """Says when nobody has asked for anything for so long; never without a limit."""
+
+    def __init__(self, idle_max_s: float | None) -> None:
+        self._idle_max_s = idle_max_s
+        self._used_at_s = 0.0
+
+    def note(self) -> None:
+        self._used_at_s = asyncio.get_running_loop().time()
+
+    async def end_when_idle(self, stop: asyncio.Event) -> None:
+        if self._idle_max_s is None:
+            return
+        self.note()
+        while not stop.is_set():
+            left_s = self._used_at_s + self._idle_max_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                stop.set()
+            else:
+                await asyncio.sleep(left_s)
+
+
+def _own_names(netloc: str, port: int) -> frozenset[str]:
+    """Under which names browsers may ask for the console: its address, and this machine's own names for itself."""
+    return frozenset({netloc, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))})
+
+
+def _take_given() -> list[socket.socket]:
+    """The sockets that systemd has handed over (sd_listen_fds(3)); none if it has not."""
+    # Not settings: systemd says by these what it has put where, and only to the process that it has started.
+    pid, count = os.environ.get("LISTEN_PID", ""), os.environ.get("LISTEN_FDS", "")  # noqa: TID251
+    if pid != str(os.getpid()) or not count.isdecimal():
+        return []
+    return [socket.socket(fileno=_FIRST_GIVEN_FD + number) for number in range(int(count))]

@@ -1,0 +1,59 @@
+"""``pixconnect doctor``: what could be wrong here, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.findings import Finding
+from pixconnect.cli.frame.output import Json
+from pixconnect.cli.integrator import service_checks
+from pixconnect.cli.running import local_checks
+
+_SIGNS = dict(ok="+", note="~", wrong="!")
+
+
+def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False)] = False, json: Json = False) -> None:
+    """Look for what could be wrong on this machine and in the service; changes nothing.
+
+    `+` is well, `~` may be meant to be so, `!` must be mended: then the exit status is 6.
+
+    Args:
+        upgrade: Say what this version will refuse of the settings and the database, and what `migrate` would do: run the new
+            program so before it, beside the old one.
+    """
+    found: list[Finding] = []
+    for finding in _look(upgrade=upgrade):
+        found.append(finding)
+        # One after the other: some take a while.
+        if not json:
+            _tell(finding)
+    if json:
+        output.show_list("findings", [msgspec.to_builtins(finding) for finding in found], as_json=True)
+    wrong_count = sum(finding.status == "wrong" for finding in found)
+    if wrong_count:
+        raise CommandError(f"{wrong_count} of {len(found)} must be mended", status=ExitStatus.FOUND)
+
+
+def _look(*, upgrade: bool) -> Iterator[Finding]:
+    yield from local_checks.look(looks_at_tables=not upgrade)
+    if upgrade:
+        from pixconnect.cli.running import upgrade_checks  # noqa: PLC0415  with it comes nearly everything
+
+        # Not the service's: it is still the old one.
+        yield from upgrade_checks.look()
+    else:
+        yield from service_checks.look()
+
+
+def _tell(finding: Finding) -> None:
+    colour = "red" if finding.status == "wrong" else "yellow" if finding.status == "note" else "green"
+    terminal.say(f"{terminal.paint(_SIGNS[finding.status], colour)} {finding.check}: {finding.text}")
+    if finding.todo:
+        terminal.say(f"    {finding.todo}")

@@ -1,0 +1,52 @@
+"""The preparation, which ``run`` starts first: it brings the tables up to date and, in the sandbox, makes the demonstration.
+
+It is a process of its own so that the supervisor stays small. What it made it reports to ``run``.
+"""
+
+import asyncio
+
+import msgspec
+
+from pixconnect import assembly
+from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.running import migrate
+from pixconnect.config import Settings
+from pixconnect.local import sandbox_file
+from pixconnect.local.sandbox_file import Prepared, SandboxFile
+from pixconnect.local.supervised import Lifeline
+from pixconnect.usecases.identity import console_session
+
+
+def prepare_under(lifeline: Lifeline) -> None:
+    """Prepare, and report to the supervisor what was made."""
+    settings = read_settings()
+    lifeline.wait_for_start()
+    lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))
+
+
+async def _prepare(settings: Settings) -> Prepared:
+    # Once, before any other process starts: two of them would each make a key of their own.
+    assembly.prepare_home(settings)
+    applied = await migrate.bring_up_to_date(settings)
+    if settings.mode != "sandbox":
+        return Prepared(migrations_count=len(applied), sandbox_file=None)
+    file = await _make_demonstration(settings)
+    async with assembly.open_operator(settings) as operator:
+        token = await console_session.make_link(operator)
+    return Prepared(migrations_count=len(applied), sandbox_file=file, console_link_token=token)
+
+
+async def _make_demonstration(settings: Settings) -> SandboxFile:
+    written = sandbox_file.read(settings.home_path)
+    # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
+    known = msgspec.convert(written, assembly.DemoCredentials, from_attributes=True) if written else None
+    credentials = await assembly.prepare_demo(settings, known)
+    return SandboxFile(
+        base_url=settings.public_base_url,
+        auth_url=settings.public_auth_url,
+        client_id=credentials.client_id,
+        client_secret=credentials.client_secret,
+        holder_id=credentials.holder_id,
+        pix_keys=credentials.pix_keys,
+        console_url=settings.public_console_url,
+    )

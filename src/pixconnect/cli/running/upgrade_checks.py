@@ -1,0 +1,101 @@
+"""What ``doctor --upgrade`` says before ``migrate``: what this version will refuse of the database, and what it would do to it.
+
+It runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from typing import Final
+
+import asyncpg
+
+from pixconnect.cli.frame import failures, findings
+from pixconnect.cli.frame.findings import Finding
+from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.running.migrate import SCHEMAS, find_offending, refuse_old_server
+from pixconnect.config import Settings
+from pixconnect.foundation import migrations, pool, schema_history
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.migrations import Migration
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.running.installation import check_durability, refuse_other_mode
+
+_UPGRADE: Final = "upgrade"
+_FORMS: Final = {form.removeprefix("--").strip() for form in (migrations.OUTSIDE_A_TRANSACTION, migrations.IN_BATCHES)}
+"""What the first line of a step may say of how it runs."""
+
+
+def look() -> Iterator[Finding]:
+    try:
+        settings = read_database_settings()
+        set_up_logging(settings.log_format, "error")
+        with complaining_of_home(settings):
+            yield from asyncio.run(_look(settings))
+    except Exception as error:
+        line = failures.explain(error)
+        # A defect of ours keeps its traceback.
+        if line is None:
+            raise
+        yield findings.split(_UPGRADE, line)
+
+
+async def _look(settings: Settings) -> list[Finding]:
+    # Only who owns the tables may read all of their history.
+    url = settings.owner_database_url or settings.operators_url
+    connection = await pool.connect(url, role=None, schema="pixconnect", name="pixconnect doctor")
+    try:
+        await connection.execute("set default_transaction_read_only = on")
+        await refuse_old_server(connection)
+        refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        await check_durability(connection, settings.mode)
+        found = [finding async for finding in _look_at_schemas(connection, settings)]
+        return [*found, *await _look_at_rows(connection)]
+    finally:
+        await connection.close()
+
+
+async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Finding]:
+    for schema, package, _ in SCHEMAS:
+        # As for `migrate`: a live database has no tables of the simulated network.
+        if schema == "sandbox" and settings.mode != "sandbox":
+            continue
+        await connection.execute(f"set search_path = {schema}")
+        missing = await schema_history.list_missing(connection, schema, migrations.read_migrations(package))
+        for step in missing:
+            yield findings.note(
+                _UPGRADE,
+                f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe(step)}",
+                _advise(step),
+            )
+        if not missing:
+            yield findings.ok(_UPGRADE, f"the tables of {schema} are this version's")
+
+
+async def _look_at_rows(connection: asyncpg.Connection) -> list[Finding]:
+    await connection.execute(f"set search_path = {SCHEMAS[0][0]}")
+    return [
+        findings.wrong(
+            _UPGRADE,
+            f"rows of {each.rule.table} that break a rule of this version: {each.rows_count}, the first is {row_id} of holder "
+            f"{holder_id}. The rule: {each.rule.says}",
+            "put them right, or run `pixconnect migrate --keep-offending`, which lists them and holds the rule for all others",
+        )
+        for each in await find_offending(connection)
+        for row_id, holder_id in each.shown[:1]
+    ]
+
+
+def _describe(step: Migration) -> str:
+    """Its first sentence, which says what the step is for."""
+    lines = (line.removeprefix("--").strip() for line in step.sql.splitlines() if line.startswith("--"))
+    told = " ".join(line for line in lines if line and line not in _FORMS)
+    sentence, stop, _ = told.partition(". ")
+    return f"{sentence}." if stop else told or "changes without a description"
+
+
+def _advise(step: Migration) -> str:
+    if step.is_outside_transaction or step.is_in_batches:
+        return "takes as long as reading the tables concerned; nobody waits for it, and it may be cut off and run again"
+    return "takes moments, in one transaction, once no other transaction holds its tables"

@@ -1,0 +1,275 @@
+"""Every error that a caller can get, as one tree.
+
+::
+
+    PixConnectError
+    ├── Refusal                         the caller's request is refused; nothing was done
+    │   ├── BadRequest                  BAD_REQUEST
+    │   ├── Unauthorized                UNAUTHORIZED
+    │   ├── Forbidden                   FORBIDDEN
+    │   ├── NotFound                    NOT_FOUND
+    │   ├── MethodNotAllowed            METHOD_NOT_ALLOWED
+    │   ├── CursorExpired               CURSOR_EXPIRED
+    │   ├── PayloadTooLarge             PAYLOAD_TOO_LARGE
+    │   ├── RateLimited                 RATE_LIMITED
+    │   ├── RuleBroken                  well formed, and against a rule (in the order in which they are judged)
+    │   │   ├── ExternalIdConflict      EXTERNAL_ID_CONFLICT
+    │   │   ├── AmountOutOfRange        AMOUNT_OUT_OF_RANGE
+    │   │   ├── LimitExceeded           LIMIT_EXCEEDED
+    │   │   ├── InvalidPixKey           INVALID_PIX_KEY
+    │   │   ├── PixKeyNotOwned          PIX_KEY_NOT_OWNED
+    │   │   ├── PixKeyNotFound          PIX_KEY_NOT_FOUND
+    │   │   ├── InvalidTaxId            INVALID_TAX_ID
+    │   │   ├── InvalidAccount          INVALID_ACCOUNT
+    │   │   ├── InvalidQrCode           INVALID_QR_CODE
+    │   │   ├── QrCodeExpired           QR_CODE_EXPIRED
+    │   │   ├── QrCodeAlreadyPaid       QR_CODE_ALREADY_PAID
+    │   │   ├── AmountMismatch          AMOUNT_MISMATCH
+    │   │   ├── SameAccount             SAME_ACCOUNT
+    │   │   ├── HolderBlocked           HOLDER_BLOCKED
+    │   │   ├── OriginalNotRefundable   ORIGINAL_NOT_REFUNDABLE
+    │   │   ├── RefundExceedsOriginal   REFUND_EXCEEDS_ORIGINAL
+    │   │   ├── RefundWindowClosed      REFUND_WINDOW_CLOSED
+    │   │   ├── InsufficientFunds       INSUFFICIENT_FUNDS
+    │   │   └── InvalidWebhookUrl       INVALID_WEBHOOK_URL
+    │   └── ServiceUnavailable          SERVICE_UNAVAILABLE
+    ├── OutcomeUnknown                  OUTCOME_UNKNOWN: it may have been done, repeat it under the same external_id
+    └── InternalError                   INTERNAL_ERROR: our defect
+
+``api/frame/envelope.py`` gives each code its HTTP status; ``docs/reference/errors.md`` is the page for people; a test holds
+the three together. Nothing here knows about HTTP.
+"""
+
+from typing import ClassVar
+
+from pixconnect.domain.frame.rate import RatePolicy
+
+
+class InvariantBroken(AssertionError):
+    """Something that must always hold does not: our defect, and nothing may be written."""
+
+
+def ensure(holds: object, what: object) -> None:
+    # Raised and not asserted: `python -O` leaves assertions out.
+    if not holds:
+        raise InvariantBroken(what)
+
+
+class PixConnectError(Exception):
+    """Any answer that is not a success."""
+
+    # Messages are for developers: they name the field and the rule, and never hold a secret, a key's owner or a tax id.
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Refusal(PixConnectError):
+    """The request is refused, and nothing was done."""
+
+
+class BadRequest(Refusal):
+    """The body, the path or the query does not have the declared shape."""
+
+    code = "BAD_REQUEST"
+
+
+class Unauthorized(Refusal):
+    """The credentials or the token are missing, wrong, expired, or of a client since disabled."""
+
+    code = "UNAUTHORIZED"
+
+
+class Forbidden(Refusal):
+    """The token lacks the operation's scope."""
+
+    code = "FORBIDDEN"
+
+
+class NotFound(Refusal):
+    """There is no such path, or no such resource of this holder."""
+
+    code = "NOT_FOUND"
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists and does not take this method."""
+
+    code = "METHOD_NOT_ALLOWED"
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class CursorExpired(Refusal):
+    """What comes after the cursor is no longer kept, or was lost with another database."""
+
+    code = "CURSOR_EXPIRED"
+
+
+class PayloadTooLarge(Refusal):
+    """The body is over 64 KiB; of a token request, over 4 KiB."""
+
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class RateLimited(Refusal):
+    """A rate limit was reached: failed token requests, key look-ups, or requests in a minute."""
+
+    code = "RATE_LIMITED"
+
+    def __init__(self, message: str, retry_after_s: int, policy: RatePolicy | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        self.policy = policy
+
+
+class RuleBroken(Refusal):
+    """The request is well formed and against a rule of the scheme, of the account or of the service."""
+
+
+class ExternalIdConflict(RuleBroken):
+    """The ``external_id`` was already used with other contents."""
+
+    code = "EXTERNAL_ID_CONFLICT"
+
+
+class AmountOutOfRange(RuleBroken):
+    """The amount is below 1 cent or above 999 999 999 999 cents."""
+
+    code = "AMOUNT_OUT_OF_RANGE"
+
+
+class LimitExceeded(RuleBroken):
+    """A limit set on the holder would be exceeded."""
+
+    code = "LIMIT_EXCEEDED"
+
+
+class InvalidPixKey(RuleBroken):
+    """The key does not have the form of its type, or its check digits are wrong."""
+
+    code = "INVALID_PIX_KEY"
+
+
+class PixKeyNotOwned(RuleBroken):
+    """The charge is for a key that is not the holder's."""
+
+    code = "PIX_KEY_NOT_OWNED"
+
+
+class PixKeyNotFound(RuleBroken):
+    """The directory knows no such key, or the rail resolves none but ours."""
+
+    code = "PIX_KEY_NOT_FOUND"
+
+
+class InvalidTaxId(RuleBroken):
+    """Not a CPF of 11 digits or a CNPJ of 14 characters, without a mask and with right check digits."""
+
+    code = "INVALID_TAX_ID"
+
+
+class InvalidAccount(RuleBroken):
+    """The branch, account or ISPB does not have a valid form."""
+
+    code = "INVALID_ACCOUNT"
+
+
+class InvalidQrCode(RuleBroken):
+    """The code is not a Pix code that can be paid, its location serves no valid payload, or nobody can pay ours."""
+
+    code = "INVALID_QR_CODE"
+
+
+class QrCodeExpired(RuleBroken):
+    """The charge behind the code has expired or was removed."""
+
+    code = "QR_CODE_EXPIRED"
+
+
+class QrCodeAlreadyPaid(RuleBroken):
+    """The charge behind the code was paid."""
+
+    code = "QR_CODE_ALREADY_PAID"
+
+
+class AmountMismatch(RuleBroken):
+    """The code carries another amount, or the rail returns a payment only as a whole."""
+
+    code = "AMOUNT_MISMATCH"
+
+
+class SameAccount(RuleBroken):
+    """Payer and payee are the same account."""
+
+    code = "SAME_ACCOUNT"
+
+
+class HolderBlocked(RuleBroken):
+    """The holder may not deposit, or may not withdraw."""
+
+    code = "HOLDER_BLOCKED"
+
+
+class OriginalNotRefundable(RuleBroken):
+    """The original is not a Pix that this holder received and that has settled."""
+
+    code = "ORIGINAL_NOT_REFUNDABLE"
+
+
+class RefundExceedsOriginal(RuleBroken):
+    """The refunds together would be more than the original."""
+
+    code = "REFUND_EXCEEDS_ORIGINAL"
+
+
+class RefundWindowClosed(RuleBroken):
+    """More than 90 days have passed since the original settled."""
+
+    code = "REFUND_WINDOW_CLOSED"
+
+
+class InsufficientFunds(RuleBroken):
+    """The account's available balance is smaller than the amount."""
+
+    code = "INSUFFICIENT_FUNDS"
+
+
+class InvalidWebhookUrl(RuleBroken):
+    """The URL is not https, cannot be resolved, or leads to an address that webhooks may not reach."""
+
+    code = "INVALID_WEBHOOK_URL"
+
+
+class ServiceUnavailable(Refusal):
+    """A system that is needed cannot be reached, or there is more to do than can be answered in time. Nothing was done."""
+
+    code = "SERVICE_UNAVAILABLE"
+
+    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class OutcomeUnknown(PixConnectError):
+    """The database went away during a commit, and what happened could not be found out in time."""
+
+    # The message names the external_id and says to repeat the request under it.
+
+    code = "OUTCOME_UNKNOWN"
+
+    def __init__(self, message: str, txid: str | None = None) -> None:
+        super().__init__(message)
+        self.txid = txid
+        """Of a charge of the standard's door, which is repeated under it."""
+
+
+class InternalError(PixConnectError):
+    """Our defect. The message never tells more than that."""
+
+    code = "INTERNAL_ERROR"

@@ -1,0 +1,162 @@
+"""Events: what happened, in the form in which webhooks announce it.
+
+An event is made where its fact is decided, and written in the same transaction. Its body is encoded once: every attempt
+at every endpoint sends the same bytes.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pixconnect.domain.frame.clock import format_instant
+
+EventName = Literal[
+    "qrcode.pending",
+    "qrcode.approved",
+    "qrcode.expired",
+    "transfer.in.processing",
+    "transfer.in.confirmed",
+    "transfer.in.error",
+    "transfer.out.processing",
+    "transfer.out.confirmed",
+    "transfer.out.error",
+    "refund.in.processing",
+    "refund.in.returned",
+    "refund.in.error",
+    "refund.out.processing",
+    "refund.out.returned",
+    "refund.out.error",
+]
+EVENT_NAMES: Final = frozenset[str](EventName.__args__)
+
+EVENT_FACTS: Final = dict[EventName, str](
+    (
+        ("qrcode.pending", "A charge was created."),
+        ("qrcode.approved", "A charge was paid, in time and in full."),
+        ("qrcode.expired", "A charge was not paid in time."),
+        ("transfer.in.processing", "A payment to you has arrived."),
+        ("transfer.in.confirmed", "A payment to you was taken: the money is in your account."),
+        ("transfer.in.error", "A payment to you was refused, and no money moved."),
+        ("transfer.out.processing", "You started a transfer: its amount is reserved."),
+        ("transfer.out.confirmed", "A transfer of yours has settled."),
+        (
+            "transfer.out.error",
+            "A transfer of yours was rejected (`ERROR`), or given up before it left (`CANCELLED`): the money is "
+            "yours again.",
+        ),
+        ("refund.in.processing", "The receiver of a transfer of yours gives money back."),
+        ("refund.in.returned", "What the receiver gave back was taken: the money is in your account."),
+        ("refund.in.error", "What the receiver gave back was refused, and no money moved."),
+        ("refund.out.processing", "You started to give a payment back: its amount is reserved."),
+        ("refund.out.returned", "A refund of yours has settled."),
+        ("refund.out.error", "A refund of yours was rejected, or given up before it left: the money is yours again."),
+    )
+)
+"""What has happened; in the order of the specification."""
+
+Resource = Literal["charge", "transfer", "refund"]
+
+SLOTS_COUNT = 256
+"""Work is leased in this many parts. A charge, the transfer that pays it and its refunds share one."""
+
+
+_Amount = Annotated[int, Meta(description="Cents.")]
+_Instant = Annotated[
+    str, Meta(description="RFC 3339, UTC, with microseconds.", extra_json_schema=dict(format="date-time"))
+]
+
+
+class ChargePayload(Struct, frozen=True, kw_only=True):
+    """What ``qrcode.*`` events say."""
+
+    id: int
+    """The charge's id."""
+    transaction_identification: str
+    """Its txid."""
+    external_id: str
+    """Your own name for it, or the one that the service made."""
+    status: str
+    """What it became by this event."""
+    create_timestamp: _Instant
+    """When the charge was made."""
+
+
+class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``transfer.*`` events say."""
+
+    id: int
+    """The transfer's id."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    end_to_end_id: str
+    """Its name on the whole network."""
+    correlation_id: UUID
+    """The same in everything that belongs to one transfer, its refunds included."""
+    amount: _Amount
+    """The amount sent."""
+    impact_type: Literal["IN", "OUT"]
+    """IN credits you, OUT debits you."""
+    initiation_type: Literal["KEY", "MANUAL", "QRCODE"]
+    """How the payee was named: by key, by account, or by QR code."""
+    status: str
+    """What it became by this event."""
+    create_timestamp: _Instant
+    """When the transfer was accepted."""
+
+
+class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``refund.*`` events say."""
+
+    id: int
+    """The refund's id."""
+    external_id: str | None = None
+    """Your own name for it; incoming ones have none."""
+    return_identification: str
+    """Its name on the whole network."""
+    original_end_to_end_id: str
+    """The Pix that is returned."""
+    correlation_id: UUID
+    """The same as that of the transfer that is returned."""
+    amount: _Amount
+    """The amount returned."""
+    status: str
+    """What it became by this event."""
+    flow: Literal["IN", "OUT"]
+    """OUT: you return what you received. IN: what you sent is returned to you."""
+    create_timestamp: _Instant
+    """When the refund was accepted."""
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """The body of a webhook."""
+
+    id: int
+    name: EventName
+    payload: ChargePayload | TransferPayload | RefundPayload
+    create_timestamp: str
+    """When the fact was decided, service time."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    id: int
+    """Below 2^53, so that JSON readers keep it; receivers drop ids that they have seen."""
+    holder_id: int
+    name: EventName
+    resource: Resource
+    resource_id: int
+    slot: int
+    body: str
+    created_at: datetime
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_body(
+    event_id: int, name: EventName, payload: ChargePayload | TransferPayload | RefundPayload, created_at: datetime
+) -> str:
+    envelope = Envelope(id=event_id, name=name, payload=payload, create_timestamp=format_instant(created_at))
+    return _encoder.encode(envelope).decode()

@@ -1,0 +1,234 @@
+"""Who may ask: clients, their scopes, and the caller of a request.
+
+A client belongs to one holder and has some of the scopes. Only the client knows its secret; we keep a keyed hash. Token
+lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+
+OwnScope = Literal[
+    "charge.read",
+    "charge.write",
+    "transfer.read",
+    "transfer.write",
+    "refund.read",
+    "refund.write",
+    "ledger.read",
+    "webhook.read",
+    "webhook.write",
+]
+StandardScope = Literal[
+    "cob.read",
+    "cob.write",
+    "cobv.read",
+    "cobv.write",
+    "lotecobv.read",
+    "lotecobv.write",
+    "pix.read",
+    "pix.write",
+    "payloadlocation.read",
+    "payloadlocation.write",
+]
+"""Those of the central bank's Pix API; its ``webhook.read`` and ``webhook.write`` are the same words as ours."""
+Scope = Literal[OwnScope, StandardScope]
+SCOPE_TEXTS: Final = dict[Scope, str](
+    (
+        ("charge.read", "reading and listing charges"),
+        ("charge.write", "creating charges"),
+        ("transfer.read", "reading and listing transfers"),
+        ("transfer.write", "starting transfers"),
+        ("refund.read", "reading and listing refunds"),
+        ("refund.write", "returning a received Pix"),
+        ("ledger.read", "the balance, the transactions, the statement"),
+        ("webhook.read", "reading webhook endpoints, deliveries and events"),
+        ("webhook.write", "changing endpoints, redelivery and replay"),
+        ("cob.read", "Pix API: reading and listing immediate charges"),
+        ("cob.write", "Pix API: making, changing and removing immediate charges"),
+        ("cobv.read", "Pix API: reading and listing charges with a due date"),
+        ("cobv.write", "Pix API: making, changing and removing charges with a due date"),
+        ("lotecobv.read", "Pix API: reading batches of charges with a due date"),
+        ("lotecobv.write", "Pix API: making and changing batches of charges with a due date"),
+        ("pix.read", "Pix API: reading and listing received Pix and their refunds"),
+        ("pix.write", "Pix API: returning a received Pix"),
+        ("payloadlocation.read", "Pix API: reading and listing locations"),
+        ("payloadlocation.write", "Pix API: making locations and freeing them"),
+    )
+)
+"""What each allows."""
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""In the order in which they are shown."""
+OWN_SCOPES: tuple[OwnScope, ...] = get_args(OwnScope)
+"""Those that our own interface asks for."""
+
+AUDIENCE = "pix-connect"
+"""The tokens' ``aud``."""
+
+IN_FORCE_AFTER_S = 1.0
+"""What shuts a client, a holder or a signing key out is in force on every process after this."""
+
+FAILURES_WINDOW_S = 60
+"""How long a failed token request counts."""
+
+_HOPS_MAX: Final = 32
+_CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+Network = IPv4Network | IPv6Network
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    client_id: str
+    holder_id: int
+    scopes: frozenset[str]
+    certificate: str | None = None
+    """The thumbprint of the client certificate that the token is bound to (RFC 8705); without one anybody may send it."""
+    token_id: str | None = None
+    """Its ``jti``; nobody has one in the console."""
+    peer: str = ""
+    """The address that the request comes from."""
+    request_id: str | None = None
+    operator: str | None = None
+    """As the audit names them, if an operator acts for the holder; then there is no client."""
+
+    def asking(self, peer: str, request_id: str) -> Caller:
+        """The same with the request that is being answered."""
+        return Caller(
+            client_id=self.client_id,
+            holder_id=self.holder_id,
+            scopes=self.scopes,
+            certificate=self.certificate,
+            token_id=self.token_id,
+            peer=peer,
+            request_id=request_id,
+        )
+
+
+class Client(Struct, frozen=True, kw_only=True):
+    client_id: str
+    holder_id: int
+    name: str
+    scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
+    created_at: datetime
+    rotated_at: datetime | None = None
+    disabled_at: datetime | None = None
+    tokens_from: datetime | None = None
+    """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
+    certificate: str | None = None
+    """The thumbprint of the certificate without which nobody gets or uses a token of it."""
+
+
+class IssuedClient(Struct, frozen=True, kw_only=True):
+    """A client with its secret, which is shown once and never again."""
+
+    client: Client
+    client_secret: str
+    """43 random characters, 256 bits."""
+
+
+class AccessToken(Struct, frozen=True, kw_only=True):
+    access_token: str
+    expires_in_s: int
+    scopes: tuple[str, ...]
+    """In the order of ``SCOPES``."""
+
+
+def is_client_id(text: str) -> bool:
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def end_tokens_at(now: datetime) -> datetime:
+    """Find the ``tokens_from`` that refuses every token issued until now."""
+    # The next whole second: nobody could tell which of two tokens of this second is older.
+    return now.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def issue_at(now: datetime, tokens_from: datetime | None) -> datetime:
+    """Date a new token (``iat``), so that a client whose tokens were ended can log in again at once."""
+    # Up to a second ahead, or the new token would be refused with those that were ended.
+    return now if tokens_from is None else max(now, tokens_from)
+
+
+def check_certificate(caller: Caller, certificate: str | None) -> None:
+    """Refuse a token that is bound to another certificate than the one that its connection showed."""
+    if caller.certificate is not None and caller.certificate != certificate:
+        raise errors.Unauthorized(
+            "Authorization: the token is bound to a client certificate, and this connection did not show it"
+        )
+
+
+def authorize(caller: Caller, scope: str) -> None:
+    if scope not in caller.scopes:
+        raise errors.Forbidden(f"the token lacks the scope {scope}")
+
+
+def parse_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Read scopes in any order; the answer has each once, in the order of ``SCOPES``."""
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise errors.BadRequest(f"scope: must be one of {', '.join(SCOPES)}")
+    if not scopes:
+        raise errors.BadRequest("scope: a client needs at least one")
+    return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    return tuple(ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip())
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that the failures of a token request count for; arguments as in ``sender_address``."""
+    address = _find_sender(peer, forwarded_for, trusted)
+    if isinstance(address, IPv6Address):
+        # Whoever has one IPv6 address has its whole /64.
+        return str(IPv6Network((address, 64), strict=False))
+    return peer if address is None else str(address)
+
+
+def sender_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
+    """Find the address that a request comes from.
+
+    Args:
+        forwarded_for: The values of ``X-Forwarded-For`` joined with commas, oldest first; empty if there was none.
+    """
+    address = _find_sender(peer, forwarded_for, trusted)
+    return peer if address is None else str(address)
+
+
+def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> IPv4Address | IPv6Address | None:
+    address = _parse_address(peer)
+    if address is None:
+        return None
+    # From right to left, and only as far as proxies that we trust wrote it: anybody can send this header, and whoever
+    # believed all of it would give each guess at a secret an address of its own.
+    for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
+        if not any(address in network for network in trusted):
+            break
+        earlier = _parse_address(hop)
+        if earlier is None:
+            break
+        address = earlier
+    return address
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    # Proxies write addresses with a port, in brackets, with a zone, or IPv4 inside IPv6.
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -1,0 +1,1 @@
+"""The rules of money: charges, transfers, refunds, the ledger, limits, keys and codes, and the rail as a port."""

@@ -1,0 +1,46 @@
+"""What follows from what a rail cannot do (``rail.Abilities``): decided here, so that use cases only ask.
+
+A payment that cannot be refused is taken, and given back where it would have been refused (``refund.open_automatic_refund``).
+What else a rail cannot do is refused to callers, before anything is done.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.rail import Abilities, Acknowledgement
+from pixconnect.domain.money.refund import AUTOMATIC_PREFIX
+from pixconnect.domain.money.transfer import Transfer
+
+
+def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Acknowledgement:
+    """Leave a refusal out where the rail takes none: what it was about is given back, or kept for an operator."""
+    if abilities.refuses_credits or acknowledgement.refusal_code is None:
+        return acknowledgement
+    return msgspec.structs.replace(acknowledgement, refusal_code=None)
+
+
+def check_external_id(abilities: Abilities, external_id: str | None) -> None:
+    """Keep the external ids of automatic refunds for them."""
+    if not abilities.refuses_credits and external_id is not None and external_id.startswith(AUTOMATIC_PREFIX):
+        raise errors.ExternalIdConflict(f"external_id: what begins with {AUTOMATIC_PREFIX!r} is used by the service")
+
+
+def check_refund_amount(abilities: Abilities, amount_cents: int, original: Transfer) -> None:
+    # A refund by book never reaches the rail.
+    if abilities.refunds_partly or original.is_book or amount_cents == original.amount_cents:
+        return
+    raise errors.AmountMismatch(f"amount: the rail returns a Pix only as a whole: {original.amount_cents} cents")
+
+
+def check_resolves_keys(abilities: Abilities) -> None:
+    if not abilities.resolves_keys:
+        raise errors.PixKeyNotFound(
+            "key: the rail resolves no Pix keys, and this one belongs to no holder of this service"
+        )
+
+
+def check_issues_codes(abilities: Abilities) -> None:
+    if not abilities.issues_codes:
+        raise errors.InvalidQrCode("the rail has no QR codes of this service paid, so that no charge can be made")

@@ -1,0 +1,299 @@
+"""A charge: a request to be paid, with its QR code.
+
+::
+
+    PENDING ──pay──► APPROVED ──return (whole amount)──► RETURNED
+     │ │  ▲
+     │ │  └──revise (a later expiry)──┐
+     │ └─────expire──────────────► EXPIRED
+     └──remove──► REMOVED_BY_RECEIVER, REMOVED_BY_PSP ◄──remove──┘
+
+A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. Where a
+payment is accepted first and settles later, it holds the charge in between: nobody else pays it, nothing of it is changed, and
+it does not expire.
+
+Both doors make the same charges. ``contents`` are what the standard's door knows of one and the contract's does not; they are
+there once that door has made or changed the charge.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, Literal, get_args
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, decode_contents, encode_contents
+
+PAYER_NAME_LENGTH_MAX: Final = 200
+"""As in the official Pix API 2.9.0 (``devedor.nome``)."""
+
+ShownStatus = Literal["PENDING", "APPROVED", "EXPIRED", "RETURNED"]
+"""What the contract knows."""
+ChargeStatus = ShownStatus | Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"]
+
+STATUSES: Final = tuple[ChargeStatus, ...](status for kind in get_args(ChargeStatus) for status in get_args(kind))
+
+ACTIVE: Final = frozenset[ChargeStatus](("PENDING", "EXPIRED"))
+"""Those that may still be changed: an expiry can be revised."""
+PAID: Final = frozenset[ChargeStatus](("APPROVED", "RETURNED"))
+SHOWN_AS_EXPIRED: Final = ("EXPIRED", "REMOVED_BY_RECEIVER", "REMOVED_BY_PSP")
+PAYER_TOLD_AFTER_EXPIRY: Final = timedelta(days=7)
+
+
+class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client asks for, as it was sent: nothing is judged or normalised yet."""
+
+    operation: ClassVar[str] = "charge"
+
+    amount_cents: int
+    key: str
+    external_id: str | None = None
+    """``None`` lets the service make one."""
+    payer: Payer | None = None
+
+
+class NewCharge(Struct, kw_only=True):
+    """A charge that may be made, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller
+    external_id: str
+    fingerprint: bytes
+    request: ChargeRequest
+    """Judged."""
+    charge_id: int
+    txid: str
+    key: str
+    """Normalised."""
+    br_code: str
+    lifetime: timedelta
+    may_exist: bool
+    """Look for it first: the client named it, or it was tried before."""
+
+
+class Charge(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    external_id: str
+    """The client's name for it; unique for the holder."""
+    fingerprint: bytes
+    """Of the request that made it, to tell a replay from a conflict."""
+    txid: str
+    """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
+    amount_cents: int
+    key: str
+    payer: Payer | None
+    br_code: str
+    status: ChargeStatus
+    slot: int
+    created_at: datetime
+    modified_at: datetime
+    expires_at: datetime
+    """It cannot be paid from this instant on."""
+    held_by: int | None = None
+    """The transfer that was accepted for it and has not ended yet."""
+    contents: str | None = None
+    """``ChargeContents``, encoded; ``None`` if only the contract's door has written it."""
+    revision: int | None = None
+    """How often its contents were changed; ``None`` is never."""
+    is_unbound: bool | None = None
+    """Whether its location was taken away, so that no code leads to it; ``None`` is no."""
+
+    @property
+    def shown_status(self) -> ShownStatus:
+        """What the contract's door shows: to it, what was removed has expired."""
+        if self.status == "REMOVED_BY_RECEIVER" or self.status == "REMOVED_BY_PSP":  # noqa: PLR1714  narrows its type
+            return "EXPIRED"
+        return self.status
+
+
+def open_standard_charge(
+    charge_id: int, holder_id: int, txid: str, contents: ChargeContents, br_code: str, now: datetime
+) -> Charge:
+    return Charge(
+        id=charge_id,
+        holder_id=holder_id,
+        # What the client calls it: the other door finds it by the same name, under which it can make no other.
+        external_id=txid,
+        # No request of the contract has made it, so none is a replay.
+        fingerprint=b"",
+        txid=txid,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        br_code=br_code,
+        status="PENDING",
+        slot=charge_id % SLOTS_COUNT,
+        created_at=now,
+        modified_at=now,
+        expires_at=now + timedelta(seconds=contents.lifetime_s),
+        contents=encode_contents(contents),
+    )
+
+
+def read_contents(charge: Charge) -> ChargeContents:
+    """What it says at the latest, whichever door has made it."""
+    if charge.contents is not None:
+        return decode_contents(charge.contents)
+    lifetime_s = round((charge.expires_at - charge.created_at).total_seconds())
+    return ChargeContents(
+        # A reset of the sandbox's clock brings the expiry of what was made in its future nearer, and leaves when it was made.
+        lifetime_s=lifetime_s if lifetime_s > 0 else LIFETIME_S,
+        amount_cents=charge.amount_cents,
+        key=charge.key,
+        payer=charge.payer,
+    )
+
+
+def may_be_changed(charge: Charge) -> bool:
+    """Whether its receiver may still change or remove it."""
+    # A payment that was accepted is settled as it was accepted: neither amount nor status changes under it.
+    return charge.status in ACTIVE and charge.held_by is None
+
+
+def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Charge:
+    """Give it other contents. One that had expired can be paid again if they give it more time."""
+    errors.ensure(may_be_changed(charge), charge.status)
+    expires_at = charge.created_at + timedelta(seconds=contents.lifetime_s)
+    is_revived = charge.status == "EXPIRED" and now < expires_at
+    return msgspec.structs.replace(
+        charge,
+        contents=encode_contents(contents),
+        revision=(charge.revision or 0) + 1,
+        amount_cents=contents.amount_cents,
+        key=contents.key,
+        payer=contents.payer,
+        status="PENDING" if is_revived else charge.status,
+        expires_at=expires_at,
+        modified_at=now,
+    )
+
+
+def remove_charge(charge: Charge, status: Literal["REMOVED_BY_RECEIVER", "REMOVED_BY_PSP"], now: datetime) -> Charge:
+    errors.ensure(may_be_changed(charge), charge.status)
+    return msgspec.structs.replace(
+        charge,
+        contents=encode_contents(read_contents(charge)),
+        revision=(charge.revision or 0) + 1,
+        status=status,
+        modified_at=now,
+    )
+
+
+def lead_to_charge(charge: Charge, br_code: str) -> Charge:
+    """Let the code of another location lead to it."""
+    return msgspec.structs.replace(charge, br_code=br_code, is_unbound=None)
+
+
+def unbind_charge(charge: Charge) -> Charge:
+    """Let no code lead to it; the last one stays noted, for the contract shows one always."""
+    return msgspec.structs.replace(charge, is_unbound=True)
+
+
+def is_amount_free(charge: Charge) -> bool:
+    """Whether the payer may pay another amount than it asks for."""
+    return charge.contents is not None and decode_contents(charge.contents).may_change_amount is True
+
+
+def tells_payer(charge: Charge, now: datetime) -> bool:
+    """Whether who the charge is for, and what is said to them, is served to whoever knows its location: while it can be paid.
+
+    And for a time after: its expiry may still be put off, and payers ask why they came too late.
+    """
+    return charge.status in ACTIVE and now < charge.expires_at + PAYER_TOLD_AFTER_EXPIRY
+
+
+def open_charge(new: NewCharge, now: datetime) -> Charge:
+    return Charge(
+        id=new.charge_id,
+        holder_id=new.holder_id,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        txid=new.txid,
+        amount_cents=new.request.amount_cents,
+        key=new.key,
+        payer=new.request.payer,
+        br_code=new.br_code,
+        status="PENDING",
+        # The transfer that pays it and its refunds take the same slot.
+        slot=new.charge_id % SLOTS_COUNT,
+        created_at=now,
+        modified_at=now,
+        expires_at=now + new.lifetime,
+    )
+
+
+def find_reject_code(charge: Charge, amount_cents: int, reported_at: datetime) -> str | None:
+    """The scheme's reason to refuse a payment that carries the charge's txid; ``None`` if it pays the charge."""
+    # The instant of the report counts, not ours: a payment in time stays in time, however late it is recorded.
+    if charge.status != "PENDING" or charge.held_by is not None or reported_at >= charge.expires_at:
+        return reject_code.QR_CODE_REFUSED
+    if charge.is_unbound:
+        return reject_code.QR_CODE_REFUSED
+    if amount_cents != charge.amount_cents and not is_amount_free(charge):
+        return reject_code.OTHER_AMOUNT
+    return None
+
+
+def hold_charge(charge: Charge, transfer_id: int) -> Charge:
+    """Keep it for a payment that was accepted; callers see no change."""
+    errors.ensure(charge.status == "PENDING" and charge.held_by is None, charge.status)
+    return msgspec.structs.replace(charge, held_by=transfer_id)
+
+
+def free_charge(charge: Charge) -> Charge:
+    """Let others pay it again: the payment that held it was cancelled."""
+    errors.ensure(charge.held_by is not None, charge.status)
+    return msgspec.structs.replace(charge, held_by=None)
+
+
+def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
+    """Mark it as paid, with the amount that was paid: another than it asked for only where the payer may choose."""
+    errors.ensure(charge.status == "PENDING", charge.status)
+    if amount_cents == charge.amount_cents:
+        return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
+    errors.ensure(is_amount_free(charge), "another amount than the charge asks for")
+    return msgspec.structs.replace(charge, status="APPROVED", amount_cents=amount_cents, held_by=None, modified_at=now)
+
+
+def may_expire(charge: Charge, now: datetime) -> bool:
+    return charge.status == "PENDING" and charge.held_by is None and charge.expires_at <= now
+
+
+def expire_charge(charge: Charge, now: datetime) -> Charge:
+    errors.ensure(charge.status == "PENDING" and charge.held_by is None, charge.status)
+    return msgspec.structs.replace(charge, status="EXPIRED", modified_at=now)
+
+
+def return_charge(charge: Charge, now: datetime) -> Charge:
+    errors.ensure(charge.status == "APPROVED", charge.status)
+    return msgspec.structs.replace(charge, status="RETURNED", modified_at=now)
+
+
+def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
+    """Make the event of the state that a charge has just reached."""
+    payload = events.ChargePayload(
+        id=charge.id,
+        transaction_identification=charge.txid,
+        external_id=charge.external_id,
+        status=charge.shown_status,
+        create_timestamp=format_instant(charge.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=charge.holder_id,
+        name=name,
+        resource="charge",
+        resource_id=charge.id,
+        slot=charge.slot,
+        body=events.encode_body(event_id, name, payload, charge.modified_at),
+        created_at=charge.modified_at,
+    )

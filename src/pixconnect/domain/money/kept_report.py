@@ -1,0 +1,197 @@
+"""Reports of the rail that a person must look at: which ones are kept, and what is stored of them.
+
+A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
+earlier one, comes again with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail
+does not let us refuse it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import money
+from pixconnect.domain.money.rail import (
+    CreditAccepted,
+    CreditCancelled,
+    CreditReport,
+    NeverTaken,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+    Taken,
+)
+
+Reason = Literal["unknown_order", "contradiction", "changed_repeat", "cannot_be_recorded", "cannot_be_refused"]
+Kind = Literal["credit", "credit_accepted", "credit_cancelled", "return", "settled", "rejected", "never_taken", "taken"]
+
+NAME_LENGTH: Final = 32
+TXID_LENGTH_MAX: Final = 35
+
+
+class NeverTakenAnswer(Struct, frozen=True, kw_only=True, tag="never_taken"):
+    """The rail's answer to a query, in the form of a report so that it can be kept like one."""
+
+    report_id: str
+    id: str
+
+
+class TakenAnswer(Struct, frozen=True, kw_only=True, tag="taken"):
+    """Likewise, of an order that the rail has."""
+
+    report_id: str
+    id: str
+    network_id: str | None
+
+
+Kept = Report | NeverTakenAnswer | TakenAnswer
+
+_KINDS: Final = dict[type[Kept], Kind](
+    (
+        (CreditReport, "credit"),
+        (CreditAccepted, "credit_accepted"),
+        (CreditCancelled, "credit_cancelled"),
+        (ReturnReport, "return"),
+        (SettledReport, "settled"),
+        (RejectedReport, "rejected"),
+        (NeverTakenAnswer, "never_taken"),
+        (TakenAnswer, "taken"),
+    )
+)
+
+
+class Misfit(Struct, frozen=True, kw_only=True):
+    """Why a report cannot simply be recorded."""
+
+    reason: Reason
+    explanation: str
+
+
+class KeptReport(Struct, frozen=True, kw_only=True):
+    """A report that waits for a person, or that one has closed."""
+
+    id: int
+    kind: Kind
+    reason: Reason
+    explanation: str
+    name: str
+    report_id: str
+    report: str
+    refusal_code: str | None
+    """What we refused a payment or return with."""
+    seen_count: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+    closed_at: datetime | None
+    closed_by: str | None
+    close_reason: str | None
+
+
+def kind_of(kept: Kept) -> Kind:
+    return _KINDS[type(kept)]
+
+
+def name_of(kept: Kept) -> str:
+    match kept:
+        case CreditReport():
+            return kept.end_to_end_id
+        case ReturnReport():
+            return kept.return_id
+        case _:
+            return kept.id
+
+
+def is_name(text: str) -> bool:
+    return len(text) == NAME_LENGTH and text[0] in "ED" and _is_storable(text)
+
+
+def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
+    """Turn the rail's answer about an order of ours into a report of it."""
+    match answer:
+        case Settled(settled_at=settled_at, network_id=network_id):
+            return SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)
+        case Rejected(code=code, reason=reason, network_id=network_id):
+            return RejectedReport(report_id=name, id=name, code=code, reason=reason, network_id=network_id)
+        case NeverTaken():
+            return NeverTakenAnswer(report_id=name, id=name)
+        case Taken(network_id=network_id):
+            return TakenAnswer(report_id=name, id=name, network_id=network_id)
+
+
+def encode(kept: Kept) -> str:
+    # In ASCII with escapes, so that any text can be kept, even half surrogates.
+    return json.dumps(msgspec.to_builtins(kept), ensure_ascii=True)
+
+
+def fingerprint(kept: Kept, reason: Reason) -> bytes:
+    """Hash what a report is about and what it says, so that every repetition of it has the same fingerprint."""
+    said: dict[str, Any] = msgspec.to_builtins(kept)
+    # A repetition may come under another number and at another time.
+    for passing in ("report_id", "reported_at", "settled_at"):
+        said.pop(passing, None)
+    # The 1 is the version of this form: fingerprints are stored.
+    return hashlib.sha256(json.dumps([1, reason, said], sort_keys=True).encode()).digest()
+
+
+def storable(text: str, length_max: int = 255) -> str:
+    """Cut a text, and replace in it what PostgreSQL refuses."""
+    return text[:length_max].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def find_fault(report: Report) -> str | None:
+    """Say why a report can never be recorded as it is, naming field and rule; ``None`` where it can."""
+    # Nearly all reports are plain, and one look at the whole is faster than one at each text.
+    if not _is_plain(report):
+        for field, text in _texts(msgspec.to_builtins(report)):
+            if not _is_storable(text):
+                return f"{field}: holds a character that is no text"
+    if isinstance(report, CreditReport | ReturnReport):
+        return _find_fault_of_arrival(report)
+    return None
+
+
+def _find_fault_of_arrival(report: CreditReport | ReturnReport) -> str | None:
+    # What the tables would refuse is found here, so that the report can be kept with a reason.
+    letter, field = ("E", "end_to_end_id") if isinstance(report, CreditReport) else ("D", "return_id")
+    name = name_of(report)
+    if not is_name(name) or name[0] != letter:
+        return f"{field}: must have {NAME_LENGTH} characters and begin with {letter}"
+    if not money.AMOUNT_MIN_CENTS <= report.amount_cents <= money.AMOUNT_MAX_CENTS:
+        return f"amount_cents: must be from {money.AMOUNT_MIN_CENTS} to {money.AMOUNT_MAX_CENTS}"
+    if report.reported_at.tzinfo is None:
+        return "reported_at: says no time zone"
+    if isinstance(report, CreditReport) and report.txid is not None and not 0 < len(report.txid) <= TXID_LENGTH_MAX:
+        return f"txid: must have 1 to {TXID_LENGTH_MAX} characters"
+    return None
+
+
+def _is_plain(report: Report) -> bool:
+    try:
+        return b"\\u0000" not in msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def _texts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for field, value in said.items():
+        if isinstance(value, str):
+            yield field, value
+        elif isinstance(value, dict):
+            yield from ((f"{field}.{name}", text) for name, text in _texts(cast("dict[str, Any]", value)))

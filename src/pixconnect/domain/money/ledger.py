@@ -1,0 +1,135 @@
+"""Double entry, one holder at a time.
+
+A ledger entry moves a positive amount from one account of a holder (debit) to another (credit), so that no entry can be
+unbalanced::
+
+    funding ──deposit──► available ──reserve──► reserved ──settle──► settlement
+                             ▲──────release────────┘
+    settlement ──receive──► available
+
+``available`` and ``reserved`` together are the holder's current funds. An entry that changes these has the holder's
+next number, the current funds after it, and an instant later than the numbered entry before: a statement is a range of
+numbers.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.limit import Limits
+
+Account = Literal["available", "reserved", "settlement", "funding"]
+
+_FUNDS: frozenset[Account] = frozenset({"available", "reserved"})
+_TICK = timedelta(microseconds=1)
+
+
+class Balance(Struct, frozen=True, kw_only=True):
+    """A holder's money, as the last entry left it."""
+
+    holder_id: int
+    available_cents: int
+    """Can be spent; never below zero."""
+    reserved_cents: int
+    """Held for orders under way; never below zero."""
+    last_number: int
+    """Of the last entry that changed current funds."""
+    last_entry_at: datetime
+    modified_at: datetime
+    may_deposit: bool
+    may_withdraw: bool
+    may_lend: bool
+    limits: Limits
+    has_key_webhooks: bool = False
+    """Whether webhooks of the holder's keys want to be told of what is paid to them."""
+
+    @property
+    def current_cents(self) -> int:
+        return self.available_cents + self.reserved_cents
+
+
+def check_funds(balance: Balance, amount_cents: int) -> None:
+    """Refuse what a holder may not take out, or has not got."""
+    # In the documented order of refusals.
+    check_may_withdraw(balance)
+    if balance.available_cents < amount_cents:
+        raise errors.InsufficientFunds("amount: is more than the available funds")
+
+
+def check_may_withdraw(balance: Balance) -> None:
+    if not balance.may_withdraw:
+        raise errors.HolderBlocked("the holder may not withdraw")
+
+
+class LedgerEntry(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    debit_account: Account
+    credit_account: Account
+    amount_cents: int
+    number: int | None
+    """The holder's next number, if current funds change."""
+    running_balance_cents: int | None
+    """Current funds after it, if it has a number."""
+    transfer_id: int | None
+    refund_id: int | None
+    created_at: datetime
+
+
+class Transaction(Struct, frozen=True, kw_only=True):
+    """A change of current funds as the holder sees it."""
+
+    id: int
+    amount_cents: int
+    direction: Literal["IN", "OUT"]
+    created_at: datetime
+
+
+def post(
+    balance: Balance,
+    debit_account: Account,
+    credit_account: Account,
+    amount_cents: int,
+    *,
+    entry_id: int,
+    now: datetime,
+    transfer_id: int | None = None,
+    refund_id: int | None = None,
+) -> tuple[Balance, LedgerEntry]:
+    """Move an amount between two accounts of a holder, whose balance was read under its lock."""
+    errors.ensure(amount_cents > 0, amount_cents)
+    errors.ensure(debit_account != credit_account, debit_account)
+    change = {debit_account: -amount_cents, credit_account: amount_cents}
+    available_cents = balance.available_cents + change.get("available", 0)
+    reserved_cents = balance.reserved_cents + change.get("reserved", 0)
+    # Whoever posts has judged the funds under this lock; that they do not suffice now would be our defect.
+    errors.ensure(min(available_cents, reserved_cents) >= 0, "what is taken was judged or reserved before")
+    # Between available and reserved, current funds stay as they are, and the holder's statement shows nothing.
+    is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
+    number = balance.last_number + 1 if is_numbered else None
+    # Later than the entry before it, even if the clock stood still or went back: numbers and instants rise together.
+    created_at = max(now, balance.last_entry_at + _TICK) if is_numbered else now
+    entry = LedgerEntry(
+        id=entry_id,
+        holder_id=balance.holder_id,
+        debit_account=debit_account,
+        credit_account=credit_account,
+        amount_cents=amount_cents,
+        number=number,
+        running_balance_cents=available_cents + reserved_cents if is_numbered else None,
+        transfer_id=transfer_id,
+        refund_id=refund_id,
+        created_at=created_at,
+    )
+    after = msgspec.structs.replace(
+        balance,
+        available_cents=available_cents,
+        reserved_cents=reserved_cents,
+        last_number=number or balance.last_number,
+        last_entry_at=created_at if is_numbered else balance.last_entry_at,
+        modified_at=max(balance.modified_at, created_at),
+    )
+    return after, entry

@@ -1,0 +1,134 @@
+"""An order: an outgoing transfer or refund that the rail has not ended yet.
+
+It lives beside its transfer or refund from acceptance to the end, and holds only what changes on the way over the rail:
+the transfer or refund itself does not change while it is under way, except that it is noted there too what the network
+calls it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from pixconnect.domain.money import kept_report, reject_code
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.rail import Abilities, NeverTaken, Rejected, Settled
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+
+
+class GivenUp(Struct, frozen=True):
+    """The order was never handed to the rail in the time it had."""
+
+
+Ending = Settled | Rejected | NeverTaken | GivenUp
+
+_GIVEN_UP_REASON = "It could not be handed to the rail in time."
+_NEVER_TAKEN_REASON = "It never reached the rail, and its time is over: the rail takes it no more."
+
+
+class OpenOrder(Struct, frozen=True, kw_only=True):
+    name: str
+    """Our ``end_to_end_id`` of a transfer, our ``return_id`` of a refund."""
+    holder_id: int
+    resource_id: int
+    slot: int
+    """That of its transfer or refund."""
+    ordered_at: datetime
+    due_at: datetime
+    give_up_at: datetime
+    handed_at: datetime | None = None
+    """Written before the rail first hears of it. From then on only the rail's answer ends it."""
+    asked_count: int = 0
+    network_id: str | None = None
+    """What the network calls it, once told, where that is not ``name``."""
+
+
+def name_of(ordered: Transfer | Refund) -> str:
+    return ordered.end_to_end_id if isinstance(ordered, Transfer) else ordered.return_id
+
+
+def open_order(ordered: Transfer | Refund, now: datetime, handover_timeout: timedelta) -> OpenOrder:
+    return OpenOrder(
+        name=name_of(ordered),
+        holder_id=ordered.holder_id,
+        resource_id=ordered.id,
+        slot=ordered.slot,
+        ordered_at=now,
+        due_at=now,  # handed over at once
+        give_up_at=now + handover_timeout,
+    )
+
+
+class FirstIds(Struct, frozen=True, kw_only=True):
+    """The first ids that were given out after the last start of the database's server; 0 as long as none is known."""
+
+    transfer_id: int = 0
+    refund_id: int = 0
+
+
+def outlived_start(order: OpenOrder, first_ids: FirstIds) -> bool:
+    """Whether it was open before the server was started: its mark, or its end, may be what a copy of the data has forgotten."""
+    # By its id and not by its time, which the sandbox's clock moves.
+    return order.resource_id < (first_ids.transfer_id if order.name.startswith("E") else first_ids.refund_id)
+
+
+def is_too_late(order: OpenOrder, now: datetime) -> bool:
+    # `now` is the database's clock, read under the lock: the worker's own may be ahead.
+    return order.give_up_at <= now
+
+
+def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether it was certainly never handed over, and its time is over."""
+    return order.handed_at is None and is_too_late(order, now) and not outlived_start(order, first_ids)
+
+
+def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
+    """Whether the rail may hear of it for the first time now."""
+    # What was open before a start is sent while its time lasts. Later nobody expects it, and this may be a copy of the data.
+    return not (is_too_late(order, now) and outlived_start(order, first_ids))
+
+
+def is_doubtful(order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities) -> bool:
+    """Whether an order without a mark may have been sent all the same, and the rail is to be asked first."""
+    # Of a young one that it cannot be asked about by our id nobody could ever tell whether it was sent.
+    return outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id)
+
+
+def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:
+    """By which name the rail can be asked about an order; ``None`` if by none, so that only a report can end it."""
+    return order.name if abilities.answers_by_our_id else order.network_id
+
+
+def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
+    """Apply how its order ended to the transfer: money moves only where it settled."""
+    match ending:
+        case Settled():
+            return transfer_rules.settle_transfer(transfer, now)
+        case Rejected(code=code, reason=reason):
+            return transfer_rules.fail_transfer(transfer, *_storable(code, reason), now)
+        case NeverTaken():
+            # It was handed over, so it has failed: only what never left is cancelled.
+            return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp():
+            return transfer_rules.cancel_transfer(transfer, _GIVEN_UP_REASON, now)
+
+
+def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
+    """Apply how its order ended to the refund: money moves only where it settled."""
+    match ending:
+        case Settled():
+            return refund_rules.settle_refund(refund, now)
+        case Rejected(code=code, reason=reason):
+            return refund_rules.fail_refund(refund, *_storable(code, reason), now)
+        case NeverTaken():
+            return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
+        case GivenUp():
+            return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, _GIVEN_UP_REASON, now)
+
+
+def _storable(code: str, reason: str) -> tuple[str, str]:
+    # A rejection counts whatever the rail says of it, so its texts are cut rather than refused.
+    return kept_report.storable(code, 35), kept_report.storable(reason, 1000)

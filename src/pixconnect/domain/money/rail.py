@@ -1,0 +1,283 @@
+"""The port to the network that settles money and knows keys; calls take many orders or reports at once.
+
+An adapter speaks to one institution's way into the scheme: the sandbox over HTTP, later ISO 20022 or an institution's
+API. The rule above all others: **an unknown outcome is not a failure**. After a send, only a rejection of that very
+order or the answer to a query is final; a duplicate, a late answer, a rejection of a re-send or silence is a reason to
+ask.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.money.holder import KeyType, Party
+
+InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
+
+
+class RailUnavailable(Exception):  # noqa: N818  it is not our error
+    """The rail could not be asked, and nothing was sent that could take effect."""
+
+
+class Abilities(Struct, frozen=True, kw_only=True):
+    """What a rail can do. Assembly puts them into ``Policy.abilities``, where use cases read them."""
+
+    refuses_credits: bool = True
+    """A payment that it reports can be refused in the acknowledgement: it has not settled yet."""
+    refunds_partly: bool = True
+    """A payment can be returned in parts."""
+    resolves_keys: bool = True
+    """Its directory says which account a key leads to."""
+    issues_codes: bool = True
+    """Others can pay what our QR codes ask for."""
+    answers_by_our_id: bool = True
+    """It can be asked about an order by the id that we gave it, and refuses a second order under the same id."""
+    keeps_our_id: bool = True
+    """That id is also the order's name on the network; otherwise the network's is told later."""
+
+
+class DirectoryEntry(Struct, frozen=True, kw_only=True):
+    """The account that a key leads to, as the directory knows it."""
+
+    key: str
+    key_type: KeyType
+    party: Party
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """One credit order (pacs.008); a retry carries the same id."""
+
+    end_to_end_id: str
+    """Ours, made before the first try. The network may call the order otherwise (``network_id`` in answers and reports)."""
+    amount_cents: int
+    debit_party: Party
+    credit_party: Party
+    initiation_type: InitiationType
+    txid: str | None
+    ordered_at: datetime
+    """When the transfer was accepted; the network judges its age by the time in its id instead."""
+
+
+class RefundOrder(Struct, frozen=True, kw_only=True):
+    """One return of a received payment (pacs.004); a retry carries the same id."""
+
+    return_id: str
+    original_end_to_end_id: str
+    amount_cents: int
+    reason: str
+    """MD06, BE08, FR01 or SL02."""
+    description: str | None
+    """For the receiver, at most 140 characters."""
+    ordered_at: datetime
+
+
+# ``omit_defaults`` here and in reports: the fingerprint of a kept report is of what it says, and of nothing that it does not.
+class Taken(Struct, frozen=True, kw_only=True, tag="taken", omit_defaults=True):
+    """The rail has the order; its outcome comes by report or by query."""
+
+    network_id: str | None = None
+    """What the network calls the order, once the rail knows it; ``None`` where that is our id. It never changes."""
+
+
+class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
+    """The money has moved. Final."""
+
+    settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
+    """This very order was rejected and no money moved. Final."""
+
+    code: str
+    """The scheme's reason, such as AC03."""
+    reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class AlreadyKnown(Struct, frozen=True, tag="already_known"):
+    """A duplicate of an order that the rail has, or a retry that came too late: query it; this is never a rejection."""
+
+
+class NotTaken(Struct, frozen=True, tag="not_taken"):
+    """The order certainly never left us, such as when the connection was refused."""
+
+
+class Unknown(Struct, frozen=True, tag="unknown"):
+    """A query found no such id, or a submission got no answer. Never final."""
+
+
+class NeverTaken(Struct, frozen=True, tag="never_taken"):
+    """A query found no such id, and the rail can never take it any more. Final: the money goes back.
+
+    Only a query after the id's window has closed (``identifiers.is_outside_window``) may be answered so, and only where
+    all that is still on its way under this id is refused for good. A rail that cannot promise that answers ``Unknown``.
+    """
+
+
+# Settled, Rejected and NeverTaken are final. A submission is never answered NeverTaken: only a query after the id's
+# window has closed can know it.
+SubmitAnswer = Taken | Settled | Rejected | AlreadyKnown | NotTaken | Unknown
+QueryAnswer = Taken | Settled | Rejected | Unknown | NeverTaken
+
+
+class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
+    """Somebody pays one of our holders; the rail waits for our acknowledgement."""
+
+    report_id: str
+    """What is acknowledged; a repeated report carries the same."""
+    end_to_end_id: str
+    amount_cents: int
+    debit_party: Party
+    credit_party: Party
+    """Our holder's account as the payer named it, ``key`` set where paid by key."""
+    txid: str | None
+    initiation_type: InitiationType
+    reported_at: datetime
+    """This moment decides whether a charge is paid in time."""
+    payer_message: str | None = None
+    """What the payer wrote, ``RemittanceInformation`` of the network."""
+
+
+# A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or
+# cancelled. Each report says all of it, so that it can be recorded in whatever order they arrive; and each has its own id.
+
+
+class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
+    """Somebody pays one of our holders, and the money is not there yet. It can only be refused now."""
+
+
+class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cancelled"):
+    """The payment will never settle. Final."""
+
+    code: str
+    """The scheme's reason, such as AB03."""
+
+
+class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
+    """An order or refund order of ours has settled."""
+
+    report_id: str
+    id: str
+    """Our ``end_to_end_id`` or ``return_id``, or a ``network_id`` that was told before."""
+    settled_at: datetime
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
+    """An order or refund order of ours was rejected."""
+
+    report_id: str
+    id: str
+    """As of ``SettledReport``."""
+    code: str
+    reason: str
+    network_id: str | None = None
+    """As of ``Taken``."""
+
+
+class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
+    """The receiver of a transfer of ours returns it, wholly or in part; the rail waits for our acknowledgement."""
+
+    report_id: str
+    return_id: str
+    original_end_to_end_id: str
+    """Ours, or the ``network_id`` that was told."""
+    amount_cents: int
+    reason: str
+    description: str | None
+    reported_at: datetime
+
+
+Report = CreditReport | CreditAccepted | CreditCancelled | SettledReport | RejectedReport | ReturnReport
+
+
+class Acknowledgement(Struct, frozen=True, kw_only=True):
+    """Our answer to one report, given once it is durable here."""
+
+    report_id: str
+    refusal_code: str | None = None
+    """The scheme's reason (BE17, AM09, AC06...) where we refuse a credit or return."""
+
+
+class SettledItem(Struct, frozen=True, kw_only=True):
+    """One line of the rail's statement."""
+
+    id: str
+    """As it is asked about or was reported: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id`` that was told."""
+    kind: Literal["order", "refund", "credit", "return"]
+    """Orders and refunds went out, credits and returns came in."""
+    amount_cents: int
+    settled_at: datetime
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """What the rail holds for us: all that came in and settled, less all that went out and settled."""
+
+    amount_cents: int
+    as_of: datetime
+
+
+class Rail(Protocol):
+    """The network as we see it. The adapter bounds every call in time and size.
+
+    Every call but the submitting ones raises ``RailUnavailable`` when no answer came.
+    """
+
+    @property
+    def abilities(self) -> Abilities:
+        """Never change while a process runs."""
+        ...
+
+    # Real directories count look-ups by payer, hence the tax id.
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+        """Ask the directory for a key that is not ours, on behalf of the holder who will pay."""
+        ...
+
+    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+        """Send orders, or send them again under the same ids. One answer each, in order; never raises for one order."""
+        ...
+
+    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
+
+    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+        """Ask how orders and refund orders ended. A final answer never changes.
+
+        They are asked for by our ``end_to_end_id`` or ``return_id``; a rail that cannot answer by those (``answers_by_our_id``)
+        is asked by the ``network_id`` that it told, and of orders without one not at all.
+        """
+        ...
+
+    async def reports(self, wait_s: float) -> list[Report]:
+        """Wait up to ``wait_s`` for reports, oldest first.
+
+        A report may come again until it is acknowledged, and even after.
+        """
+        ...
+
+    # A charge does not expire before what was reported in time is recorded.
+    async def waiting_since(self) -> datetime | None:
+        """When the oldest payment was reported that is not acknowledged yet, whoever is at work on it."""
+        ...
+
+    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """Acknowledge reports; doing it twice changes nothing, and those that were missed come again."""
+        ...
+
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+        """Read what settled from ``since`` on and before ``until``, by ``settled_at``, in batches.
+
+        Each item comes once. A span that is over is complete, and its items never change.
+        """
+        ...
+
+    async def position(self) -> Position:
+        """Sum up all that has settled by ``as_of``: two positions differ by the statement between them."""
+        ...
+
+    async def check(self) -> None: ...

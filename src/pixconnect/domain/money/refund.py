@@ -1,0 +1,290 @@
+"""A refund: a settled transfer returned, wholly or in part.
+
+::
+
+    PROCESSING ──settle──► RETURNED
+        └──reject──► ERROR
+
+``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Refunds under way and settled
+together never exceed the original.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, Literal, get_args
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.domain.money.rail import ReturnReport
+from pixconnect.domain.money.transfer import Transfer
+
+RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
+RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
+Flow = Literal["IN", "OUT"]
+
+WINDOW = timedelta(days=90)
+"""From settlement, inclusive. Source: Pix API 2.9.0, ``PixDevolucaoInvalida``; past it the SPI answers DT05."""
+
+AUTOMATIC_PREFIX: Final = "auto:"
+"""The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of what it returns."""
+
+_REASONS: dict[str, RefundReason] = {reason: reason for reason in get_args(RefundReason)}
+
+_EVENT_NAMES: Final = dict[tuple[Flow, RefundStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "refund.out.processing"),
+        (("OUT", "RETURNED"), "refund.out.returned"),
+        (("OUT", "ERROR"), "refund.out.error"),
+        (("IN", "PROCESSING"), "refund.in.processing"),
+        (("IN", "RETURNED"), "refund.in.returned"),
+        (("IN", "ERROR"), "refund.in.error"),
+    )
+)
+
+
+class RefundRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client asks for, as it was sent: nothing is judged yet."""
+
+    operation: ClassVar[str] = "refund"
+
+    end_to_end_id: str
+    amount_cents: int
+    external_id: str | None = None
+    reason: RefundReason = "MD06"
+    description: str | None = None
+
+
+class NewRefund(Struct, kw_only=True):
+    """A refund that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller | None
+    """``None`` where nobody asked for it."""
+    external_id: str
+    fingerprint: bytes
+    request: RefundRequest
+    """Its amount is judged."""
+    original_id: int
+    sent: Transfer | None
+    """The payer's side of the original, if it was settled by book."""
+    refund_id: int
+    received_id: int
+    return_id: str
+    handover_timeout: timedelta
+    may_exist: bool
+    """Look for it first: the client named it, or it was tried before."""
+
+
+class Refund(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    transfer_id: int
+    flow: Flow
+    is_book: bool
+    """Between two holders of ours, without the rail."""
+    external_id: str | None
+    """The client's name for an outgoing one."""
+    fingerprint: bytes | None
+    """Of the request that made it; incoming ones have none."""
+    return_id: str
+    """Of an outgoing one ours, which the rail is asked by: it never changes."""
+    original_end_to_end_id: str
+    """As callers see it: it follows when the network's id of the original is told."""
+    correlation_id: UUID
+    amount_cents: int
+    status: RefundStatus
+    reason: RefundReason
+    description: str | None
+    outcome_code: str | None
+    outcome_reason: str | None
+    slot: int
+    handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    settled_at: datetime | None
+    created_at: datetime
+    modified_at: datetime
+    network_id: str | None = None
+    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+
+    @property
+    def shown_id(self) -> str:
+        """The ``return_identification`` that callers see."""
+        return self.network_id or self.return_id
+
+
+DESCRIPTION_LENGTH_MAX = 140
+
+
+def read_reason(text: str) -> RefundReason:
+    """Read the reason of a return that somebody else made; one that is unknown becomes MD06."""
+    # The money has come back whatever they call it: a report that could not be recorded would come again for ever.
+    return _REASONS.get(text, "MD06")
+
+
+def check_refund(amount_cents: int, original: Transfer, balance: Balance, now: datetime) -> None:
+    """Refuse a refund that breaks a rule, in the documented order."""
+    check_may_withdraw(balance)
+    # That the original has settled was judged before any lock: it is never undone.
+    if original.settled_at is None:
+        raise errors.InvariantBroken("judged before, and never undone")
+    # Refunds under way count too: all of them may still settle.
+    left_cents = original.amount_cents - original.returned_cents - original.returning_cents
+    if amount_cents > left_cents:
+        raise errors.RefundExceedsOriginal(f"amount: only {left_cents} cents of the original are left to return")
+    if now > original.settled_at + WINDOW:
+        raise errors.RefundWindowClosed("end_to_end_id: settled more than 90 days ago")
+    check_funds(balance, amount_cents)
+
+
+def open_refund(new: NewRefund, original: Transfer, now: datetime) -> Refund:
+    """Make an outgoing refund, whose money is about to be reserved or moved by book."""
+    return Refund(
+        id=new.refund_id,
+        holder_id=new.holder_id,
+        transfer_id=original.id,
+        flow="OUT",
+        is_book=original.is_book,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        return_id=new.return_id,
+        original_end_to_end_id=original.shown_id,
+        correlation_id=original.correlation_id,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        reason=new.request.reason,
+        description=new.request.description,
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str, code: str, now: datetime) -> Refund:
+    """Make the refund of a payment that we would have refused with ``code``, had the rail let us."""
+    request = RefundRequest(
+        end_to_end_id=original.end_to_end_id,
+        amount_cents=original.amount_cents,
+        reason="BE08",
+        description=reject_code.explain(code)[:DESCRIPTION_LENGTH_MAX],
+    )
+    new = NewRefund(
+        caller=None,
+        holder_id=original.holder_id,
+        # One for each payment: the schema holds that an external id is used once.
+        external_id=AUTOMATIC_PREFIX + original.end_to_end_id,
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=None,
+        refund_id=refund_id,
+        received_id=0,
+        return_id=return_id,
+        handover_timeout=WINDOW,
+        may_exist=False,
+    )
+    return open_refund(new, original, now)
+
+
+def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
+    """Make the payer's side of a refund between two holders of ours."""
+    return msgspec.structs.replace(
+        refund,
+        id=new.received_id,
+        holder_id=sent.holder_id,
+        transfer_id=sent.id,
+        flow="IN",
+        external_id=None,
+        fingerprint=None,
+        # Of the transfer that it belongs to, as with every refund.
+        slot=sent.slot,
+    )
+
+
+def open_incoming_refund(report: ReturnReport, original: Transfer, refund_id: int, now: datetime) -> Refund:
+    """Make a refund of a return that the rail reports, not yet judged."""
+    return Refund(
+        id=refund_id,
+        holder_id=original.holder_id,
+        transfer_id=original.id,
+        flow="IN",
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        return_id=report.return_id,
+        original_end_to_end_id=original.shown_id,
+        correlation_id=original.correlation_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        reason=read_reason(report.reason),
+        description=report.description and report.description[:DESCRIPTION_LENGTH_MAX],
+        outcome_code=None,
+        outcome_reason=None,
+        slot=original.slot,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def find_reject_code(report: ReturnReport, original: Transfer, balance: Balance) -> str | None:
+    """The scheme's reason to refuse a reported return, or ``None``."""
+    left_cents = original.amount_cents - original.returned_cents
+    if original.is_book or original.settled_at is None or report.amount_cents > left_cents:
+        return reject_code.ABOVE_ORIGINAL
+    # The instant of the report counts, however late it is recorded.
+    if report.reported_at > original.settled_at + WINDOW:
+        return reject_code.WINDOW_CLOSED
+    return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
+
+
+def settle_refund(refund: Refund, now: datetime) -> Refund:
+    errors.ensure(refund.status == "PROCESSING", refund.status)
+    return msgspec.structs.replace(refund, status="RETURNED", settled_at=now, modified_at=now)
+
+
+def fail_refund(refund: Refund, code: str, reason: str, now: datetime) -> Refund:
+    """End a refund that was rejected or never handed over; no money has moved."""
+    errors.ensure(refund.status == "PROCESSING", refund.status)
+    return msgspec.structs.replace(refund, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
+
+
+def announce_refund(refund: Refund, event_id: int) -> Event:
+    """Make the event of the state that a refund has just reached."""
+    name = _EVENT_NAMES[refund.flow, refund.status]
+    payload = events.RefundPayload(
+        id=refund.id,
+        external_id=refund.external_id,
+        return_identification=refund.shown_id,
+        original_end_to_end_id=refund.original_end_to_end_id,
+        correlation_id=refund.correlation_id,
+        amount=refund.amount_cents,
+        status=refund.status,
+        flow=refund.flow,
+        create_timestamp=format_instant(refund.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=refund.holder_id,
+        name=name,
+        resource="refund",
+        resource_id=refund.id,
+        slot=refund.slot,
+        body=events.encode_body(event_id, name, payload, refund.modified_at),
+        created_at=refund.modified_at,
+    )

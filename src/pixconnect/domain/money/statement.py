@@ -1,0 +1,97 @@
+"""A statement: every change of a holder's current funds in a span of time, oldest first.
+
+What it holds is fixed at the start, as a first and a last number; lines are then read by number, in parts, however long
+that takes. Numbered entries never change and none is inserted between others, so ``opening + lines = closing`` holds
+although money keeps arriving meanwhile.
+"""
+
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.money.holder import Party
+
+Language = Literal["en", "pt"]
+
+# By language, cause and direction: what a line is, and what stands before the other side's name.
+_TEXTS: Final[dict[tuple[Language, str, str], tuple[str, str]]] = {
+    ("en", "transfer", "IN"): ("Pix received", " from "),
+    ("en", "transfer", "OUT"): ("Pix sent", " to "),
+    ("en", "refund", "IN"): ("Refund received", " from "),
+    ("en", "refund", "OUT"): ("Refund sent", " to "),
+    ("en", "deposit", "IN"): ("Deposit", ""),
+    ("pt", "transfer", "IN"): ("Pix recebido", " de "),
+    ("pt", "transfer", "OUT"): ("Pix enviado", " para "),
+    ("pt", "refund", "IN"): ("Devolução recebida", " de "),
+    ("pt", "refund", "OUT"): ("Devolução enviada", " para "),
+    ("pt", "deposit", "IN"): ("Depósito", ""),
+}
+
+
+class Extent(Struct, frozen=True, kw_only=True):
+    first_number: int
+    """Of the first line; without lines, the number that the next entry would have."""
+    last_number: int
+    """Of the last line; without lines, below ``first_number``."""
+    opening_cents: int
+    """Current funds before the first line, as ``closing_cents`` are after the last."""
+    closing_cents: int
+    last_at: datetime | None
+
+    @property
+    def lines_count(self) -> int:
+        return max(0, self.last_number - self.first_number + 1)
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    account: Party
+    initial_at: datetime
+    final_at: datetime
+    made_at: datetime
+    extent: Extent
+    language: Language = "en"
+    """Of descriptions."""
+
+    @property
+    def closed_at(self) -> datetime:
+        """The instant of the closing balance."""
+        # A span may end in the future, a balance cannot. The last line may be dated after made_at: instants are pushed on so
+        # that they rise, and processes differ.
+        return min(self.final_at, max(self.made_at, self.extent.last_at or self.made_at))
+
+
+class Counterparty(Struct, frozen=True, kw_only=True):
+    name: str
+    tax_id: str
+    ispb: str
+
+
+class StatementLine(Struct, frozen=True, kw_only=True):
+    id: int
+    created_at: datetime
+    end_to_end_id: str | None
+    """The transfer's; of a refund, the original's. ``None`` for a deposit."""
+    return_id: str | None
+    direction: Literal["IN", "OUT"]
+    """``IN`` raised current funds, ``OUT`` lowered them."""
+    amount_cents: int
+    running_balance_cents: int
+    counterparty: Counterparty | None
+    description: str | None
+    """What its author wrote on a refund."""
+    external_id: str | None = None
+    """The holder's own name for the transfer or refund, or for the charge that was paid."""
+    txid: str | None = None
+    """The transfer's; of a refund, the original's."""
+
+    def describe(self, language: Language) -> str:
+        """The line in words: an author's own, or who paid whom."""
+        if self.description:
+            return self.description
+        cause = "transfer" if self.return_id is None else "refund"
+        # Only a deposit has no end-to-end id.
+        what, before_name = _TEXTS[language, cause if self.end_to_end_id else "deposit", self.direction]
+        name = "" if self.counterparty is None else self.counterparty.name
+        return f"{what}{before_name}{name}" if name else what

@@ -1,0 +1,372 @@
+"""A transfer: money moved over the rail, out or in.
+
+::
+
+    OUT:  PROCESSING ──settle──► CONFIRMED ──returns reach the amount──► RETURNED
+              ├──reject (by the rail)──► ERROR
+              └──cancel (never handed over)──► CANCELLED
+    IN:   PROCESSING ──settle──► CONFIRMED ──refunds reach the amount──► RETURNED
+              ├──refuse (by us)──► ERROR
+              └──cancel (by the rail)──► ERROR
+
+An outgoing transfer reserves its money when accepted. Until the rail has ended it there is an order beside it
+(``domain.order``); once that was handed over only the rail's answer ends the transfer, which can no longer be
+cancelled. An incoming one is PROCESSING only where the rail accepts a payment first and settles it later.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import ClassVar, Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import event as events
+from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.holder import KeyType, Party
+from pixconnect.domain.money.ledger import Balance
+from pixconnect.domain.money.rail import CreditReport, InitiationType
+
+MESSAGE_LENGTH_MAX: Final = 140
+"""Of what a payer writes, by the scheme."""
+
+TransferStatus = Literal["PROCESSING", "CONFIRMED", "ERROR", "CANCELLED", "RETURNED"]
+Direction = Literal["IN", "OUT"]
+
+_EVENT_NAMES: Final = dict[tuple[Direction, TransferStatus], EventName](
+    (
+        (("OUT", "PROCESSING"), "transfer.out.processing"),
+        (("OUT", "CONFIRMED"), "transfer.out.confirmed"),
+        (("OUT", "ERROR"), "transfer.out.error"),
+        (("OUT", "CANCELLED"), "transfer.out.error"),
+        (("IN", "PROCESSING"), "transfer.in.processing"),
+        (("IN", "CONFIRMED"), "transfer.in.confirmed"),
+        (("IN", "ERROR"), "transfer.in.error"),
+    )
+)
+
+
+class KeyTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to a Pix key, as a client sent it: nothing is judged or normalised yet."""
+
+    operation: ClassVar[str] = "transfer by key"
+    initiation_type: ClassVar[InitiationType] = "KEY"
+
+    amount_cents: int
+    key: str
+    key_type: KeyType
+    external_id: str | None = None
+
+
+class AccountTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to an account, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by account"
+    initiation_type: ClassVar[InitiationType] = "MANUAL"
+
+    amount_cents: int
+    credit_party: Party
+    external_id: str | None = None
+
+
+class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A transfer to the payee of a BR Code, as a client sent it."""
+
+    operation: ClassVar[str] = "transfer by QR code"
+    initiation_type: ClassVar[InitiationType] = "QRCODE"
+
+    amount_cents: int
+    br_code: str
+    external_id: str | None = None
+
+
+TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRequest
+
+
+class Payee(Struct, frozen=True, kw_only=True):
+    party: Party
+    holder_id: int | None
+    """Set if it is one of ours; then the transfer is settled by book."""
+    txid: str | None = None
+    charge: Charge | None = None
+    """A charge of ours, if that is what is being paid."""
+
+
+class NewTransfer(Struct, kw_only=True):
+    """A transfer that may be accepted, with every id made before the first try."""
+
+    holder_id: int
+    caller: Caller
+    external_id: str
+    fingerprint: bytes
+    request: TransferRequest
+    """Its amount is judged, and its payee was found."""
+    payee: Payee
+    payer: Party
+    """The holder's account, as a payee of ours sees it."""
+    handover_timeout: timedelta
+    transfer_id: int
+    received_id: int
+    """For the payee's side, if it is settled by book."""
+    end_to_end_id: str
+    correlation_id: UUID
+    may_exist: bool
+    """Look for it first: the client named it, or it was tried before."""
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """Money moved over the rail, or between two holders of ours by book."""
+
+    id: int
+    holder_id: int
+    direction: Direction
+    initiation_type: InitiationType
+    is_book: bool
+    """Between two holders of ours, without the rail."""
+    external_id: str | None
+    """The client's name for an outgoing one; unique for the holder."""
+    fingerprint: bytes | None
+    """Of the request that made it; incoming ones have none."""
+    end_to_end_id: str
+    """Of an outgoing one ours, which the rail is asked by: it never changes."""
+    correlation_id: UUID
+    """Shared by everything of one payment, refunds included."""
+    txid: str | None
+    """From the QR code, 1 to 35 characters."""
+    charge_id: int | None
+    """The charge that an incoming one pays, or was refused for."""
+    amount_cents: int
+    status: TransferStatus
+    own_key: str | None
+    counterparty: Party
+    outcome_code: str | None
+    outcome_reason: str | None
+    returned_cents: int
+    returning_cents: int
+    """Refunds under way; ``returned_cents`` are those that settled."""
+    slot: int
+    handed_at: datetime | None
+    """When an outgoing one was handed to the rail; while it is under way, its order knows."""
+    settled_at: datetime | None
+    created_at: datetime
+    modified_at: datetime
+    network_id: str | None = None
+    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+    payer_message: str | None = None
+    """What the payer of an incoming one wrote."""
+    acceptance_refused: bool | None = None
+    """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
+
+    @property
+    def shown_id(self) -> str:
+        """The ``end_to_end_id`` that callers see."""
+        return self.network_id or self.end_to_end_id
+
+
+def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
+    """Make an outgoing transfer, whose money is about to be reserved or moved by book."""
+    return Transfer(
+        id=new.transfer_id,
+        holder_id=new.holder_id,
+        direction="OUT",
+        initiation_type=new.request.initiation_type,
+        is_book=new.payee.holder_id is not None,
+        external_id=new.external_id,
+        fingerprint=new.fingerprint,
+        end_to_end_id=new.end_to_end_id,
+        correlation_id=new.correlation_id,
+        txid=new.payee.txid,
+        charge_id=None,
+        amount_cents=new.request.amount_cents,
+        status="PROCESSING",
+        own_key=None,
+        counterparty=new.payee.party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=new.transfer_id % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+    )
+
+
+def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int) -> Transfer:
+    """Make the payee's side of a transfer between two holders of ours."""
+    charge = new.payee.charge
+    return msgspec.structs.replace(
+        sent,
+        id=new.received_id,
+        holder_id=payee_id,
+        direction="IN",
+        external_id=None,
+        fingerprint=None,
+        charge_id=None if charge is None else charge.id,
+        own_key=new.payee.party.key,
+        counterparty=new.payer,
+        # A charge, the transfer that pays it and its refunds share a slot.
+        slot=(new.received_id if charge is None else charge.id) % SLOTS_COUNT,
+    )
+
+
+def open_incoming_transfer(
+    report: CreditReport,
+    charge: Charge | None,
+    *,
+    transfer_id: int,
+    holder_id: int,
+    correlation_id: UUID,
+    now: datetime,
+) -> Transfer:
+    """Make a transfer of a payment that the rail reports, not yet judged; ``charge`` is the one of its txid."""
+    # A txid may name another holder's charge: such a payment is refused, and recorded without that charge.
+    own_charge_id = charge.id if charge is not None and charge.holder_id == holder_id else None
+    return Transfer(
+        id=transfer_id,
+        holder_id=holder_id,
+        direction="IN",
+        initiation_type=report.initiation_type,
+        is_book=False,
+        external_id=None,
+        fingerprint=None,
+        end_to_end_id=report.end_to_end_id,
+        correlation_id=correlation_id,
+        txid=report.txid,
+        charge_id=own_charge_id,
+        amount_cents=report.amount_cents,
+        status="PROCESSING",
+        own_key=report.credit_party.key,
+        counterparty=report.debit_party,
+        outcome_code=None,
+        outcome_reason=None,
+        returned_cents=0,
+        returning_cents=0,
+        slot=(transfer_id if own_charge_id is None else own_charge_id) % SLOTS_COUNT,
+        handed_at=None,
+        settled_at=None,
+        created_at=now,
+        modified_at=now,
+        # However long it is, the payment has come: what does not fit is left out.
+        payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
+    )
+
+
+def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None, at: datetime) -> str | None:
+    """The scheme's reason to refuse an incoming transfer, or ``None``; a charge must be paid in time by ``at``."""
+    if not balance.may_deposit:
+        return reject_code.ACCOUNT_BLOCKED
+    if charge is None:
+        return None
+    # The code asks for money for somebody else than the account that is credited.
+    if charge.holder_id != received.holder_id:
+        return reject_code.QR_CODE_REFUSED
+    return charge_rules.find_reject_code(charge, received.amount_cents, at)
+
+
+def is_spent(transfer: Transfer) -> bool:
+    """Whether it counts against its holder's limits."""
+    # What failed or was cancelled never left; what was returned did.
+    return transfer.direction == "OUT" and transfer.status not in {"ERROR", "CANCELLED"}
+
+
+def settle_transfer(transfer: Transfer, now: datetime) -> Transfer:
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    return msgspec.structs.replace(transfer, status="CONFIRMED", settled_at=now, modified_at=now)
+
+
+def fail_transfer(transfer: Transfer, code: str, reason: str, now: datetime) -> Transfer:
+    """End a transfer that the rail rejected or we refused; no money has moved."""
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    return msgspec.structs.replace(transfer, status="ERROR", outcome_code=code, outcome_reason=reason, modified_at=now)
+
+
+def leave_charge(transfer: Transfer) -> Transfer:
+    """Make of an incoming transfer, not yet written, one that pays no charge: it will be given back."""
+    return msgspec.structs.replace(transfer, charge_id=None, slot=transfer.id % SLOTS_COUNT)
+
+
+def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
+    """End a payment that the rail accepted and then cancelled. The code is our own: what we refused looks different."""
+    reason = f"The network cancelled it before it settled ({code}): {reject_code.explain(code)}"
+    return fail_transfer(transfer, reject_code.CREDIT_CANCELLED, reason, now)
+
+
+def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
+    """End a transfer that provably never left."""
+    errors.ensure(transfer.status == "PROCESSING", transfer.status)
+    errors.ensure(transfer.handed_at is None, "what was handed to the rail is never cancelled")
+    return msgspec.structs.replace(
+        transfer,
+        status="CANCELLED",
+        outcome_code=reject_code.NOT_HANDED_OVER,
+        outcome_reason=reason,
+        modified_at=now,
+    )
+
+
+def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:
+    """Count a part as returned, of which ``returning_cents`` were under way; RETURNED when nothing is left."""
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
+    returned_cents = transfer.returned_cents + amount_cents
+    errors.ensure(returned_cents <= transfer.amount_cents, "never more than was sent")
+    return msgspec.structs.replace(
+        transfer,
+        status="RETURNED" if returned_cents == transfer.amount_cents else "CONFIRMED",
+        returned_cents=returned_cents,
+        returning_cents=transfer.returning_cents - returning_cents,
+        modified_at=now,
+    )
+
+
+def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
+    """Count a part as under way no more: its refund failed."""
+    errors.ensure(transfer.returning_cents >= amount_cents, "only what was under way can fail")
+    return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
+
+
+def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
+    """Count a part as being refunded."""
+    errors.ensure(transfer.status == "CONFIRMED", transfer.status)
+    return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents + amount_cents)
+
+
+def announce_transfer(transfer: Transfer, event_id: int) -> Event:
+    """Make the event of the state that a transfer has just reached."""
+    name = _EVENT_NAMES[transfer.direction, transfer.status]
+    payload = events.TransferPayload(
+        id=transfer.id,
+        external_id=transfer.external_id,
+        end_to_end_id=transfer.shown_id,
+        correlation_id=transfer.correlation_id,
+        amount=transfer.amount_cents,
+        impact_type=transfer.direction,
+        initiation_type=transfer.initiation_type,
+        status=transfer.status,
+        create_timestamp=format_instant(transfer.created_at),
+    )
+    return Event(
+        id=event_id,
+        holder_id=transfer.holder_id,
+        name=name,
+        resource="transfer",
+        resource_id=transfer.id,
+        slot=transfer.slot,
+        body=events.encode_body(event_id, name, payload, transfer.modified_at),
+        created_at=transfer.modified_at,
+    )
+
+
+class TransferView(Struct, frozen=True, kw_only=True):
+    transfer: Transfer
+    debit_party: Party
+    credit_party: Party

@@ -1,0 +1,288 @@
+"""Everything that is known of one charge, transfer or refund, and of what belongs to it, as one line of time.
+
+A line goes on into the future as far as it is planned: when a charge expires, when the rail is asked again, when a webhook goes
+again. What is under way says what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, get_args
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame.event import Event, Resource
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.ledger import LedgerEntry
+from pixconnect.domain.money.order import OpenOrder, name_of
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.webhooks.delivery import Attempt, Delivery
+from pixconnect.domain.webhooks.endpoint import Endpoint
+
+StepKind = Literal[
+    "state",  # it was made, or reached a status
+    "handed",  # to the rail
+    "entry",
+    "event",
+    "delivery",  # a replay made one more
+    "attempt",
+    "expiry",
+    "give_up",
+    "next_look",  # the rail is asked again
+    "next_attempt",
+]
+"""In the order in which those of one instant are told."""
+_RANKS: Final = {kind: rank for rank, kind in enumerate(get_args(StepKind))}
+
+WaitingFor = Literal[
+    "payment",
+    "handover",
+    "rail_answer",
+    "rail_settlement",
+    "retry",
+    "earlier_event",
+    "endpoint_inactive",
+    "endpoint_disabled",
+    "endpoint_deleted",
+    "worker",  # it is due
+]
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    at: datetime
+    kind: StepKind
+    subject: Resource
+    subject_id: int
+    gap: timedelta | None = None
+    """Since the step before."""
+    is_planned: bool = False
+    status: str | None = None
+    code: str | None = None
+    reason: str | None = None
+    count: int | None = None
+    """How often the rail was asked."""
+    entry: LedgerEntry | None = None
+    event: Event | None = None
+    delivery: Delivery | None = None
+    endpoint: Endpoint | None = None
+    """As it is now; ``None`` where it was deleted."""
+    attempt: Attempt | None = None
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """What something that is under way waits for."""
+
+    what: WaitingFor
+    subject: Resource
+    subject_id: int
+    since: datetime
+    next_at: datetime | None = None
+    """When that is over at the latest, or is tried again; ``None`` is nobody's plan."""
+    count: int | None = None
+    """How often the rail was asked, or how often it was tried."""
+    endpoint_id: int | None = None
+    delivery_id: int | None = None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What is known, and may be shown to whoever looks."""
+
+    charge: Charge | None = None
+    transfers: Sequence[Transfer] = ()
+    refunds: Sequence[Refund] = ()
+    orders: Sequence[OpenOrder] = ()
+    entries: Sequence[LedgerEntry] = ()
+    events: Sequence[Event] = ()
+    deliveries: Sequence[Delivery] = ()
+    endpoints: Sequence[Endpoint] = ()
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    kind: Resource
+    """What was asked for."""
+    holder_id: int
+    facts: Facts
+    steps: tuple[Step, ...]
+    """The oldest first."""
+    waiting: tuple[Waiting, ...]
+    now: datetime
+    hidden: tuple[str, ...]
+    """Scopes that would show more."""
+
+
+def instants_of_events(facts: Facts) -> list[datetime]:
+    """The instants at which charge, transfers and refunds reached what is announced."""
+    moved: list[Charge | Transfer | Refund] = [*facts.transfers, *facts.refunds]
+    if facts.charge is not None:
+        moved.append(facts.charge)
+    found = {instant for each in moved for instant in (each.created_at, each.modified_at)}
+    return sorted(found | {each.settled_at for each in (*facts.transfers, *facts.refunds) if each.settled_at})
+
+
+def lay_out(facts: Facts, now: datetime) -> tuple[Step, ...]:
+    """Put everything in its order, with the gaps between."""
+    steps = [
+        *_steps_of_charge(facts, now),
+        *(step for ordered in (*facts.transfers, *facts.refunds) for step in _steps_of_order(ordered, facts)),
+        *(_step_of_entry(entry) for entry in facts.entries),
+        *_steps_of_events(facts),
+    ]
+    steps.sort(key=lambda step: (step.is_planned, step.at, _RANKS[step.kind]))
+    before = [None, *(step.at for step in steps)]
+    return tuple(
+        step if at is None else structs.replace(step, gap=step.at - at) for at, step in zip(before, steps, strict=False)
+    )
+
+
+def _steps_of_charge(facts: Facts, now: datetime) -> Iterator[Step]:
+    charge = facts.charge
+    if charge is None:
+        return
+    first = Step(at=charge.created_at, kind="state", subject="charge", subject_id=charge.id, status="PENDING")
+    yield first
+    # When it was paid is the instant at which the transfer settled: what came after moved its own instant on.
+    paid_at = next(
+        (each.settled_at for each in facts.transfers if each.charge_id == charge.id and each.settled_at), None
+    )
+    if charge.status in {"APPROVED", "RETURNED"}:
+        at = paid_at or charge.modified_at
+        yield structs.replace(first, at=at, status="APPROVED")
+    if charge.status not in {"PENDING", "APPROVED"}:
+        yield structs.replace(first, at=charge.modified_at, status=charge.status)
+    if charge.status == "PENDING" and charge.held_by is None and charge.expires_at > now:
+        yield structs.replace(first, at=charge.expires_at, kind="expiry", status="EXPIRED", is_planned=True)
+
+
+def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
+    subject: Resource = "transfer" if isinstance(ordered, Transfer) else "refund"
+    first = Step(at=ordered.created_at, kind="state", subject=subject, subject_id=ordered.id, status="PROCESSING")
+    yield first
+    order = find_order(ordered, facts.orders)
+    handed_at = ordered.handed_at or (order and order.handed_at)
+    if handed_at is not None:
+        # The count goes with the order: of one that has ended nobody knows it any more.
+        asked_count = None if order is None else order.asked_count
+        yield structs.replace(first, at=handed_at, kind="handed", status=None, count=asked_count)
+    if ordered.settled_at is not None:
+        settled = "CONFIRMED" if subject == "transfer" else "RETURNED"
+        yield structs.replace(first, at=ordered.settled_at, status=settled)
+    is_given_back = subject == "transfer" and ordered.status == "RETURNED"
+    if is_given_back or ordered.status in {"ERROR", "CANCELLED"}:
+        ended = structs.replace(first, at=ordered.modified_at, status=ordered.status)
+        yield structs.replace(ended, code=ordered.outcome_code, reason=ordered.outcome_reason)
+    if order is not None:
+        planned = structs.replace(first, status=None, count=order.asked_count, is_planned=True)
+        is_handed = handed_at is not None
+        # One that was handed over is never given up, and one that was not is tried all the time.
+        yield (
+            structs.replace(planned, at=order.due_at, kind="next_look")
+            if is_handed
+            else structs.replace(planned, at=order.give_up_at, kind="give_up")
+        )
+
+
+def _step_of_entry(entry: LedgerEntry) -> Step:
+    subject: Resource = "transfer" if entry.refund_id is None else "refund"
+    # Whatever is on a line of time has a transfer; a deposit has none.
+    subject_id = entry.refund_id or entry.transfer_id or entry.id
+    return Step(at=entry.created_at, kind="entry", subject=subject, subject_id=subject_id, entry=entry)
+
+
+def _steps_of_events(facts: Facts) -> Iterator[Step]:
+    endpoints = {endpoint.id: endpoint for endpoint in facts.endpoints}
+    for event in facts.events:
+        told = Step(
+            at=event.created_at, kind="event", subject=event.resource, subject_id=event.resource_id, event=event
+        )
+        yield told
+        for delivery in (each for each in facts.deliveries if each.event_id == event.id):
+            step = structs.replace(told, delivery=delivery, endpoint=endpoints.get(delivery.endpoint_id))
+            if delivery.created_at != event.created_at:
+                yield structs.replace(step, at=delivery.created_at, kind="delivery")
+            for attempt in delivery.attempts:
+                yield structs.replace(step, at=attempt.started_at, kind="attempt", attempt=attempt)
+            is_sent = step.endpoint is not None and step.endpoint.status == "active"
+            if delivery.due_at is not None and is_sent:
+                yield structs.replace(step, at=delivery.due_at, kind="next_attempt", is_planned=True)
+
+
+def find_order(ordered: Transfer | Refund, orders: Sequence[OpenOrder]) -> OpenOrder | None:
+    is_out = (ordered.direction if isinstance(ordered, Transfer) else ordered.flow) == "OUT"
+    return next((order for order in orders if order.name == name_of(ordered)), None) if is_out else None
+
+
+def explain(facts: Facts, now: datetime) -> tuple[Waiting, ...]:
+    """Say of everything that is under way what it waits for."""
+    return (
+        *_explain_charge(facts, now),
+        *(_explain_order(each, facts) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"),
+        *_explain_deliveries(facts, now),
+    )
+
+
+def _explain_charge(facts: Facts, now: datetime) -> Iterator[Waiting]:
+    charge = facts.charge
+    # One that a payment holds waits with that payment.
+    if charge is None or charge.status != "PENDING" or charge.held_by is not None:
+        return
+    waits = Waiting(
+        what="payment", subject="charge", subject_id=charge.id, since=charge.created_at, next_at=charge.expires_at
+    )
+    is_over = charge.expires_at <= now
+    yield structs.replace(waits, what="worker", since=charge.expires_at, next_at=None) if is_over else waits
+
+
+def _explain_order(ordered: Transfer | Refund, facts: Facts) -> Waiting:
+    subject: Resource = "transfer" if isinstance(ordered, Transfer) else "refund"
+    waits = Waiting(what="rail_settlement", subject=subject, subject_id=ordered.id, since=ordered.created_at)
+    order = find_order(ordered, facts.orders)
+    if order is None:
+        return waits
+    if order.handed_at is None:
+        return structs.replace(waits, what="handover", next_at=order.give_up_at)
+    return structs.replace(
+        waits, what="rail_answer", since=order.handed_at, next_at=order.due_at, count=order.asked_count
+    )
+
+
+def _explain_deliveries(facts: Facts, now: datetime) -> Iterator[Waiting]:
+    events, endpoints = {event.id: event for event in facts.events}, {each.id: each for each in facts.endpoints}
+    pending = [each for each in facts.deliveries if each.due_at is not None and each.event_id in events]
+    # A replay may make a second one of an event, so the delivery's own id counts too.
+    pending.sort(key=lambda each: (each.event_id, each.id))
+    seen: set[tuple[int, Resource, int]] = set()
+    for delivery in pending:
+        event = events[delivery.event_id]
+        of = (delivery.endpoint_id, event.resource, event.resource_id)
+        yield explain_delivery(delivery, event, endpoints.get(delivery.endpoint_id), now, is_held_back=of in seen)
+        seen.add(of)
+
+
+def explain_delivery(
+    delivery: Delivery, event: Event, endpoint: Endpoint | None, now: datetime, *, is_held_back: bool
+) -> Waiting:
+    """Say what a pending delivery waits for; one that an earlier event of its resource holds back waits for that."""
+    due_at = delivery.due_at or now
+    last = delivery.attempts[-1] if delivery.attempts else None
+    since = delivery.created_at if last is None else last.started_at + timedelta(microseconds=last.duration_us)
+    waits = Waiting(
+        what="worker",
+        subject=event.resource,
+        subject_id=event.resource_id,
+        since=max(due_at, delivery.created_at),
+        count=len(delivery.attempts),
+        endpoint_id=delivery.endpoint_id,
+        delivery_id=delivery.id,
+    )
+    if endpoint is None:
+        return structs.replace(waits, what="endpoint_deleted", since=since)
+    if endpoint.status != "active":
+        what: WaitingFor = "endpoint_inactive" if endpoint.status == "inactive" else "endpoint_disabled"
+        return structs.replace(waits, what=what, since=max(since, endpoint.modified_at))
+    if is_held_back:
+        return structs.replace(waits, what="earlier_event", since=since)
+    if due_at > now:
+        return structs.replace(waits, what="retry", since=since, next_at=due_at)
+    return waits

@@ -1,0 +1,1 @@
+"""What the installation knows of its own servers."""

@@ -1,0 +1,1 @@
+"""The port through which a sandbox is driven."""

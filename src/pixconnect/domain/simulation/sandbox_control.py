@@ -1,0 +1,194 @@
+"""The port to the simulated network: what people outside do, what fails, what time it is. Live mode has none."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from types import NoneType
+from typing import Annotated, Final, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Meta, Struct, field
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import AmountCents
+from pixconnect.domain.money.holder import KeyType, Party
+from pixconnect.domain.money.rail import DirectoryEntry, InitiationType
+
+Operation = Literal["lookup", "resolve", "submit", "query", "refund", "return", "payment"]
+Effect = Annotated[
+    str,
+    Meta(
+        pattern=r"^(reject:[A-Z0-9]{4}|delay:[0-9]{1,9}|no_answer|lost|duplicate_answer|out_of_order|unavailable"
+        r"|two_steps:[0-9]{1,9}|cancel:[A-Z0-9]{4}(:[0-9]{1,9})?)$",
+        description="reject:<SPI code>, delay:<ms>, no_answer, lost, duplicate_answer, out_of_order, unavailable, "
+        "two_steps:<ms>, cancel:<SPI code> or cancel:<SPI code>:<ms>",
+    ),
+]
+ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
+
+RULES_MAX = 100
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
+    """The sandbox cannot be reached, or a rule says so. Nothing was done, unless it is ``SandboxSilent``."""
+
+
+class SandboxSilent(SandboxUnavailable):
+    """The sandbox was asked and gave no answer: it may have acted, or may act later."""
+
+
+class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was asked
+    """The sandbox understood and refused."""
+
+    def __init__(self, reason: Literal["invalid", "unknown"], message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who pays from outside; what is left out is made up."""
+
+    name: str | None = None
+    tax_id: str | None = None
+
+
+class OutsideTransfer(Struct, frozen=True, kw_only=True):
+    """Money that somebody outside sends to one of our holders."""
+
+    credit_party: Party
+    amount_cents: AmountCents
+    txid: str | None = None
+    initiation_type: InitiationType = "KEY"
+    payer: OutsidePayer = field(default_factory=OutsidePayer)
+    payer_message: str | None = None
+    """What the payer writes."""
+
+
+class OutsideReturn(Struct, frozen=True, kw_only=True):
+    """Money that the receiver of a transfer of ours gives back."""
+
+    end_to_end_id: str
+    amount_cents: AmountCents | None
+    """``None`` is all of it."""
+    reason: str
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """How a payment or return from outside ended."""
+
+    id: str
+    """The ``end_to_end_id`` of a payment, the ``return_id`` of a return."""
+    amount_cents: int
+    status: ArrivalStatus
+    """CONFIRMED only after the service has acknowledged it; PROCESSING when that did not come in time."""
+    code: str | None = None
+
+
+class NewKey(Struct, frozen=True, kw_only=True):
+    """A directory entry to be made, with a new outside account behind it; what is ``None`` is made up."""
+
+    key_type: KeyType
+    key: str | None = None
+    name: str | None = None
+    tax_id: str | None = None
+    """``None`` takes the key where that is a tax id."""
+
+
+class NewQrCode(Struct, frozen=True, kw_only=True):
+    """A QR code of an outside merchant to be made."""
+
+    kind: Literal["static", "dynamic"]
+    """A dynamic one has a location and an amount, and is paid once."""
+    key: str | None = None
+    """``None`` is the sandbox's own merchant. Not looked up: a code may name a key that does not exist."""
+    amount_cents: AmountCents | None = None
+    txid: str | None = None
+    """``None`` is none (static) or made up (dynamic)."""
+
+
+# These two are on the wire as they are: the OpenAPI document says what stands under their fields.
+
+
+class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which messages a rule is for; what is left out matches all."""
+
+    key: str | None = None
+    """The payee's Pix key."""
+    amount_cents: AmountCents | None = field(default=None, name="amount")
+    """The message's amount (``amount`` on the wire)."""
+    operation: Operation | None = None
+    """The kind of message."""
+
+
+class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One way in which the network misbehaves."""
+
+    effect: Effect
+    """What happens."""
+    match: FaultMatch = FaultMatch()
+    """To which messages."""
+    probability: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """To what share of them, from 0 to 1."""
+    times: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    """To how many of them at most; counts down."""
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """The sandbox's next deadline, if it has one, and the reports that wait for the service."""
+
+    next_due_at: datetime | None
+    reports_count: int
+
+
+class ControlCall(Struct, Generic[Asked, Answered], frozen=True, kw_only=True):
+    """One thing that the sandbox can be asked to do: what it takes, and what it answers."""
+
+    name: str
+    """The last part of its path, too."""
+    asked: type[Asked]
+    answer: type[Answered]
+    refused: type[errors.PixConnectError] = errors.BadRequest
+    """What the caller is told when the sandbox refuses it."""
+    only_reads: bool = False
+    timeout_s: float = 10.0
+
+
+# The whole control: the client sends any of these calls, and the sandbox answers them in `sandbox/outside.py`.
+
+# Somebody outside pays. Longer than the 10 s for which the sandbox waits for the service's acknowledgement, as for a return.
+PAY: Final = ControlCall(name="payments", asked=OutsideTransfer, answer=Arrival, timeout_s=20.0)
+GIVE_BACK: Final = ControlCall(
+    name="returns", asked=OutsideReturn, answer=Arrival, refused=errors.OriginalNotRefundable, timeout_s=20.0
+)
+# The entries that are always there, then at most 1000 of those that were added.
+LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
+# Add an entry of a new outside account, or answer the entry of a key that exists.
+ADD_KEY: Final = ControlCall(name="new-key", asked=NewKey, answer=DirectoryEntry, refused=errors.InvalidPixKey)
+MAKE_QR_CODE: Final = ControlCall(name="qrcodes", asked=NewQrCode, answer=str)
+# The rules, in the order in which they are tried, with what is left of their `times`.
+READ_FAULTS: Final = ControlCall(name="faults", asked=NoneType, answer=list[FaultRule], only_reads=True)
+# Replace all rules, or refuse more than 100, or an unknown reject code.
+REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], answer=list[FaultRule])
+# The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
+READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)
+# Move the sandbox's clock to an offset, and queue first what falls due. Moving back keeps what has settled; open deadlines
+# that were set at an instant now in the future come nearer by as much.
+SET_OFFSET: Final = ControlCall(name="clock", asked=timedelta, answer=Due)
+READ_DUE: Final = ControlCall(name="due", asked=NoneType, answer=Due, only_reads=True)
+
+
+class SandboxControl(Protocol):
+    """Drives the simulated network."""
+
+    async def call(self, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+        """Ask for one thing.
+
+        Raises:
+            SandboxRefusal: The sandbox understood and refused.
+            SandboxSilent: It did not answer: it may have done it.
+            SandboxUnavailable: It cannot be reached; nothing was done.
+        """
+        ...

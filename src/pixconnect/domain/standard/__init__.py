@@ -1,0 +1,1 @@
+"""The rules that only the central bank's API has."""

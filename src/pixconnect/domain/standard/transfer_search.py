@@ -1,0 +1,63 @@
+"""What transfers are searched by.
+
+An id that is unique finds its transfer at once, and so does a status with a period: both have an index. Direction, key and
+txid have none, since each would cost every transfer that is written; they are looked for among so many transfers of the period
+and no more.
+"""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.money.transfer import Direction, Transfer, TransferStatus
+
+SEARCHED_MAX: Final = 10_000
+"""Transfers that are looked at one by one."""
+
+
+class TransferSearch(Struct, frozen=True, kw_only=True):
+    """What a transfer must have; ``None`` is anything."""
+
+    status: TransferStatus | None = None
+    direction: Direction | None = None
+    external_id: str | None = None
+    end_to_end_id: str | None = None
+    """Ours or the network's."""
+    key: str | None = None
+    """Of the payee: of an incoming one, by which the holder was found. As keys are kept."""
+    txid: str | None = None
+
+    @property
+    def statuses(self) -> tuple[TransferStatus, ...]:
+        return get_args(TransferStatus) if self.status is None else (self.status,)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it asks for something that no index knows."""
+        return not (self.direction is None and self.key is None and self.txid is None)
+
+    def finds(self, transfer: Transfer, span: Span) -> bool:
+        """Whether a transfer is one of those looked for."""
+        return (
+            transfer.status in self.statuses
+            and self.direction in (None, transfer.direction)
+            and self.external_id in (None, transfer.external_id)
+            and self.end_to_end_id in (None, transfer.end_to_end_id, transfer.network_id)
+            and self.key in (None, transfer.own_key, transfer.counterparty.key)
+            and self.txid in (None, transfer.txid)
+            and (span.initial_at is None or span.initial_at <= transfer.created_at)
+            and (span.final_at is None or transfer.created_at <= span.final_at)
+        )
+
+
+def check_searched(count: int) -> None:
+    """Refuse to look at too many transfers one by one."""
+    if count > SEARCHED_MAX:
+        raise errors.BadRequest(
+            f"initial_date, final_date: by direction, key or txid at most {SEARCHED_MAX} transfers are searched, and these "
+            f"dates and status have {count}; choose a shorter period"
+        )

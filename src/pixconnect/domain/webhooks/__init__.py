@@ -1,0 +1,1 @@
+"""The rules of telling: endpoints, deliveries, signatures, the feed."""

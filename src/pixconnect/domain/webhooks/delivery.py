@@ -1,0 +1,261 @@
+"""Deliveries of webhooks: what an attempt means for its delivery and for its endpoint.
+
+::
+
+    endpoint   active ◄──owner──► inactive           delivery   pending ──2xx──► delivered
+                 │                                                 └──15 attempts──► failed
+                 └──410, or 5 days of failures──► disabled         (either ──redelivered──► pending)
+                 ▲────────────owner────────────────┘
+
+Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not
+active. Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or
+given up. All times are service time, which the sandbox can move, except where said.
+"""
+
+import email.utils
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.domain.webhooks.signature import message_id, notice_message_id
+
+DeliveryStatus = Literal["pending", "delivered", "failed"]
+
+FAILING_MAX = timedelta(days=5)
+"""An endpoint that has only failed for this long is disabled."""
+RETRY_AFTER_MAX = timedelta(hours=1)
+JITTER = 0.2
+"""A retry comes up to this share of its wait later, never earlier."""
+GONE = 410  # the receiver wants no more events
+RESPONSE_KEPT_MAX = 1024  # bytes
+
+RETRY_WAITS: Final = (
+    timedelta(seconds=5),
+    timedelta(seconds=30),
+    timedelta(minutes=2),
+    timedelta(minutes=5),
+    timedelta(minutes=15),
+    timedelta(minutes=30),
+    timedelta(hours=1),
+    timedelta(hours=2),
+    timedelta(hours=4),
+    timedelta(hours=8),
+    timedelta(hours=8),
+    timedelta(hours=12),
+    timedelta(hours=12),
+    timedelta(hours=24),
+)
+"""The backoff after each failed attempt; a delivery is given up when one fails after the last of them.
+
+Relied on: the number by ``ATTEMPTS_LISTED_MAX``, the sum by the least ``event_retention_days``, the first by the window in
+which the clock is walked (``usecases/simulation/clock.py``).
+"""
+ATTEMPTS_MAX = len(RETRY_WAITS) + 1
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    number: int
+    """From 1, counting on through redeliveries."""
+    started_at: datetime
+    status_code: int | None
+    duration_us: int
+    """From the name look-up to the last byte."""
+    response: str
+    error: str | None
+    """Why it failed, for the endpoint's owner."""
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    endpoint_id: int
+    event_id: int
+    status: DeliveryStatus
+    due_at: datetime | None
+    """When the next attempt may start; ``None`` once delivered or given up."""
+    attempts: tuple[Attempt, ...]
+    created_at: datetime
+
+
+class KeyDelivery(Struct, frozen=True, kw_only=True):
+    """What the webhook of a key is told of one Pix."""
+
+    id: int
+    notice_id: int
+    """Of the delivery in which the body is kept; before there is one, its own."""
+    end_to_end_id: str
+    status: DeliveryStatus
+    due_at: datetime | None
+    attempts: tuple[Attempt, ...]
+    """Of the body."""
+    created_at: datetime
+
+
+class DueDelivery(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    endpoint_id: int
+    event_id: int
+    resource: str
+    resource_id: int
+    slot: int
+    due_at: datetime
+    attempts_count: int
+    failures_count: int
+    """Since it was last scheduled: a redelivery starts anew."""
+    body: str
+    covers: tuple[int, ...] | None = None
+    """Other deliveries to the webhook of a key that its body tells too; ``None`` where no such body is kept."""
+
+    @property
+    def needs_notice(self) -> bool:
+        """Whether it goes to the webhook of a key and has no body yet."""
+        return self.covers is None and self.resource == key_webhook.RESOURCE
+
+    @property
+    def message_id(self) -> str:
+        """Under which its receiver knows what it has seen: the same on every attempt."""
+        is_notice = self.resource == key_webhook.RESOURCE
+        return notice_message_id(self.id) if is_notice else message_id(self.event_id)
+
+
+class DueCursor(Struct, frozen=True, kw_only=True):
+    """How far the due deliveries were read."""
+
+    due_at: datetime
+    id: int = 0
+
+
+class BacklogWalk(Struct, frozen=True, kw_only=True):
+    """How far what is pending for one endpoint was walked through, in order of resources; and where the walk ends."""
+
+    after_resource_id: int = 0
+    until_resource_id: int = 2**63 - 1
+
+    @property
+    def is_at_start(self) -> bool:
+        return self.after_resource_id == 0
+
+
+class DueRead(Struct, frozen=True, kw_only=True):
+    ready: list[DueDelivery]
+    """In the order in which they became due."""
+    unfinished: DueCursor | None
+    """Where to go on; ``None`` if everything was read."""
+
+
+class Conclusion(Struct, frozen=True, kw_only=True):
+    delivery: DueDelivery
+    """As it was before."""
+    attempt: Attempt
+    status: DeliveryStatus
+    due_at: datetime | None
+    failures_count: int
+    is_gone: bool
+    """The receiver answered 410, so its endpoint is disabled."""
+    ended_at: datetime
+    detail: str | None = None
+    """Why it failed, for the operator, where the owner is not told all of it."""
+
+
+def conclude(
+    delivery: DueDelivery, exchange: Exchange, *, ended_at: datetime, real_now: datetime, chance: float
+) -> Conclusion:
+    """Judge an attempt.
+
+    Args:
+        real_now: For a ``Retry-After`` that is a date.
+        chance: From 0 to 1, for the jitter.
+    """
+    status_code, error = exchange.status_code, exchange.error
+    is_delivered = error is None and status_code is not None and 200 <= status_code <= 299
+    is_gone = error is None and status_code == GONE
+    status: DeliveryStatus = "delivered" if is_delivered else "pending"
+    due_at, failures_count = None, delivery.failures_count
+    if is_gone:
+        # Still pending and due: should its owner activate the endpoint again, it goes on at once.
+        due_at = ended_at
+    elif not is_delivered:
+        failures_count += 1
+        wait = retry_wait(failures_count, parse_retry_after(exchange.retry_after, real_now), chance)
+        due_at, status = (None, "failed") if wait is None else (ended_at + wait, "pending")
+    return Conclusion(
+        delivery=delivery,
+        attempt=Attempt(
+            number=delivery.attempts_count + 1,
+            started_at=ended_at - timedelta(microseconds=exchange.duration_us),
+            status_code=status_code,
+            duration_us=exchange.duration_us,
+            # Receivers answer anything; what PostgreSQL takes for no text is replaced.
+            response=exchange.response[:RESPONSE_KEPT_MAX].decode(errors="replace").replace("\0", "\ufffd"),
+            error=error or (None if is_delivered else f"the receiver answered {status_code}"),
+        ),
+        status=status,
+        due_at=due_at,
+        failures_count=failures_count,
+        is_gone=is_gone,
+        ended_at=ended_at,
+        detail=exchange.detail,
+    )
+
+
+def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> Endpoint:
+    """Say since when an endpoint fails and whether that disables it, by attempts in the order in which they ended."""
+    for conclusion in conclusions:
+        ended_at = conclusion.ended_at
+        if conclusion.status == "delivered":
+            # One success ends the row of failures, whichever delivery it was.
+            endpoint = structs.replace(endpoint, first_failure_at=None)
+            continue
+        first_failure_at = endpoint.first_failure_at or ended_at
+        endpoint = structs.replace(endpoint, first_failure_at=first_failure_at)
+        if conclusion.is_gone:
+            endpoint = _disable(endpoint, "the receiver answered 410 Gone", ended_at)
+        elif ended_at - first_failure_at >= FAILING_MAX:
+            endpoint = _disable(endpoint, f"no attempt has succeeded for {FAILING_MAX.days} days", ended_at)
+    return endpoint
+
+
+def _disable(endpoint: Endpoint, reason: str, now: datetime) -> Endpoint:
+    # What its owner stopped stays as the owner left it, although an attempt was still under way.
+    if endpoint.status != "active":
+        return endpoint
+    return structs.replace(endpoint, status="disabled", status_reason=reason, modified_at=now)
+
+
+def retry_wait(failures_count: int, retry_after: timedelta | None, chance: float) -> timedelta | None:
+    """How long to wait after an attempt has ended; ``None`` to give up.
+
+    Args:
+        failures_count: In this schedule, the last one included; from 1.
+        chance: From 0 to 1, for the jitter.
+    """
+    if failures_count >= ATTEMPTS_MAX:
+        return None
+    # Later by chance and never earlier, so that what failed together does not come back together.
+    scheduled = RETRY_WAITS[failures_count - 1] * (1 + JITTER * chance)
+    # The longer of the two counts, but a receiver may ask for an hour at most.
+    return max(scheduled, min(retry_after, RETRY_AFTER_MAX)) if retry_after is not None else scheduled
+
+
+def parse_retry_after(text: str | None, real_now: datetime) -> timedelta | None:
+    """Read the ``Retry-After`` header: whole seconds, or an HTTP date of real time; ``None`` if it is neither."""
+    if text is None:
+        return None
+    text = text.strip()
+    # `isdigit` alone takes digits of other scripts, and a receiver may write as many digits as it likes.
+    if text.isascii() and text.isdigit():
+        return timedelta(seconds=int(text)) if len(text) <= 9 else RETRY_AFTER_MAX
+    try:
+        instant = email.utils.parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        # No date, or one whose year, hour or zone no number of ours can hold.
+        return None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return max(instant - real_now, timedelta(0))

@@ -1,0 +1,119 @@
+"""Webhook endpoints: where events are sent, which ones, and under which secret.
+
+When failing deliveries disable an endpoint is decided in ``domain/webhooks/delivery.py``.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EVENT_NAMES, EventName
+from pixconnect.domain.webhooks.signature import SECRET_PREFIX, decode_secret
+
+EndpointStatus = Literal["active", "inactive", "disabled"]
+
+ENDPOINTS_MAX = 20  # of one holder
+SECRET_LENGTH_MIN = 16
+SECRET_LENGTH_MAX = 256
+ENCODED_KEY_MIN = 24
+ENCODED_KEY_MAX = 64
+"""Bytes of the key in an encoded secret, by the Standard Webhooks specification."""
+SECRET_OVERLAP = timedelta(hours=24)
+
+
+class EndpointRequest(Struct, frozen=True, kw_only=True):
+    """What a client asks for, as it was sent: nothing is judged yet."""
+
+    url: str
+    secret: str
+    event_types: Sequence[str]
+
+
+class EndpointChange(Struct, frozen=True, kw_only=True):
+    """What a client wants changed; ``None`` leaves a field as it is."""
+
+    url: str | None = None
+    secret: str | None = None
+    event_types: Sequence[str] | None = None
+    status: Literal["active", "inactive"] | None = None
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    id: int
+    holder_id: int
+    url: str
+    event_types: tuple[EventName, ...]
+    status: EndpointStatus
+    status_reason: str | None
+    secret_sealed: bytes
+    """About ``endpoint_seal``."""
+    previous_secret_sealed: bytes | None
+    """It signs beside the new one until ``previous_secret_until``."""
+    previous_secret_until: datetime | None
+    first_failure_at: datetime | None
+    """The first failure since the last success."""
+    created_at: datetime
+    modified_at: datetime
+    """When its owner or the service last changed it; deliveries do not count."""
+    pix_key: str | None = None
+    """Of the webhook of a key (``domain/webhooks/key_webhook.py``), which is not shown among the others."""
+
+
+class EndpointState(Struct, frozen=True, kw_only=True):
+    """How an endpoint is doing, for people."""
+
+    what: Literal["fine", "failing", "inactive", "disabled"]
+    since: datetime | None
+    """``None`` of one that is fine."""
+    next_at: datetime | None
+    """When it is tried next; ``None`` if nothing waits for it, or it is not tried."""
+    pending_count: int
+    reason: str | None
+    """Why it was disabled."""
+
+
+def describe_state(endpoint: Endpoint, pending_count: int, next_at: datetime | None) -> EndpointState:
+    is_active = endpoint.status == "active"
+    is_failing = is_active and endpoint.first_failure_at is not None
+    return EndpointState(
+        what=("failing" if is_failing else "fine") if endpoint.status == "active" else endpoint.status,
+        since=endpoint.first_failure_at if is_active else endpoint.modified_at,
+        next_at=next_at if is_active else None,
+        pending_count=pending_count,
+        reason=endpoint.status_reason,
+    )
+
+
+def endpoint_seal(endpoint_id: int) -> str:
+    """What an endpoint's secrets are sealed about."""
+    return f"webhook_endpoint:{endpoint_id}"
+
+
+def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
+    """Read which events an endpoint wants; at least one, and each once."""
+    if not names:
+        raise errors.BadRequest("event_types: name at least one event type")
+    unknown = [name for name in names if name not in EVENT_NAMES]
+    if unknown:
+        # Not all that was sent: the message stays short whatever callers send.
+        shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
+        raise errors.BadRequest(f"event_types: there is no event type {shown}")
+    if len(set(names)) < len(names):
+        raise errors.BadRequest("event_types: each event type may be named once")
+    return msgspec.convert(names, tuple[EventName, ...])
+
+
+def check_secret(secret: str) -> None:
+    """Judge a secret's length, and the length of its key where it is encoded (``whsec_``)."""
+    if not SECRET_LENGTH_MIN <= len(secret) <= SECRET_LENGTH_MAX:
+        raise errors.BadRequest(f"secret: must have {SECRET_LENGTH_MIN} to {SECRET_LENGTH_MAX} characters")
+    if secret.startswith(SECRET_PREFIX):
+        key = decode_secret(secret)
+        if key is None or not ENCODED_KEY_MIN <= len(key) <= ENCODED_KEY_MAX:
+            raise errors.BadRequest(
+                f"secret: {SECRET_PREFIX} must be followed by the base64 of {ENCODED_KEY_MIN} to {ENCODED_KEY_MAX} bytes"
+            )

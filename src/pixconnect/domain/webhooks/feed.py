@@ -1,0 +1,60 @@
+"""The feed: a holder's events in an order that never changes, for programs that fetch what they are to know."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.event import Event, EventName, Resource
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+
+PAGE_SIZE_MAX: Final = 1000
+WAIT_MAX_S: Final = 30
+"""Below the minute after which proxies give up."""
+
+
+class FeedCursor(Struct, frozen=True, kw_only=True, order=True):
+    """Where a feed goes on."""
+
+    position: int
+    passed_count: int
+    """How many of the events that stand at this position come before."""
+
+
+class FeedQuery(Struct, frozen=True, kw_only=True):
+    """Which events are asked for."""
+
+    cursor: FeedCursor | None = None
+    start: Literal["oldest", "now"] = "oldest"
+    """Where to begin without a cursor."""
+    page_size: int = 100
+    names: frozenset[EventName] | None = None
+    resource: Resource | None = None
+    any_id: str | None = None
+    """Any id of a charge, transfer or refund."""
+
+    @property
+    def is_filtered(self) -> bool:
+        return not self.names == self.resource == self.any_id == None  # noqa: E711
+
+
+class FeedEvent(Struct, frozen=True, kw_only=True):
+    """An event, with what it is about as that is now."""
+
+    event: Event
+    charge: Charge | None = None
+    transfer: Transfer | None = None
+    """Of a charge that was paid, what paid it."""
+    refund: Refund | None = None
+    next: FeedCursor
+    """Leads on after this event."""
+
+
+class FeedPage(Struct, frozen=True, kw_only=True):
+    events: list[FeedEvent]
+    next: FeedCursor
+    has_more: bool
+    """Whether there is more now; a filter may leave a page empty before the end."""

@@ -1,0 +1,74 @@
+"""Webhooks of Pix keys, as the central bank's Pix API has them: one for a key, told of each Pix that is paid to it.
+
+Such a webhook is an ``Endpoint`` with a ``pix_key``. What it is posted is a *notice*: Pix of its key that were due together,
+each written once as it was then. A notice is kept before it is sent, so every attempt sends the same bytes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+
+RESOURCE: Final = "pix"
+"""Of a delivery to such a webhook; its resource id is that of the transfer, for refunds of it too: so they keep their order."""
+
+NOTICE_PIX_MAX: Final = 100
+
+EVENT_TYPES: Final[tuple[EventName, ...]] = ("transfer.in.confirmed", "refund.out.returned", "refund.out.error")
+"""What the owner of a key is told of: a Pix that settled, and a refund of one that ended, well or not."""
+
+URL_LENGTH_MAX: Final = 2000
+
+
+class KeyWebhook(Struct, frozen=True, kw_only=True):
+    pix_key: str
+    holder_id: int
+    endpoint_id: int
+    url: str
+    """As it was set, without ``/pix``."""
+    created_at: datetime
+    """When it was last set."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """An event that the webhook of a key is told of, if the key has one."""
+
+    event_id: int
+    holder_id: int
+    transfer_id: int
+    """Of the Pix, also where the event is of a refund."""
+    pix_key: str | None
+    """``None`` leaves it to the Pix that is there already."""
+    told_at: datetime
+
+    @classmethod
+    def of(cls, event: Event, transfer_id: int, pix_key: str | None) -> Told:
+        return cls(
+            event_id=event.id,
+            holder_id=event.holder_id,
+            transfer_id=transfer_id,
+            pix_key=pix_key,
+            told_at=event.created_at,
+        )
+
+
+def is_told_of(happened: Transfer | Refund) -> bool:
+    """Whether what a transfer or refund has just become is told to the webhook of a key."""
+    if isinstance(happened, Transfer):
+        return happened.direction == "IN" and happened.status == "CONFIRMED"
+    return happened.flow == "OUT" and happened.status != "PROCESSING"
+
+
+def callback_url(url: str) -> str:
+    """Where notices are posted: ``/pix`` joined to the path of the URL that was set, before its query.
+
+    Behind a query that ends in ``=`` it is appended as it stands: receivers use that to be called at a path of their own.
+    """
+    path, mark, query = url.partition("?")
+    return f"{url}/pix" if query.endswith("=") else f"{path.rstrip('/')}/pix{mark}{query}"

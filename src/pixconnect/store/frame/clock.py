@@ -1,0 +1,131 @@
+"""The sandbox clock as the database keeps it, and everything that is due by it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.foundation.pool import Connection, Pool
+
+CHANNEL: Final = "pixconnect_clock"
+"""The channel of notices to every process: ``<revision>:<offset in microseconds>``."""
+LOCK_KEY: Final = 0x7069_7874  # "pixt"
+
+
+class DatabaseClock(Struct, frozen=True):
+    """This server's clock, and how far the sandbox has moved the service's time."""
+
+    real_now: datetime
+    offset: timedelta
+    revision: int
+    """How often it was moved."""
+
+
+_READ: Final[LiteralString] = "select clock_timestamp() as real_now, offset_us, revision from clock"
+
+
+async def read(connection: Connection | Pool) -> DatabaseClock:
+    row = await connection.fetchrow(_READ)
+    if row is None:
+        raise AssertionError("the clock has one row")
+    return clock_of(row)
+
+
+def clock_of(row: asyncpg.Record) -> DatabaseClock:
+    """The clock, of a row that has its columns among others."""
+    return DatabaseClock(row["real_now"], timedelta(microseconds=row["offset_us"]), row["revision"])
+
+
+_MOVE: Final[LiteralString] = """
+    with moved as (update clock set offset_us = $1, revision = revision + 1 returning offset_us, revision)
+    select pg_notify($2, revision || ':' || offset_us), revision from moved
+"""
+
+
+async def move(connection: Connection | Pool, offset: timedelta) -> int:
+    """Set the offset, and tell every process; answers the revision that it is."""
+    row = await connection.fetchrow(_MOVE, offset // timedelta(microseconds=1), CHANNEL)
+    if row is None:
+        raise AssertionError("the clock has one row")
+    return row["revision"]
+
+
+def read_notice(notice: str) -> tuple[timedelta, int]:
+    """What a move was told as: the offset and its revision."""
+    revision, _, offset_us = notice.partition(":")
+    return timedelta(microseconds=int(offset_us)), int(revision)
+
+
+_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
+_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
+    return await connection.fetchval(_TRY_LOCK, LOCK_KEY)
+
+
+async def unlock(connection: Connection) -> None:
+    """Let others move the clock."""
+    await connection.execute(_UNLOCK, LOCK_KEY)
+
+
+_FIRST_DUE: Final[LiteralString] = """
+    select least(
+        (select min(expires_at) from charge where status = 'PENDING' and held_by is null),
+        (select min(due_at) from open_order)
+    )
+"""
+
+
+async def find_first_due(pool: Pool) -> datetime | None:
+    """The earliest deadline of charges, transfers and refunds; those of deliveries are not among them.
+
+    A charge that is held has none: the rail's end of the payment that holds it is waited for.
+    """
+    return await pool.fetchval(_FIRST_DUE)
+
+
+_LAST_DUE: Final[LiteralString] = """
+    select greatest(
+        (select max(expires_at) from charge where status = 'PENDING' and held_by is null and expires_at <= $1),
+        (select max(due_at) from open_order where due_at <= $1),
+        (select max(last.due_at) from generate_series(0, $2::integer - 1) as slots (wanted), lateral (
+            select due_at from delivery where slot = wanted and status = 'pending' and due_at <= $1
+            order by due_at desc limit 1
+        ) as last)
+    )
+"""
+
+
+async def find_last_due(pool: Pool, until: datetime) -> datetime | None:
+    """The latest deadline up to an instant."""
+    return await pool.fetchval(_LAST_DUE, until, SLOTS_COUNT)
+
+
+_MOVE_BACK: Final[LiteralString] = """
+    with charge_moved as (
+        update charge set expires_at = expires_at - $2::interval where status = 'PENDING' and created_at > $1
+    )
+    update open_order set due_at = due_at - $2::interval,
+        give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
+    where greatest(ordered_at, handed_at) > $1
+        -- Asking about it set its deadline, and it waits twice as long each time: so that instant can be told.
+        or due_at - least($3::interval * 2 ^ least(greatest(asked_count - 1, 0), 16), $4::interval) > $1
+"""
+
+
+async def move_back(
+    connection: Connection, now: datetime, by: timedelta, ask_after: timedelta, ask_after_max: timedelta
+) -> None:
+    """Bring open deadlines nearer that were set at an instant which is in the future now; rows keep their instants.
+
+    Args:
+        ask_after: How long an order waits until the rail is asked about it for the first time.
+        ask_after_max: How long at most, until it is asked again.
+    """
+    await connection.execute(_MOVE_BACK, now, by, ask_after, ask_after_max)

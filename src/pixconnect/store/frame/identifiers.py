@@ -1,0 +1,95 @@
+"""Ids in blocks: one round trip for hundreds of ids.
+
+Each process keeps blocks of ids for what it makes; each batch takes a block of its own for its events and entries, once it has
+locked what it changes, so that ids rise with the order in which a resource changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.foundation.shares import for_everybody
+from pixconnect.store.frame.clock import DatabaseClock, clock_of
+
+# As ``increment`` of the sequences in the migrations.
+_BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512, "location_id": 512}
+
+
+class IdBlocks:
+    """Hands out ids below 2^53, never twice, roughly in order of time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._left: dict[str, list[int]] = {name: [] for name in _BLOCK_SIZES}
+        self._forgotten_count = 0
+        self._locks = {name: asyncio.Lock() for name in _BLOCK_SIZES}
+
+    def forget(self) -> None:
+        """Throw away what is left: the database that gave it out may not remember."""
+        for left in self._left.values():
+            left.clear()
+        self._forgotten_count += 1
+
+    async def charge_id(self) -> int:
+        return await self._take("charge_id")
+
+    async def transfer_id(self) -> int:
+        return await self._take("transfer_id")
+
+    async def refund_id(self) -> int:
+        return await self._take("refund_id")
+
+    async def location_id(self) -> int:
+        return await self._take("location_id")
+
+    async def _take(self, name: LiteralString) -> int:
+        left = self._left[name]
+        # A block may be used up, or forgotten, between its arrival and our turn.
+        while not left:
+            await self._fill(name, left)
+        return left.pop()
+
+    async def _fill(self, name: LiteralString, left: list[int]) -> None:
+        async with self._locks[name]:
+            # Whoever held the lock before has filled it.
+            if left:
+                return
+            forgotten_count = self._forgotten_count
+            # A block serves whoever asks next, so it does not wait in the queue of one holder.
+            with for_everybody():
+                first = await self._pool.fetchval(f"select nextval('{name}')")
+            if forgotten_count != self._forgotten_count:
+                # The sequence may have been asked before the database was replaced.
+                return
+            left.extend(range(first + _BLOCK_SIZES[name] - 1, first - 1, -1))
+
+
+BLOCK_SIZE: Final = 2048
+"""Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
+
+_OPEN: Final[LiteralString] = """
+    select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock
+"""
+
+
+async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
+    """Begin to write: called in a transaction, after everything that the group changes has been locked.
+
+    Returns:
+        The clock, and the first id of the group's block.
+    """
+    row = await connection.fetchrow(_OPEN)
+    if row is None:
+        raise errors.InvariantBroken("the clock has one row")
+    return clock_of(row), row["first_id"]
+
+
+_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id')"
+
+
+async def take_block(pool: Pool) -> int:
+    """The first id of a block of its own, for an entry whose id must be known before its group."""
+    return await pool.fetchval(_TAKE_BLOCK)

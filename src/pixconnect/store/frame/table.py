@@ -1,0 +1,191 @@
+"""A table's columns, written once: what statements name, what they are given, and the records that rows become.
+
+The statements themselves stay text above their functions, and take from here what would otherwise be a list written again::
+
+    _FIND: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1"
+    _INSERT: Final[LiteralString] = f"insert into transfer ({TRANSFER.names}) values ({TRANSFER.parameters})"
+
+A ``Table`` is declared with its columns and their types as they would stand in its ``create table``.
+``tests/store/frame/test_table.py`` compares every table that is declared with the one in the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, Generic, LiteralString, TypeVar
+
+import asyncpg
+from msgspec import Struct
+
+Record = TypeVar("Record", bound=Struct)
+Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
+"""What makes an attribute, of which columns; without a function it is the column itself, of another name."""
+
+_OUR_TYPES: Final = {"ledger_account"}
+
+
+class Columns(Generic[Record]):
+    """Some columns of a table, in the order in which statements name them.
+
+    Args:
+        key: Those by which a row is found: ``assignments`` leaves them as they are.
+        write: How a column's value is made from a record, where it is not the attribute of the same name.
+    """
+
+    names: LiteralString
+    """``id, status``"""
+    parameters: LiteralString
+    """``$1::bigint, $2::text``, for the ``values`` of one record."""
+    array_parameters: LiteralString
+    """``{}::bigint[], {}::text[]``, for a ``Part`` that is given the ``arrays`` of many records."""
+    assignments: LiteralString
+    """``status = new.status``: each column but the key, from a row that is named ``new``."""
+    rows: LiteralString
+    """``select * from unnest({}::bigint[], {}::text[])``: the rows of many records, for a ``Part`` that is given ``arrays``."""
+
+    def __init__(
+        self,
+        types: Mapping[LiteralString, LiteralString],
+        key: Sequence[LiteralString],
+        write: Mapping[str, Callable[[Record], object]],
+    ) -> None:
+        self.types = types
+        self.names = ", ".join(types)
+        # A number is no LiteralString for the type checker; it holds nothing that could be injected.
+        numbers: list[LiteralString] = [f"${number}" for number in range(1, len(types) + 1)]  # pyright: ignore[reportAssignmentType]
+        self.parameters = ", ".join(
+            [f"{number}::{_sent(sql_type)}" for number, sql_type in zip(numbers, types.values(), strict=True)]
+        )
+        self.array_parameters = ", ".join([f"{{}}::{_sent(sql_type, '[]')}" for sql_type in types.values()])
+        self.assignments = ", ".join([f"{name} = new.{name}" for name in types if name not in key])
+        self.rows = f"select * from unnest({self.array_parameters})"
+        self._key = key
+        self._write = write
+        self._attributes = _attributes([name for name in types if name not in write])
+
+    def values(self, record: Record) -> list[object]:
+        return [array[0] for array in self.arrays([record])]
+
+    def arrays(self, records: Sequence[Record]) -> list[Sequence[object]]:
+        # All attributes of a record at once: that takes half as long as column by column.
+        read = zip(*map(self._attributes, records), strict=True)
+        return [list(map(self._write[name], records)) if name in self._write else next(read) for name in self.types]
+
+    def only(self, *names: LiteralString) -> Columns[Record]:
+        return Columns({name: self.types[name] for name in names}, self._key, self._write)
+
+    def without(self, *names: LiteralString) -> Columns[Record]:
+        left: list[LiteralString] = [name for name in self.types if name not in names]
+        return self.only(*left)
+
+
+class AlikeColumns(Generic[Record]):
+    """Columns of records that are alike in some: what all have is sent once. An array costs up to 0.3 us for each record.
+
+    Args:
+        once: In which they are alike.
+    """
+
+    names: LiteralString
+    rows: LiteralString
+    """``select {}::text, each.* from unnest({}::bigint[]) as each``"""
+
+    def __init__(self, columns: Columns[Record], once: Sequence[LiteralString]) -> None:
+        alike, each = columns.only(*once), columns.without(*once)
+        self.names = f"{alike.names}, {each.names}"
+        values: list[LiteralString] = [f"{{}}::{_sent(sql_type)}" for sql_type in alike.types.values()]
+        self.rows = f"select {', '.join(values)}, each.* from unnest({each.array_parameters}) as each"
+        places = {name: place for place, name in enumerate(columns.types)}
+        self._once = [places[name] for name in alike.types]
+        self._each = [places[name] for name in each.types]
+
+    def fit(self, arrays: Sequence[Sequence[object]]) -> list[object] | None:
+        """Arguments for ``rows`` from those of all columns; ``None`` if the records are not alike."""
+        for place in self._once:
+            if arrays[place].count(arrays[place][0]) < len(arrays[place]):
+                return None
+        return [*(arrays[place][0] for place in self._once), *(arrays[place] for place in self._each)]
+
+
+def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
+    # The driver knows no types of ours: each connection would ask the database what they are before it first sends one.
+    return f"text{many}::{sql_type}{many}" if sql_type in _OUR_TYPES else f"{sql_type}{many}"
+
+
+def _attributes(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
+    getter = attrgetter(*names)
+    return getter if len(names) > 1 else lambda record: (getter(record),)
+
+
+class Table(Columns[Record]):
+    """The columns of a table that a record has.
+
+    Args:
+        columns: ``id bigint, status text``.
+        key: As in ``Columns``.
+        read: How an attribute is made from one or more columns, where it is not the column of the same name.
+        write: As in ``Columns``.
+        joined: Columns of other tables that attributes are made from: a row has them beside ``select``.
+    """
+
+    select: LiteralString
+    """``transfer.id, transfer.status``"""
+    read: Callable[[asyncpg.Record], Record]
+    """Turns a row into a record by the names of its columns; a row may have others beside them."""
+
+    def __init__(
+        self,
+        name: LiteralString,
+        record: type[Record],
+        columns: LiteralString,
+        *,
+        key: Sequence[LiteralString] = ("id", "holder_id"),
+        read: Mapping[str, Source] | None = None,
+        write: Mapping[str, Callable[[Record], object]] | None = None,
+        joined: Sequence[str] = (),
+    ) -> None:
+        types = read_types(columns)
+        super().__init__(types, key, write or {})
+        self.name = name
+        self.record = record
+        self.joined = joined
+        self.select = ", ".join([f"{name}.{column}" for column in types])
+        self.read = _constructor(record, {*types, *joined}, read or {})
+
+    def read_found(self, row: asyncpg.Record | None) -> Record | None:
+        return None if row is None else self.read(row)
+
+
+def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:
+    """Of columns that are written as in ``Table``."""
+    types: dict[LiteralString, LiteralString] = {}
+    for column in columns.split(","):
+        name, sql_type = column.split()
+        types[name] = sql_type
+    return types
+
+
+def _constructor(
+    record: type[Record], columns: set[str], read: Mapping[str, Source]
+) -> Callable[[asyncpg.Record], Record]:
+    """A function that builds a record from a row, as it would be written by hand: lists build a thousand of them.
+
+    Raises:
+        TypeError: A column becomes nothing, or an attribute comes from none.
+    """
+    known: dict[str, Any] = {"record": record}
+    arguments: list[str] = []
+    used: set[str] = set()
+    for attribute in record.__struct_fields__:
+        function, *sources = read.get(attribute, (None, attribute))
+        used.update(sources)
+        value = ", ".join(f"row[{source!r}]" for source in sources)
+        if function is not None:
+            known[f"read_{attribute}"] = function
+            value = f"read_{attribute}({value})"
+        arguments.append(f"{attribute}={value}")
+    if used != columns:
+        raise TypeError(f"{record.__name__} and its columns do not agree on {', '.join(sorted(used ^ columns))}")
+    # Names of attributes and columns only, from declarations in this package.
+    return eval(f"lambda row: record({', '.join(arguments)})", known)  # noqa: S307

@@ -1,0 +1,333 @@
+"""OAuth clients, which of them may ask, and the token requests that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain.identity.access import Caller, Client
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+ADDRESS_LOCKS = 0x7078_6101
+CLIENT_LOCKS = 0x7078_6102
+"""Classes of advisory locks. Whoever takes both must take the address's first: otherwise two could wait for each other."""
+
+
+class StoredClient(Struct, frozen=True, kw_only=True):
+    client: Client
+    secret_hash: bytes
+    secret_key_id: bytes | None
+    """Which key the hash was made with; ``None`` in old rows, where nobody noted it."""
+    may_log_in: bool
+    """Neither the client nor its holder is disabled."""
+
+
+class ClientStates(Struct, frozen=True, kw_only=True):
+    """Which of some clients may ask, as of one revision."""
+
+    revision: int
+    """Of ``access_revision``, in the same snapshot."""
+    tokens_from_s: Mapping[str, int]
+    """Since when issued tokens are good, in seconds of Unix time; a client that is disabled, or whose holder is, is missing."""
+    certificates: Mapping[str, str | None]
+    """What each of the same clients' tokens must be bound to."""
+
+    def is_good(self, caller: Caller, issued_at_s: int) -> bool:
+        """Whether a caller may ask with a token of this age, bound as it is."""
+        tokens_from_s = self.tokens_from_s.get(caller.client_id)
+        return (
+            tokens_from_s is not None
+            and issued_at_s >= tokens_from_s
+            # A token may have been signed while its client was given a certificate.
+            and caller.certificate == self.certificates[caller.client_id]
+        )
+
+
+_CLIENT: Final = Table(
+    "client",
+    Client,
+    """
+    client_id text, holder_id bigint, name text, scopes text[], created_at timestamptz, rotated_at timestamptz,
+    disabled_at timestamptz, tokens_from timestamptz, certificate text
+    """,
+    key=("client_id",),
+    read={"scopes": (tuple, "scopes")},
+)
+
+_INSERT: LiteralString = f"""
+insert into client ({_CLIENT.names}, secret_hash, secret_key_id) values ({_CLIENT.parameters}, $10, $11)
+"""
+
+
+async def insert(connection: Connection, client: Client, secret_hash: bytes, secret_key_id: bytes) -> None:
+    await connection.execute(_INSERT, *_CLIENT.values(client), secret_hash, secret_key_id)
+
+
+_FIND: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id,
+    disabled_at is null and not exists (
+        select from holder where holder.id = client.holder_id and holder.disabled_at is not null
+    ) as may_log_in
+from client where client_id = $1
+"""
+
+
+async def find(connection: Connection, client_id: str) -> StoredClient | None:
+    row = await connection.fetchrow(_FIND, client_id)
+    return None if row is None else _read_stored(row)
+
+
+def _read_stored(row: asyncpg.Record) -> StoredClient:
+    return StoredClient(
+        client=_CLIENT.read(row),
+        secret_hash=row["secret_hash"],
+        secret_key_id=row["secret_key_id"],
+        may_log_in=row["may_log_in"],
+    )
+
+
+_FIND_LOGGING_IN: LiteralString = f"""
+select {_CLIENT.select}, secret_hash, secret_key_id, true as may_log_in
+from find_clients_logging_in($1, $2, $3, $4, $5, $6) as client
+"""
+
+
+async def find_logging_in(
+    pool: Pool, addresses: Collection[bytes], client_ids: Collection[str], window_s: int, failures_max: int
+) -> Mapping[str, StoredClient]:
+    """Those of the clients that may log in; none while an address of these is limited, or a failure of it is being counted."""
+    rows = await pool.fetch(
+        _FIND_LOGGING_IN,
+        ADDRESS_LOCKS,
+        [_lock_key(address) for address in addresses],
+        list(addresses),
+        timedelta(seconds=window_s),
+        failures_max,
+        list(client_ids),
+    )
+    return {row["client_id"]: _read_stored(row) for row in rows}
+
+
+# The old hash is compared: a rotation that came between must not be undone.
+_REHASH: LiteralString = """
+update client set secret_hash = $3, secret_key_id = $4 where client_id = $1 and secret_hash = $2
+"""
+
+
+async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes, secret_key_id: bytes) -> None:
+    """Keep the same secret's hash under another key, unless the secret was replaced meanwhile."""
+    await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
+
+
+_LIST_HASHED_OTHERWISE: LiteralString = f"""
+select {_CLIENT.select} from client where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3
+"""
+
+
+async def list_hashed_otherwise(
+    connection: Connection, secret_key_id: bytes, after: str, rows_max: int
+) -> list[Client]:
+    """Clients whose secret is not, or not surely, hashed under this key, in order of ``client_id``."""
+    return [_CLIENT.read(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
+
+
+_COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secret_key_id is distinct from $1"
+
+
+async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
+    return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
+
+
+_LIST: LiteralString = f"select {_CLIENT.select} from client where holder_id = $1 order by created_at, client_id"
+
+
+async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
+    """A holder's clients, oldest first."""
+    return [_CLIENT.read(row) for row in await connection.fetch(_LIST, holder_id)]
+
+
+_LOCK_CLIENT: LiteralString = f"select {_CLIENT.select} from client where client_id = $1 for no key update"
+
+
+async def lock(connection: Connection, client_id: str) -> Client | None:
+    """A client, which nobody else changes until the transaction ends; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_LOCK_CLIENT, client_id)
+    return _CLIENT.read_found(row)
+
+
+# Tokens never become good again: of two rotations at once the later instant stands.
+_ROTATE: LiteralString = f"""
+update client set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5)
+where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def rotate(
+    connection: Connection,
+    client_id: str,
+    secret_hash: bytes,
+    secret_key_id: bytes,
+    *,
+    rotated_at: datetime,
+    tokens_from: datetime,
+) -> Client | None:
+    """Replace a client's secret and end its tokens; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
+    return _CLIENT.read_found(row)
+
+
+# A client that is disabled already keeps the instant at which it was.
+_DISABLE: LiteralString = f"""
+update client set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3)
+where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def disable(
+    connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
+) -> Client | None:
+    """Disable a client and end its tokens; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_DISABLE, client_id, disabled_at, tokens_from)
+    return _CLIENT.read_found(row)
+
+
+_ENABLE: LiteralString = f"update client set disabled_at = null where client_id = $1 returning {_CLIENT.select}"
+
+
+async def enable(connection: Connection, client_id: str) -> Client | None:
+    """Enable a client again; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_ENABLE, client_id)
+    return _CLIENT.read_found(row)
+
+
+_SET_CERTIFICATE: LiteralString = f"""
+update client set certificate = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def set_certificate(
+    connection: Connection, client_id: str, certificate: str | None, *, tokens_from: datetime
+) -> Client | None:
+    """Bind a client to a certificate, or to none, and end its tokens; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_SET_CERTIFICATE, client_id, certificate, tokens_from)
+    return _CLIENT.read_found(row)
+
+
+# Where nobody's tokens are to end, $3 is null, which greatest() leaves aside.
+_SET_SCOPES: LiteralString = f"""
+update client set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def set_scopes(
+    connection: Connection, client_id: str, scopes: Sequence[str], *, tokens_from: datetime | None
+) -> Client | None:
+    """Replace a client's scopes; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_SET_SCOPES, client_id, list(scopes), tokens_from)
+    return _CLIENT.read_found(row)
+
+
+_DELETE: LiteralString = "delete from client where client_id = $1"
+
+
+async def delete(connection: Connection, client_id: str) -> None:
+    """Forget a client; its tokens belong to nobody then, and are refused."""
+    await connection.execute(_DELETE, client_id)
+
+
+_END_TOKENS: LiteralString = f"""
+update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning {_CLIENT.select}
+"""
+
+
+async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
+    """Refuse a client's tokens that were issued before; ``None`` if there is no such client."""
+    row = await connection.fetchrow(_END_TOKENS, client_id, tokens_from)
+    return _CLIENT.read_found(row)
+
+
+_REVISION: LiteralString = "select revision from access_revision"
+
+
+async def read_revision(pool: Pool) -> int:
+    return await pool.fetchval(_REVISION)
+
+
+# One statement is one snapshot: the states are those of this revision. Zero stands for tokens that nobody has ended.
+_CLIENT_STATES: LiteralString = """
+select revision, active.client_ids, active.tokens_from_s, active.certificates
+from access_revision, (
+    select array_agg(client_id) as client_ids,
+        array_agg(coalesce(extract(epoch from tokens_from)::bigint, 0)) as tokens_from_s, array_agg(certificate) as certificates
+    from client join holder on holder.id = client.holder_id
+    where client_id = any($1) and client.disabled_at is null and holder.disabled_at is null
+) as active
+"""
+
+
+async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
+    """Who of these may ask, and as of which revision; one snapshot."""
+    row = await pool.fetchrow(_CLIENT_STATES, list(client_ids))
+    if row is None:
+        raise AssertionError("access_revision has lost its row")
+    active: Sequence[str] = row["client_ids"] or ()
+    return ClientStates(
+        revision=row["revision"],
+        tokens_from_s=dict(zip(active, row["tokens_from_s"] or (), strict=True)),
+        certificates=dict(zip(active, row["certificates"] or (), strict=True)),
+    )
+
+
+_LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
+
+
+async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
+    """Let nobody else count this subject's failures until the transaction ends."""
+    await connection.execute(_LOCK, lock_class, _lock_key(subject))
+
+
+def _lock_key(subject: bytes) -> int:
+    # Four bytes are all that the lock takes: two subjects that share them wait for each other, and nothing worse.
+    return int.from_bytes(subject[:4], signed=True)
+
+
+# The oldest failure that still counts decides: when it leaves the window there is room for one more.
+_LIMITED_FOR: LiteralString = """
+select extract(epoch from failed_at + $2::interval - clock_timestamp())::float8 as left_s
+from token_failure where subject = $1 and failed_at > clock_timestamp() - $2::interval
+order by failed_at desc offset $3 - 1 limit 1
+"""
+
+
+async def limited_for_s(connection: Connection, subject: bytes, window_s: int, failures_max: int) -> float | None:
+    """Seconds until this subject may fail again; ``None`` while it has failures left."""
+    # The database's clock is one for all processes.
+    return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
+
+
+_APPEND_FAILURES: LiteralString = """
+insert into token_failure (subject) select unnest($1::bytea[])
+"""
+
+
+async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
+    await connection.execute(_APPEND_FAILURES, list(subjects))
+
+
+# Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.
+_DELETE_OLD_FAILURES: LiteralString = """
+delete from token_failure where id in (
+    select id from token_failure where failed_at < clock_timestamp() - $1::interval
+    order by failed_at limit $2 for update skip locked
+)
+"""
+
+
+async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
+    """Forget failures that no longer count, a few at a time."""
+    await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)

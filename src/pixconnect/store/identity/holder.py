@@ -1,0 +1,186 @@
+"""Holders, their limits and flags, and the directory of their Pix keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from pixconnect.domain.money.holder import Holder
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+HOLDER: Final = Table(
+    "holder",
+    Holder,
+    """
+    id bigint, name text, tax_id text, city text, branch text, account_number text, account_type text,
+    may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
+    night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz
+    """,
+    key=("id",),
+)
+
+_NEXT_ID: LiteralString = "select nextval('holder_id')"
+
+
+async def next_id(connection: Connection) -> int:
+    return await connection.fetchval(_NEXT_ID)
+
+
+# One statement: no holder is without a balance.
+_INSERT: LiteralString = f"""
+with made as (
+    insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
+    on conflict (account_number) do nothing
+    returning id, created_at
+)
+insert into balance (holder_id, modified_at) select id, created_at from made returning holder_id
+"""
+
+
+async def insert(connection: Connection, holder: Holder) -> bool:
+    """Remember a new holder and open its balance; ``False`` if the account number is taken."""
+    return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
+
+
+_FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
+
+
+async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
+    row = await connection.fetchrow(_FIND, holder_id)
+    return HOLDER.read_found(row)
+
+
+_LIST: LiteralString = f"""
+select {HOLDER.select}, available_cents, reserved_cents from holder join balance on balance.holder_id = holder.id
+where id > $1 order by id limit $2
+"""
+
+
+async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
+    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+    rows = await pool.fetch(_LIST, after_id, count_max)
+    return [(HOLDER.read(row), row["available_cents"], row["reserved_cents"]) for row in rows]
+
+
+_FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where account_number = $2 and branch = $1"
+
+
+async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
+    row = await connection.fetchrow(_FIND_BY_ACCOUNT, branch, account_number)
+    return HOLDER.read_found(row)
+
+
+_LOCK: LiteralString = f"select {HOLDER.select} from holder where id = $1 for no key update"
+
+
+async def lock(connection: Connection, holder_id: int) -> Holder | None:
+    """One holder, which nobody else can change until the transaction ends."""
+    row = await connection.fetchrow(_LOCK, holder_id)
+    return HOLDER.read_found(row)
+
+
+# Nothing else of a holder ever changes.
+_CHANGED = HOLDER.only(
+    "id",
+    "may_deposit",
+    "may_withdraw",
+    "may_lend",
+    "transfer_limit_cents",
+    "day_limit_cents",
+    "night_limit_cents",
+    "disabled_at",
+)
+_UPDATE: LiteralString = f"""
+update holder set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+where holder.id = new.id
+"""
+
+
+async def update(connection: Connection, holder: Holder) -> None:
+    await connection.execute(_UPDATE, *_CHANGED.values(holder))
+
+
+# A key that is somebody else's stays theirs; the caller compares the owner afterwards.
+_INSERT_KEY: LiteralString = """
+insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
+on conflict (key) do nothing
+"""
+
+
+async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
+    """Register a key, unless it is registered already."""
+    await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
+
+
+_OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"
+
+
+async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
+    """Whose keys these are; those that are nobody's here are left out."""
+    return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
+
+
+_KEYS: LiteralString = "select key, key_type from pix_key where holder_id = $1 order by created_at, key"
+
+
+async def list_keys(connection: Connection, holder_id: int) -> list[PixKey]:
+    """A holder's keys, oldest first."""
+    return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
+
+
+# Whose it was is kept in the same statement: nobody sees a key that is gone without a trace.
+_REMOVE_KEY: LiteralString = """
+with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id),
+kept as (
+    insert into removed_pix_key (key, holder_id) select key, holder_id from removed
+    on conflict (key) do update set holder_id = excluded.holder_id, removed_at = clock_timestamp()
+)
+select key, key_type from removed
+"""
+
+
+async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey | None:
+    """Forget a holder's key; ``None`` if it has no such key."""
+    row = await connection.fetchrow(_REMOVE_KEY, key, holder_id)
+    return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
+
+
+_FORMER_OWNER: LiteralString = "select holder_id from removed_pix_key where key = $1"
+
+
+async def find_former_owner(pool: Pool, key: str) -> int | None:
+    """Whose a key was that is nobody's now."""
+    return await pool.fetchval(_FORMER_OWNER, key)
+
+
+# Payments that the rail has accepted stand in a small index of their own, `transfer_accepted`.
+_LEFT_OF_REMOVAL: LiteralString = """
+select extract(epoch from removed_at + $3 - clock_timestamp())::float8 as left_s,
+    exists(
+        select from transfer where direction = 'IN' and status = 'PROCESSING' and own_key = $1
+            and transfer.holder_id + 0 = removed_pix_key.holder_id
+    ) as has_open
+from removed_pix_key where key = $1 and holder_id <> $2 for update
+"""
+
+
+async def read_removal(connection: Connection, key: str, holder_id: int, wait: timedelta) -> tuple[float, bool] | None:
+    """What is left of a key's removal, so far as it concerns another holder.
+
+    Returns:
+        The seconds until it may be given to this holder, and whether payments to the former one are under way; ``None`` if
+        nobody else had it.
+    """
+    row = await connection.fetchrow(_LEFT_OF_REMOVAL, key, holder_id, wait)
+    return None if row is None else (row["left_s"], row["has_open"])
+
+
+_FORGET_REMOVAL: LiteralString = "delete from removed_pix_key where key = $1"
+
+
+async def forget_removal(connection: Connection, key: str) -> None:
+    """The key leads to somebody again."""
+    await connection.execute(_FORGET_REMOVAL, key)

@@ -1,0 +1,217 @@
+"""Who asked for what: the client, token, address and request of each fact, and what a client has asked for.
+
+A batch writes one row for all that one client asked for by one token from one address; ids and requests are arrays. A fact
+is found by its holder, kind and instant, which it has itself, so that no index need name each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, LiteralString
+
+from msgspec import Struct, convert
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.part import Alike, Part, numbered
+
+OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
+
+
+class Asked(Struct):
+    """What one caller asked for in a batch."""
+
+    kind: OriginKind
+    caller: Caller
+    at: datetime
+    ids: list[int]
+    request_ids: list[str | None]
+
+
+class OriginNotes:
+    """Collects who asked for what in a batch."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[object, ...], Asked] = {}
+
+    def add(self, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
+        # Not by the caller itself, as each request has one of its own. A token is one client's, and a batch has one instant.
+        key = (kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
+        asked = self._asked.get(key)
+        if asked is None:
+            self._asked[key] = Asked(kind, caller, at, [fact_id], [caller.request_id])
+        else:
+            asked.ids.append(fact_id)
+            asked.request_ids.append(caller.request_id)
+
+    def list_all(self) -> list[Asked]:
+        return list(self._asked.values())
+
+
+def _arguments(rows: Sequence[Asked]) -> list[object]:
+    ids: list[int] = []
+    request_ids: list[str | None] = []
+    firsts: list[int] = []
+    for asked in rows:
+        firsts.append(len(ids) + 1)
+        ids += asked.ids
+        request_ids += asked.request_ids
+    callers = [asked.caller for asked in rows]
+    return [
+        ids,
+        request_ids,
+        [asked.kind for asked in rows],
+        [caller.holder_id for caller in callers],
+        [caller.client_id if caller.operator is None else None for caller in callers],
+        [caller.token_id for caller in callers],
+        [caller.peer or None for caller in callers],
+        [caller.operator for caller in callers],
+        [asked.at for asked in rows],
+        firsts,
+        [*(first - 1 for first in firsts[1:]), len(ids)],
+    ]
+
+
+def _fit_one(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None:
+    ids, request_ids, *askers, _, _ = arrays
+    return [ids, request_ids, *(each[0] for each in askers)] if len(askers[0]) == 1 else None
+
+
+# Most batches have one caller. Arrays of one element could also make PostgreSQL plan the whole statement anew each time, as it
+# takes those that it does not see for longer ones.
+_ONE: Final = Alike(
+    sql="""
+        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select {}::bigint[], {}::text[], {}::text, {}::bigint, {}::text, {}::text, {}::text, {}::text, {}::timestamptz
+    """,
+    fit=_fit_one,
+)
+# An array of arrays would be one array to PostgreSQL: all ids are sent together, and each row takes its part of them.
+APPEND: Final = Part(
+    name="origin_row",
+    alike=[_ONE],
+    sql="""
+        insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
+        select asked.ids[first:last], asked.request_ids[first:last], kind, holder_id, client_id, jti, peer, operator, at
+        from (select {}::bigint[] as ids, {}::text[] as request_ids) as asked,
+            unnest(
+                (select {}::text[]), (select {}::bigint[]), (select {}::text[]), (select {}::text[]), (select {}::text[]),
+                (select {}::text[]), (select {}::timestamptz[]), (select {}::int[]), (select {}::int[])
+            ) as asker (kind, holder_id, client_id, jti, peer, operator, at, first, last)
+    """,
+    arguments=_arguments,
+)
+
+
+async def note(connection: Connection, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
+    """Note who asked for something that no batch writes."""
+    asked = [Asked(kind, caller, at, [fact_id], [caller.request_id])]
+    sql, arguments = APPEND.fit(asked)
+    await connection.execute(numbered(sql, len(arguments)), *arguments)
+
+
+_AUDIT: Final[LiteralString] = "select audit_client_act($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb)"
+
+
+async def audit_client(
+    connection: Connection, caller: Caller, verb: str, subject: str, before: str | None, after: str | None
+) -> None:
+    """Add a row to the audit in the name of a client; ``before`` and ``after`` are JSON."""
+    await connection.execute(_AUDIT, caller.client_id, caller.request_id, verb, subject, before, after)
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Who asked for one fact."""
+
+    kind: OriginKind
+    id: int
+    holder_id: int
+    at: datetime
+    client_id: str | None
+    """``None`` where an operator acted."""
+    jti: str | None
+    """Of the access token; ``None`` in the console."""
+    peer: str | None
+    request_id: str | None
+    operator: str | None
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """What somebody asked for."""
+
+    kind: str
+    id: int
+    holder_id: int
+    at: datetime
+    """When it was made."""
+
+
+_FIND: Final[LiteralString] = """
+    select kind, wanted.id, holder_id, at, client_id, jti, peer, operator,
+        request_ids[array_position(ids, wanted.id)] as request_id
+    from unnest($1::text[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as wanted (kind, id, holder_id, at)
+    join origin_batch using (holder_id, kind, at)
+    where wanted.id = any(ids)
+"""
+
+
+async def find(pool: Pool, facts: Sequence[Fact]) -> dict[tuple[str, int, int], Origin]:
+    """Who asked for these, by kind, id and holder; what nobody asked for, or longer ago than is kept, is left out."""
+    rows = await pool.fetch(
+        _FIND,
+        [fact.kind for fact in facts],
+        [fact.id for fact in facts],
+        [fact.holder_id for fact in facts],
+        [fact.at for fact in facts],
+    )
+    return {(row["kind"], row["id"], row["holder_id"]): convert(dict(row), Origin) for row in rows}
+
+
+_OF_FACT: Final[LiteralString] = """
+    select kind, $3::bigint as id, holder_id, at, client_id, jti, peer, operator,
+        request_ids[array_position(ids, $3)] as request_id
+    from origin_batch where holder_id = $1 and kind = $2 and $3 = any(ids) order by at desc limit $4
+"""
+
+
+async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, count_max: int) -> list[Origin]:
+    """Who asked for the changes of one thing, of a kind that a holder has few of; the newest first."""
+    rows = await pool.fetch(_OF_FACT, holder_id, kind, fact_id, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+# Each kind by the index; a token and an address are looked for in what the client did in this time.
+_OF_CLIENT: Final[LiteralString] = """
+    select origin_batch.kind, fact.id, holder_id, at, client_id, jti, peer, operator, fact.request_id
+    from unnest($1::text[]) as wanted (kind)
+    join origin_batch on origin_batch.kind = wanted.kind and holder_id = $2 and at between $4 and $5 and client_id = $3
+    cross join lateral unnest(ids, request_ids) as fact (id, request_id)
+    where ($6::text is null or jti = $6) and ($7::text is null or peer = $7)
+    order by at desc, fact.id desc limit $8
+"""
+
+
+async def list_of_client(  # noqa: PLR0913  each narrows the search
+    pool: Pool,
+    holder_id: int,
+    client_id: str,
+    initial_at: datetime,
+    final_at: datetime,
+    *,
+    kinds: Sequence[str],
+    jti: str | None,
+    peer: str | None,
+    count_max: int,
+) -> list[Origin]:
+    """What a client asked for in an interval, the newest first."""
+    rows = await pool.fetch(_OF_CLIENT, list(kinds), holder_id, client_id, initial_at, final_at, jti, peer, count_max)
+    return [convert(dict(row), Origin) for row in rows]
+
+
+_FORGET: Final[LiteralString] = "select forget_origins($1)"
+
+
+async def forget(pool: Pool, count_max: int) -> int:
+    """Forget the oldest that are kept no more; answers how many rows went."""
+    return await pool.fetchval(_FORGET, count_max)

@@ -1,0 +1,49 @@
+"""Holders that callers make for their tests, in a sandbox only: a function does it that runs as the owner."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.foundation import privileges
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity.access import StoredClient
+
+_TAKE_FUNDING_ROLE: Final[LiteralString] = f"set local role {privileges.FUNDING_ROLE}"
+_TAKE_SERVICE_ROLE: Final[LiteralString] = f"set local role {privileges.SERVICE_ROLE}"
+_OPEN: Final[LiteralString] = "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)"
+
+
+async def open_holder(
+    connection: Connection,
+    name: str,
+    tax_id: str,
+    key: PixKey,
+    client: StoredClient,
+    *,
+    now: datetime,
+    asked_by: str,
+    holders_max: int,
+) -> int | None:
+    """Make a holder with an empty account, this key and this client, and note it in the audit.
+
+    Args:
+        client: Its ``holder_id`` is not read: the answer is the holder's.
+
+    Returns:
+        The holder's id; ``None`` if there are as many holders as there may be.
+
+    Raises:
+        asyncpg.InsufficientPrivilegeError: This is no sandbox: nobody may.
+    """
+    own = client.client
+    # As for deposits, this role is taken for one statement.
+    await connection.execute(_TAKE_FUNDING_ROLE)
+    holder_id: int | None = await connection.fetchval(
+        _OPEN,
+        *(name, tax_id, key.key, now, own.name, list(own.scopes), own.client_id),
+        *(client.secret_hash, client.secret_key_id, own.created_at, asked_by, holders_max),
+    )
+    await connection.execute(_TAKE_SERVICE_ROLE)
+    return holder_id

@@ -1,0 +1,151 @@
+"""Signing keys and the authority that certifies them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.identity.signing import SigningKey
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+_KEY_LOCK = 0x7078_6103
+
+
+class Authority(Struct, frozen=True, kw_only=True):
+    id: int | None = None
+    """Its number; ``None`` before it is stored."""
+    private_sealed: bytes
+    """PKCS #8, sealed about ``certificate_authority``."""
+    certificate: bytes
+    expires_at: datetime
+    created_at: datetime
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    """All signing keys, as of one revision of ``access_revision``."""
+
+    revision: int
+    keys: Sequence[SigningKey]
+
+
+SIGNING_KEY: Final = Table(
+    "signing_key",
+    SigningKey,
+    """
+    kid text, public_jwk bytea, private_sealed bytea, certificates bytea[], host text, expires_at timestamptz,
+    created_at timestamptz, signs_from timestamptz, revoked_at timestamptz
+    """,
+    key=("kid",),
+    read={"certificates": (tuple, "certificates")},
+)
+_AUTHORITY: Final = Table(
+    "certificate_authority",
+    Authority,
+    """
+    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
+    """,
+    key=("id",),
+)
+
+_LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
+
+
+async def lock(connection: Connection) -> None:
+    """Let nobody else make keys until the transaction ends."""
+    await connection.execute(_LOCK, _KEY_LOCK)
+
+
+_LIST: LiteralString = f"""
+select revision, {SIGNING_KEY.select}
+from access_revision left join signing_key on true order by signs_from desc, created_at desc, kid
+"""
+
+
+async def read_all(connection: Connection | Pool) -> Keys:
+    """Every key that is not forgotten yet, the latest first."""
+    rows = await connection.fetch(_LIST)
+    # The revision is there also where there are no keys.
+    keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
+    return Keys(revision=rows[0]["revision"], keys=keys)
+
+
+async def list_all(connection: Connection | Pool) -> list[SigningKey]:
+    return list((await read_all(connection)).keys)
+
+
+_INSERT: LiteralString = f"insert into signing_key ({SIGNING_KEY.names}) values ({SIGNING_KEY.parameters})"
+
+
+async def insert(connection: Connection, key: SigningKey) -> None:
+    await connection.execute(_INSERT, *SIGNING_KEY.values(key))
+
+
+# A key that signs no more is only verified with.
+_FORGET_PRIVATE: LiteralString = """
+update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
+"""
+
+
+async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
+    """Drop the private parts of keys that sign no more."""
+    await connection.execute(_FORGET_PRIVATE, list(kids))
+
+
+_REVOKE: LiteralString = """
+update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and revoked_at is null
+"""
+
+
+async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
+    """Revoke a key, and forget its private part."""
+    await connection.execute(_REVOKE, kid, revoked_at)
+
+
+_RESEAL: LiteralString = """
+update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null
+"""
+
+
+async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> None:
+    """Keep the same private part, sealed with another secret key."""
+    await connection.execute(_RESEAL, kid, private_sealed)
+
+
+_DELETE: LiteralString = "delete from signing_key where kid = any($1)"
+
+
+async def delete(connection: Connection, kids: Sequence[str]) -> None:
+    """Forget keys that nothing is verified with any more."""
+    await connection.execute(_DELETE, list(kids))
+
+
+_LIST_AUTHORITIES: LiteralString = f"""
+select {_AUTHORITY.select} from certificate_authority order by created_at desc, id desc
+"""
+
+
+async def list_authorities(connection: Connection) -> list[Authority]:
+    """All authorities, the one that signs certificates now first."""
+    return [_AUTHORITY.read(row) for row in await connection.fetch(_LIST_AUTHORITIES)]
+
+
+_RESEAL_AUTHORITY: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
+
+
+async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
+    """Keep the same private part, sealed with another secret key."""
+    await connection.execute(_RESEAL_AUTHORITY, authority.id, private_sealed)
+
+
+_NEW_AUTHORITY = _AUTHORITY.only("private_sealed", "certificate", "expires_at", "created_at")
+_INSERT_AUTHORITY: LiteralString = f"""
+insert into certificate_authority ({_NEW_AUTHORITY.names}) values ({_NEW_AUTHORITY.parameters})
+"""
+
+
+async def insert_authority(connection: Connection, authority: Authority) -> None:
+    await connection.execute(_INSERT_AUTHORITY, *_NEW_AUTHORITY.values(authority))

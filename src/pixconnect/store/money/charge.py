@@ -1,0 +1,265 @@
+"""The table of charges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ChargeStatus, ShownStatus
+from pixconnect.domain.money.charge_contents import Payer
+from pixconnect.domain.standard.location import parse_path
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.part import Part, of_columns
+from pixconnect.store.frame.table import Table
+
+
+def _payer(name: str | None, tax_id: str | None) -> Payer | None:
+    return None if name is None or tax_id is None else Payer(name=name, tax_id=tax_id)
+
+
+CHARGE: Final = Table(
+    "charge",
+    Charge,
+    """
+    id bigint, holder_id bigint, external_id text, fingerprint bytea, txid text, amount_cents bigint, key text,
+    payer_name text, payer_tax_id text, br_code text, status text, slot smallint, created_at timestamptz,
+    modified_at timestamptz, expires_at timestamptz, held_by bigint, contents text, revision integer, is_unbound boolean
+    """,
+    read={"payer": (_payer, "payer_name", "payer_tax_id")},
+    write={
+        "payer_name": lambda charge: charge.payer and charge.payer.name,
+        "payer_tax_id": lambda charge: charge.payer and charge.payer.tax_id,
+    },
+)
+
+# What only the standard's door writes is null in a row of the contract's, which pays nothing for it.
+_NEW: Final = CHARGE.without("held_by", "contents", "revision", "is_unbound")
+INSERT: Final = of_columns(
+    _NEW,
+    once=[
+        ("status", "created_at", "modified_at", "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
+        ("status", "created_at", "modified_at"),
+    ],
+    name="charge_row",
+    sql="insert into charge ({names}) {rows}",
+)
+
+_NEW_STANDARD: Final = CHARGE.without("held_by", "is_unbound")
+_STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = ("status", "created_at", "modified_at", "fingerprint", "revision")
+INSERT_STANDARD: Final = of_columns(
+    _NEW_STANDARD,
+    once=[
+        (*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
+        _STANDARD_ALIKE,
+    ],
+    name="standard_charge_row",
+    sql="insert into charge ({names}) {rows}",
+)
+
+# What payments and expiry change. By whom a charge is held few payments change, and all else the standard's door alone.
+_MOVED: Final = CHARGE.only("id", "holder_id", "status", "modified_at")
+UPDATE: Final = of_columns(
+    _MOVED,
+    once=[("status", "modified_at")],
+    name="charge_change",
+    sql="""
+        update charge set {assignments} from ({rows}) as new ({names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    returns="each row",
+)
+
+_HELD: Final = CHARGE.only("id", "holder_id", "status", "modified_at", "held_by")
+UPDATE_HELD: Final = Part[Charge](
+    name="held_charge_change",
+    sql=f"""
+        update charge set {_HELD.assignments} from unnest({_HELD.array_parameters}) as new ({_HELD.names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    returns="each row",
+    arguments=_HELD.arrays,
+)
+
+_REVISED: Final = CHARGE.only(
+    *("id", "holder_id", "status", "modified_at", "held_by", "expires_at", "amount_cents", "key", "payer_name"),
+    *("payer_tax_id", "br_code", "contents", "revision", "is_unbound"),
+)
+UPDATE_REVISED: Final = Part[Charge](
+    name="revised_charge_change",
+    sql=f"""
+        update charge set {_REVISED.assignments} from unnest({_REVISED.array_parameters}) as new ({_REVISED.names})
+        where charge.id = new.id and charge.holder_id = new.holder_id
+        returning 1
+    """,
+    returns="each row",
+    arguments=_REVISED.arrays,
+)
+
+_FIND_EXTERNAL: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+    join charge on charge.external_id = wanted.external_id and charge.holder_id = wanted.holder_id
+"""
+
+
+async def find_external(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Charge]:
+    """Charges by external id and holder, as they are now."""
+    rows = await connection.fetch(_FIND_EXTERNAL, [name for name, _ in wanted], [holder_id for _, holder_id in wanted])
+    found = map(CHARGE.read, rows)
+    return {(charge.holder_id, charge.external_id): charge for charge in found}
+
+
+_FIND_BY_ID: Final[LiteralString] = f"select {CHARGE.select} from charge where id = $1 and holder_id = $2"
+
+
+async def find_by_id(pool: Pool, holder_id: int, charge_id: int) -> Charge | None:
+    row = await pool.fetchrow(_FIND_BY_ID, charge_id, holder_id)
+    return CHARGE.read_found(row)
+
+
+_FIND_BY_IDS: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id) join charge using (id, holder_id)
+"""
+
+
+async def find_by_ids(pool: Pool, holder_id: int, charge_ids: Collection[int]) -> dict[int, Charge]:
+    rows = await pool.fetch(_FIND_BY_IDS, list(charge_ids), [holder_id] * len(charge_ids))
+    return {row["id"]: CHARGE.read(row) for row in rows}
+
+
+_FIND_BY_EXTERNAL_ID: Final[LiteralString] = (
+    f"select {CHARGE.select} from charge where external_id = $1 and holder_id = $2"
+)
+
+
+async def find_by_external_id(pool: Pool, holder_id: int, external_id: str) -> Charge | None:
+    row = await pool.fetchrow(_FIND_BY_EXTERNAL_ID, external_id, holder_id)
+    return CHARGE.read_found(row)
+
+
+_FIND_BY_TXID: Final[LiteralString] = f"select {CHARGE.select} from charge where txid = $1 and holder_id = $2"
+
+
+async def find_by_txid(pool: Pool, holder_id: int, txid: str) -> Charge | None:
+    """A holder's charge of this txid; another holder may have one of the same."""
+    row = await pool.fetchrow(_FIND_BY_TXID, txid, holder_id)
+    return CHARGE.read_found(row)
+
+
+# A charge of the contract has no row in ``location`` before the standard's door has shown it: until then its txid is the token.
+# How long the array is PostgreSQL does not see before it runs this: for a short one it would plan anew each time.
+_FIND_SERVED: Final[LiteralString] = f"""
+    with place as materialized (
+        select wanted.token, location.charge_id, location.holder_id, location.status
+        from unnest((select $1::text[])) as wanted (token) left join location on location.token = wanted.token
+    )
+    select place.token, {CHARGE.select} from place
+    join charge on charge.id = place.charge_id and charge.holder_id = place.holder_id
+    where place.status = 'COB_BOUND'
+    union all
+    select place.token, {CHARGE.select} from place join charge on charge.txid = place.token
+    where place.status is null and charge.contents is null
+"""
+
+
+async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
+    """The charges that are served at locations, whoever's they are; a path is an address without the prefix."""
+    places = {path: place for path in paths if (place := parse_path(path)) is not None}
+    # No charge with a due date is made yet, so nothing is bound to a location for those.
+    tokens = {token: path for path, (kind, token) in places.items() if kind == "cob"}
+    rows = await pool.fetch(_FIND_SERVED, list(tokens)) if tokens else ()
+    return {tokens[row["token"]]: CHARGE.read(row) for row in rows}
+
+
+_LIST = listing_store.source("charge", CHARGE.select)
+
+
+_LIST_OF_STATUSES: Final = listing_store.source_of_statuses("charge", CHARGE.select)
+
+
+async def read_page(pool: Pool, holder_id: int, status: ShownStatus, span: Span) -> Page[Charge]:
+    """One page of those that the contract's door shows in a status."""
+    if status == "EXPIRED":
+        return await read_page_of(pool, holder_id, SHOWN_AS_EXPIRED, span)
+    page = await listing_store.read_page(pool, _LIST, holder_id, status, span)
+    return page.with_items([CHARGE.read(row) for row in page.items])
+
+
+async def read_page_of(pool: Pool, holder_id: int, statuses: Sequence[ChargeStatus], span: Span) -> Page[Charge]:
+    page = await listing_store.read_page(pool, _LIST_OF_STATUSES, holder_id, statuses, span)
+    return page.with_items([CHARGE.read(row) for row in page.items])
+
+
+# The block of ids is taken when all of them are locked: counting the locked rows makes PostgreSQL take every one of them first.
+_AND_TAKE_BLOCK: Final[LiteralString] = """
+    , taken as materialized (
+        select nextval('write_group_id') as first_id from (select count(*) from locked) as all_are_locked
+    )
+    select locked.*, taken.first_id from taken left join locked on true
+"""
+_LOCK: Final[LiteralString] = f"""
+    with locked as materialized (
+        select {CHARGE.select} from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+        join charge using (id, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    ) {_AND_TAKE_BLOCK}
+"""
+
+
+async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tuple[dict[tuple[int, int], Charge], int]:
+    """Lock charges by id and holder; every process takes them in this order.
+
+    Returns:
+        The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
+    """
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    rows = await connection.fetch(_LOCK, ids, holder_ids)
+    # Where nothing was locked, the block stands in a row of its own.
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
+    return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
+
+
+_LOCK_BY_TXID: Final[LiteralString] = f"""
+    with locked as materialized (
+        select {CHARGE.select} from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
+        join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
+    ) {_AND_TAKE_BLOCK}
+"""
+
+
+async def lock_by_txid(
+    connection: Connection, wanted: Sequence[tuple[str, int]]
+) -> tuple[dict[tuple[str, int], Charge], int]:
+    """As ``lock``, by txid and holder."""
+    txids, holder_ids = [txid for txid, _ in wanted], [holder_id for _, holder_id in wanted]
+    rows = await connection.fetch(_LOCK_BY_TXID, txids, holder_ids)
+    found = [CHARGE.read(row) for row in rows if row["id"] is not None]
+    return {(charge.txid, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
+
+
+_FIND_OTHERS: Final[LiteralString] = f"""
+    select {CHARGE.select} from unnest($1::text[]) as wanted (txid)
+    join charge on charge.txid = wanted.txid and charge.external_id <> charge.txid
+"""
+
+
+async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict[str, Charge]:
+    """Charges of the contract's door by txid, whoever's they are."""
+    # Chance makes their txids, so no two holders have the same; what clients choose anybody may choose too.
+    rows = await connection.fetch(_FIND_OTHERS, txids)
+    return {row["txid"]: CHARGE.read(row) for row in rows}
+
+
+_FIND_EXPIRED: Final[LiteralString] = """
+    select id, holder_id from charge
+    where slot = any($1) and status = 'PENDING' and expires_at <= $2 and held_by is null
+    order by expires_at limit $3
+"""
+
+
+async def find_expired(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[tuple[int, int]]:
+    """Charges that are past their time and not yet marked so, by id and holder."""
+    return [(row["id"], row["holder_id"]) for row in await pool.fetch(_FIND_EXPIRED, slots, now, count_max)]

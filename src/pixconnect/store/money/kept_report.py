@@ -1,0 +1,97 @@
+"""The table of reports that wait for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, LiteralString
+
+from pixconnect.domain.money import kept_report
+from pixconnect.domain.money.kept_report import Kept, KeptReport, Misfit
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+KEPT_REPORT: Final = Table(
+    "kept_report",
+    KeptReport,
+    """
+    id bigint, kind text, reason text, explanation text, name text, report_id text, report text, refusal_code text,
+    seen_count bigint, first_seen_at timestamptz, last_seen_at timestamptz, closed_at timestamptz, closed_by text,
+    close_reason text
+    """,
+    key=("id",),
+)
+
+
+# The first answer stands: a report that was kept without a refusal is not refused later, nor the other way round.
+_KEEP: Final[LiteralString] = """
+    insert into kept_report (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (fingerprint) do update set seen_count = kept_report.seen_count + 1, last_seen_at = clock_timestamp()
+    returning id, seen_count
+"""
+
+
+async def keep(connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None) -> tuple[int, bool]:
+    """Remember a report, or that it came again; its id, and whether it is new."""
+    row = await connection.fetchrow(
+        _KEEP,
+        kept_report.kind_of(kept),
+        misfit.reason,
+        kept_report.storable(misfit.explanation, 1000),
+        kept_report.storable(kept_report.name_of(kept)),
+        kept_report.storable(kept.report_id),
+        kept_report.encode(kept),
+        kept_report.fingerprint(kept, misfit.reason),
+        refusal_code,
+    )
+    return (row["id"], row["seen_count"] == 1) if row is not None else (0, False)
+
+
+_FIND_REFUSED: Final[LiteralString] = """
+    select name, refusal_code from kept_report where name = any($1) and refusal_code is not null
+"""
+
+
+async def find_refused(connection: Connection, names: Sequence[str]) -> Mapping[str, str]:
+    """With which code payments or returns of these names were refused for good."""
+    return {row["name"]: row["refusal_code"] for row in await connection.fetch(_FIND_REFUSED, names)}
+
+
+_COUNT_OPEN: Final[LiteralString] = """
+    select reason, count(*) from (select reason from kept_report where closed_at is null order by id limit $1) as waiting
+    group by reason
+"""
+
+
+async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
+    """How many are open, by reason; counting ends at ``count_max``."""
+    return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
+
+
+_LIST: Final[LiteralString] = f"""
+    select {KEPT_REPORT.select} from kept_report where closed_at is null or $1 order by id desc limit $2
+"""
+
+
+async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
+    return [KEPT_REPORT.read(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
+
+
+_FIND: Final[LiteralString] = f"select {KEPT_REPORT.select} from kept_report where id = $1"
+
+
+async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
+    row = await connection.fetchrow(_FIND, kept_id)
+    return KEPT_REPORT.read_found(row)
+
+
+_CLOSE: Final[LiteralString] = f"""
+    update kept_report set closed_at = clock_timestamp(), closed_by = $2, close_reason = $3
+    where id = $1 and closed_at is null returning {KEPT_REPORT.select}
+"""
+
+
+async def close(connection: Connection, kept_id: int, closed_by: str, close_reason: str) -> KeptReport | None:
+    """Close an open one; ``None`` where none of this id is open."""
+    row = await connection.fetchrow(_CLOSE, kept_id, closed_by, close_reason)
+    return KEPT_REPORT.read_found(row)

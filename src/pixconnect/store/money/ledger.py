@@ -1,0 +1,185 @@
+"""Balances and ledger entries. Balances are only read here: PostgreSQL moves them when entries are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
+from pixconnect.domain.money.limit import Limits
+from pixconnect.foundation import privileges
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.clock import DatabaseClock, clock_of
+from pixconnect.store.frame.part import of_columns
+from pixconnect.store.frame.table import Table
+from pixconnect.store.identity.holder import HOLDER
+
+_RULES: Final = HOLDER.only(
+    "may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"
+)
+
+
+def _limits(transfer_cents: int | None, day_cents: int | None, night_cents: int | None) -> Limits:
+    return Limits(transfer_cents=transfer_cents, day_cents=day_cents, night_cents=night_cents)
+
+
+BALANCE: Final = Table(
+    "balance",
+    Balance,
+    """
+    holder_id bigint, available_cents bigint, reserved_cents bigint, last_number bigint, last_entry_at timestamptz,
+    modified_at timestamptz
+    """,
+    key=("holder_id",),
+    read={"limits": (_limits, "transfer_limit_cents", "day_limit_cents", "night_limit_cents")},
+    joined=(*_RULES.types, "has_key_webhooks"),
+)
+
+_EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+
+# Gathering the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
+# with a snapshot of their own.
+_LOCK_BALANCES: Final[LiteralString] = """
+    with locked as materialized (
+        select holder_id from balance where holder_id = any($1) order by holder_id for no key update
+    ),
+    opened as materialized (
+        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, held
+        from (select array_agg(holder_id) as held from locked) as all_are_locked
+    )
+    select opened.first_id, opened.real_now, held.* from opened cross join lateral read_held(opened.held) as held
+"""
+
+
+async def lock_balances(
+    connection: Connection, holder_ids: Sequence[int]
+) -> tuple[dict[int, Balance], DatabaseClock, int]:
+    """Begin a batch that moves money.
+
+    Returns:
+        The balances as they are now, held until the transaction ends and taken in ascending order, as every process takes them;
+        then what ``identifiers.open_group`` answers. All of it, flags and limits too, was read after they were all held.
+    """
+    rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
+    return {row["holder_id"]: BALANCE.read(row) for row in rows}, clock_of(rows[-1]), rows[-1]["first_id"]
+
+
+_LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
+
+
+async def lock_balance(connection: Connection, holder_id: int) -> None:
+    """Keep every batch from a holder's balance until the transaction ends."""
+    await connection.execute(_LOCK_BALANCE, holder_id)
+
+
+_FIND_BALANCE: Final[LiteralString] = f"""
+    select {BALANCE.select}, {_RULES.names}, false as has_key_webhooks from balance join holder on holder.id = balance.holder_id
+    where balance.holder_id = $1
+"""
+
+
+async def find_balance(pool: Pool, holder_id: int) -> Balance | None:
+    row = await pool.fetchrow(_FIND_BALANCE, holder_id)
+    return BALANCE.read_found(row)
+
+
+_FIND_ENTRIES: Final[LiteralString] = """
+    select id, holder_id, created_at from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join ledger_entry using (id, holder_id)
+"""
+
+
+async def find_entries(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], datetime]:
+    """When these entries were made, of those that were, by id and holder."""
+    ids, holder_ids = [wanted_id for wanted_id, _ in wanted], [holder_id for _, holder_id in wanted]
+    rows = await connection.fetch(_FIND_ENTRIES, ids, holder_ids)
+    return {(row["id"], row["holder_id"]): row["created_at"] for row in rows}
+
+
+_TAKE_FUNDING_ROLE: Final[LiteralString] = f"set local role {privileges.FUNDING_ROLE}"
+_TAKE_SERVICE_ROLE: Final[LiteralString] = f"set local role {privileges.SERVICE_ROLE}"
+_ADD_DEPOSITS: Final[LiteralString] = """
+    insert into deposit (id, holder_id, amount_cents, created_at)
+    select id, holder_id, amount_cents, $4 from unnest($1::bigint[], $2::bigint[], $3::bigint[])
+        as new (id, holder_id, amount_cents)
+"""
+
+
+async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], now: datetime) -> None:
+    """Write down, before these entries, that money was put into accounts from outside the scheme.
+
+    Raises:
+        asyncpg.InsufficientPrivilegeError: This is no sandbox: nobody may.
+    """
+    if not entries:
+        return
+    rows = [(entry.id, entry.holder_id, entry.amount_cents) for entry in entries]
+    # Only this role may add deposits, and for one statement: a batch that has no money from outside never takes it.
+    await connection.execute(_TAKE_FUNDING_ROLE)
+    await connection.execute(_ADD_DEPOSITS, *map(list, zip(*rows, strict=True)), now)
+    await connection.execute(_TAKE_SERVICE_ROLE)
+
+
+LEDGER_ENTRY: Final = Table(
+    "ledger_entry",
+    LedgerEntry,
+    """
+    id bigint, holder_id bigint, debit_account ledger_account, credit_account ledger_account, amount_cents bigint,
+    number bigint, running_balance_cents bigint, transfer_id bigint, refund_id bigint, created_at timestamptz
+    """,
+)
+
+# Entries of orders that are accepted have no number: their money stays within current funds.
+_RESERVED: Final = ("debit_account", "credit_account", "refund_id", "number", "running_balance_cents", "created_at")
+APPEND: Final = of_columns(
+    LEDGER_ENTRY,
+    once=[(*_RESERVED, "holder_id"), _RESERVED, ("debit_account", "credit_account", "refund_id")],
+    name="ledger_entry_row",
+    sql="insert into ledger_entry ({names}) {rows}",
+)
+
+# Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.
+_READ_PAGE: Final[LiteralString] = """
+    with span as materialized (
+        select
+            (select number from ledger_entry where holder_id = $1 and number is not null and created_at >= $2
+                order by created_at limit 1) as first,
+            (select number from ledger_entry where holder_id = $1 and number is not null and created_at <= $3
+                order by created_at desc limit 1) as last
+    )
+    select greatest(last - first + 1, 0) as total_count, id, amount_cents, created_at,
+        credit_account in ('available', 'reserved') as is_in
+    from span left join ledger_entry on holder_id = $1
+        and number <= last - $4::bigint and number > last - $4::bigint - $5::bigint and number >= first
+    order by number desc
+"""
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transaction]:
+    """One page of the changes of a holder's current funds."""
+    final_at = span.final_at or datetime.fromisoformat("9999-12-31T00:00:00+00:00")
+    if span.after is None:
+        offset = min(span.position, 2**62)
+    else:
+        # No two transactions of a holder have the same instant: what is after the cursor is what is older.
+        offset, final_at = 0, min(final_at, span.after.created_at - timedelta(microseconds=1))
+    rows = await pool.fetch(_READ_PAGE, holder_id, span.initial_at or _EARLIEST, final_at, offset, span.page_size)
+    count: int = rows[0]["total_count"] or 0
+    total_count = count if span.after is None else span.after.total_count
+    found = [row for row in rows if row["id"] is not None]
+    page = listing_store.make_page(span, found, total_count, has_more=offset + len(found) < count)
+    return page.with_items([_transaction(row) for row in found])
+
+
+def _transaction(row: asyncpg.Record) -> Transaction:
+    return Transaction(
+        id=row["id"],
+        amount_cents=row["amount_cents"],
+        direction="IN" if row["is_in"] else "OUT",
+        created_at=row["created_at"],
+    )

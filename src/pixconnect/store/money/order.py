@@ -1,0 +1,223 @@
+"""The table of open orders: narrow, so that moving one on never rewrites its transfer or refund."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.money.order import OpenOrder, name_of
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.part import Part, of_columns
+from pixconnect.store.frame.table import Table
+from pixconnect.store.running import lease as lease_store
+
+ORDER: Final = Table(
+    "open_order",
+    OpenOrder,
+    """
+    name text, holder_id bigint, resource_id bigint, slot smallint, ordered_at timestamptz, due_at timestamptz,
+    give_up_at timestamptz, handed_at timestamptz, asked_count integer, network_id text
+    """,
+    key=("name",),
+)
+
+# A new order was handed to nobody yet: what are columns' defaults need not be sent.
+_NEW: Final = ORDER.without("handed_at", "asked_count", "network_id")
+INSERT: Final = of_columns(
+    _NEW,
+    once=[("ordered_at", "due_at", "give_up_at", "holder_id"), ("ordered_at", "due_at", "give_up_at")],
+    name="open_order_row",
+    sql="insert into open_order ({names}) {rows}",
+)
+
+DELETE: Final = Part[OpenOrder](
+    name="open_order_end",
+    sql="delete from open_order where name = any({}::text[]) returning 1",
+    returns="each row",
+    arguments=lambda orders: [[order.name for order in orders]],
+)
+
+
+# The slot is judged row by row: PostgreSQL 16 would seek each of them in the index, which then gives no order, and sort all
+# that is due.
+_FIND_DUE: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order where due_at between $2 and $3 and slot + 0 = any($1) order by due_at limit $4
+"""
+
+
+async def find_due(
+    pool: Pool, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+) -> list[OpenOrder]:
+    """Orders that a worker must look at, the longest due first."""
+    # Not from the beginning of time: what was done before ``since`` has left its entries in the index.
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_DUE, slots, since, until, count_max)]
+
+
+# Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
+_LOCK: Final[LiteralString] = (
+    f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"
+)
+
+
+async def lock(connection: Connection, names: Sequence[str]) -> dict[str, OpenOrder]:
+    """Those that are still open, by name, held until the transaction ends; taken after the balances of their holders."""
+    found = map(ORDER.read, await connection.fetch(_LOCK, names))
+    return {order.name: order for order in found}
+
+
+# Of those that are due first: there may be millions that a rail is silent about, which are asked about more and more seldom.
+# And not the very oldest one, about which it may be silent too.
+_FIND_OLDEST: Final[LiteralString] = """
+    select percentile_disc(0.1) within group (order by ordered_at)
+    from (select ordered_at from open_order order by due_at limit 4096) as due_first
+"""
+
+
+async def find_oldest(pool: Pool) -> datetime | None:
+    """When the oldest tenth was made of the orders that workers look at next."""
+    return await pool.fetchval(_FIND_OLDEST)
+
+
+# From this mark on only the rail's answer ends an order: what may have been sent is never given back by us. With the fence in
+# it, it needs no transaction around it: the slots are held, and counted, before the first order is touched.
+_MARK: Final[LiteralString] = f"""
+    with held as materialized ({lease_store.HOLD}),
+    marked as (
+        update open_order set handed_at = $4, due_at = $5
+        where name = any($3) and handed_at is null and (select count(*) from held) = cardinality($1)
+        returning name
+    )
+    select (select count(*) from held) = cardinality($1) as is_held, array(select name from marked) as names
+"""
+
+
+async def mark_handed(
+    connection: Connection | Pool, epochs: Mapping[int, int], names: Sequence[str], now: datetime, due_at: datetime
+) -> set[str] | None:
+    """Write down that these are about to be handed to the rail, which is asked at ``due_at``, should no answer come.
+
+    Args:
+        epochs: Under which their slots are leased.
+
+    Returns:
+        The names that were marked now, and no other may be handed over; ``None`` if one of the slots belongs to another worker.
+    """
+    row = await connection.fetchrow(_MARK, list(epochs), list(epochs.values()), sorted(names), now, due_at)
+    return None if row is None or not row["is_held"] else set(row["names"])
+
+
+# Only the very mark that was made for this try, and of which nobody has asked since: what was sent once may have arrived.
+_UNMARK: Final[LiteralString] = """
+    update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
+"""
+
+
+async def unmark(connection: Connection, names: Sequence[str], marked_at: datetime, due_at: datetime) -> None:
+    """Take back the mark of orders that certainly never left."""
+    await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
+
+
+_LEAVE: Final[LiteralString] = """
+    update open_order set due_at = give_up_at where name = any($1) and handed_at is null
+"""
+
+
+async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
+    """Look at orders again only when their time is over: there is nobody to hand them to."""
+    await pool.execute(_LEAVE, sorted(names))
+
+
+_LOOK_LATER: Final[LiteralString] = """
+    update open_order set due_at = $2 where name = any($1) and handed_at is not null
+"""
+
+
+async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
+    """Look again later at orders that the rail cannot be asked about."""
+    await pool.execute(_LOOK_LATER, sorted(names), due_at)
+
+
+# Whoever asks may send again: never without a mark, or it could be given up after that.
+_POSTPONE: Final[LiteralString] = """
+    update open_order set due_at = new.due_at, asked_count = asked_count + 1
+    from unnest($1::text[], $2::timestamptz[]) as new (name, due_at)
+    where open_order.name = new.name and handed_at is not null returning open_order.name
+"""
+
+
+async def postpone(connection: Connection, due_at: dict[str, datetime]) -> set[str]:
+    """Look at orders again later, in a fenced transaction; counts how often the rail was asked.
+
+    Returns:
+        The names that are still marked and open; of any other the rail must not be asked.
+    """
+    names = sorted(due_at)
+    rows = await connection.fetch(_POSTPONE, names, [due_at[name] for name in names])
+    return {row["name"] for row in rows}
+
+
+_FIND_UNRESOLVED: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where handed_at <= $1 and ($2::bigint is null or holder_id = $2)
+        and ($3::text is null or $3 in (name, network_id))
+    order by handed_at limit $4
+"""
+
+
+_COUNT_UNRESOLVED: Final[LiteralString] = """
+    select count(*) from (select from open_order where handed_at <= $1 limit $2) as silent
+"""
+
+
+async def count_unresolved(pool: Pool, handed_before: datetime, count_max: int) -> int:
+    """How many orders were handed to the rail and nothing final was heard of; counting ends at ``count_max``."""
+    return await pool.fetchval(_COUNT_UNRESOLVED, handed_before, count_max)
+
+
+async def find_unresolved(
+    pool: Pool, handed_before: datetime, holder_id: int | None, name: str | None, count_max: int
+) -> list[OpenOrder]:
+    """Orders that were handed to the rail and of which nothing final was heard, the longest silent first."""
+    rows = await pool.fetch(_FIND_UNRESOLVED, handed_before, holder_id, name, count_max)
+    return [ORDER.read(row) for row in rows]
+
+
+# What goes out and comes in under one name is one payment, of one amount.
+_FIND_TAKEN: Final[LiteralString] = """
+    select name from unnest($1::text[], $2::bigint[]) as wanted (name, cents)
+    where exists (select from transfer where end_to_end_id = name and (direction = 'OUT' or amount_cents <> cents))
+        or exists (select from transfer where network_id = name)
+        or exists (select from refund where return_id = name and (flow = 'OUT' or amount_cents <> cents))
+        or exists (select from refund where network_id = name)
+"""
+
+
+async def find_taken_ids(connection: Connection, wanted: Sequence[tuple[str, int]]) -> set[str]:
+    """Those of these ids that cannot be the name of something that goes out, in cents, because of what has them already."""
+    names, amounts = [name for name, _ in wanted], [amount_cents for _, amount_cents in wanted]
+    return {row["name"] for row in await connection.fetch(_FIND_TAKEN, names, amounts)}
+
+
+# Both rows of each are locked, and so is its holder's balance. Refunds of a transfer follow by a trigger.
+_NAME: Final[LiteralString] = """
+    with named as (
+        select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) as named (id, holder_id, name, network_id)
+    ), transfer_named as (
+        update transfer set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'E' and transfer.id = named.id and transfer.holder_id = named.holder_id
+    ), refund_named as (
+        update refund set network_id = named.network_id, modified_at = $5 from named
+        where left(named.name, 1) = 'D' and refund.id = named.id and refund.holder_id = named.holder_id
+    )
+    update open_order set network_id = named.network_id from named where open_order.name = named.name
+"""
+
+
+async def name_all(connection: Connection, named: Sequence[tuple[Transfer | Refund, str]], now: datetime) -> None:
+    """Note what the network calls transfers and refunds; whatever shows them shows it from now on."""
+    ids, holder_ids = [each.id for each, _ in named], [each.holder_id for each, _ in named]
+    names, network_ids = [name_of(each) for each, _ in named], [network_id for _, network_id in named]
+    await connection.execute(_NAME, ids, holder_ids, names, network_ids, now)

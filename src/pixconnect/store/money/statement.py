@@ -1,0 +1,106 @@
+"""Account statements, read from ledger entries query by query: nothing is held open while a client reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.statement import Counterparty, Extent, StatementLine
+from pixconnect.foundation.pool import Pool
+
+# Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
+# is one snapshot.
+_FIND_EXTENT: Final[LiteralString] = """
+    select coalesce(before.number, 0) + 1 as first_number, coalesce(final.number, 0) as last_number,
+        coalesce(before.running_balance_cents, 0) as opening_cents, final.running_balance_cents as final_cents,
+        final.created_at as final_at
+    from (select) as always
+    left join (
+        select number, running_balance_cents from ledger_entry
+        where holder_id = $1 and number is not null and created_at < $2 order by created_at desc limit 1
+    ) as before on true
+    left join (
+        select number, running_balance_cents, created_at from ledger_entry
+        where holder_id = $1 and number is not null and created_at <= $3 order by created_at desc limit 1
+    ) as final on true
+"""
+
+
+async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at: datetime) -> Extent:
+    row = await pool.fetchrow(_FIND_EXTENT, holder_id, initial_at, final_at)
+    if row is None:
+        raise errors.InvariantBroken("an outer join to nothing is a row")
+    is_empty = row["last_number"] < row["first_number"]
+    return Extent(
+        first_number=row["first_number"],
+        last_number=row["last_number"],
+        opening_cents=row["opening_cents"],
+        closing_cents=row["opening_cents"] if is_empty else row["final_cents"],
+        last_at=None if is_empty else row["final_at"],
+    )
+
+
+# ``lateral`` with a limit leaves PostgreSQL one way only, row by row through the primary keys: a hash of the whole history is
+# what it would otherwise think of once statistics are old.
+_READ_LINES: Final[LiteralString] = """
+    select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
+        entry.credit_account in ('available', 'reserved') as is_in,
+        original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description,
+        case when entry.refund_id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
+        original.txid
+    from ledger_entry as entry
+    left join lateral (
+        select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
+            counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id
+        from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
+    ) as original on true
+    left join lateral (
+        select external_id from charge where charge.id = original.charge_id and charge.holder_id = $1 limit 1
+    ) as paid on true
+    left join lateral (
+        select coalesce(network_id, return_id) as shown_id, description, external_id
+        from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
+    ) as returned on true
+    where entry.holder_id = $1 and entry.number between $2 and $3
+    order by entry.number
+"""
+
+
+async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number: int) -> Sequence[StatementLine]:
+    return [_line(row) for row in await pool.fetch(_READ_LINES, holder_id, first_number, last_number)]
+
+
+def _line(row: asyncpg.Record) -> StatementLine:
+    # Positions and not names, in the order of the query: a statement may have millions of lines.
+    (
+        entry_id,
+        created_at,
+        amount_cents,
+        running_balance_cents,
+        is_in,
+        end_to_end_id,
+        name,
+        tax_id,
+        ispb,
+        return_id,
+        text,
+        external_id,
+        txid,
+    ) = row
+    return StatementLine(
+        id=entry_id,
+        created_at=created_at,
+        end_to_end_id=end_to_end_id,
+        return_id=return_id,
+        direction="IN" if is_in else "OUT",
+        amount_cents=amount_cents,
+        running_balance_cents=running_balance_cents,
+        counterparty=None if name is None else Counterparty(name=name, tax_id=tax_id, ispb=ispb),
+        description=text,
+        external_id=external_id,
+        txid=txid,
+    )

@@ -1,0 +1,171 @@
+"""What belongs to one charge, transfer or refund, found by indexes that others need anyway.
+
+Events have none of their resource: they are looked for at the instants at which it moved. Deliveries have none of their event:
+those that were written with it have its instant, and those that a replay made are looked for among an endpoint's newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame.event import Event, Resource
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.ledger import LedgerEntry
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.webhooks.delivery import Delivery
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money.charge import CHARGE
+from pixconnect.store.money.ledger import LEDGER_ENTRY
+from pixconnect.store.money.order import ORDER
+from pixconnect.store.money.refund import REFUND
+from pixconnect.store.money.transfer import TRANSFER
+from pixconnect.store.webhooks import delivery_history
+from pixconnect.store.webhooks.delivery_history import DELIVERY
+from pixconnect.store.webhooks.event import EVENT
+
+REFUSED_LOOKED_AT_MAX: Final = 1_000
+"""Payments of a holder that were refused after a charge was made, looked at for those that were to pay it."""
+REPLAYED_LOOKED_AT_MAX: Final = 1_000
+"""Of each endpoint's newest deliveries."""
+
+_WHOSE: Final[LiteralString] = "id = $1 and ($2::bigint is null or holder_id = $2)"
+_FIND_CHARGE: Final[LiteralString] = f"select {CHARGE.select} from charge where {_WHOSE}"
+_FIND_TRANSFER: Final[LiteralString] = f"select {TRANSFER.select} from transfer where {_WHOSE}"
+_FIND_REFUND: Final[LiteralString] = f"select {REFUND.select} from refund where {_WHOSE}"
+
+
+async def find_charge(pool: Pool, charge_id: int, holder_id: int | None) -> Charge | None:
+    """A charge of this holder, or of any."""
+    return CHARGE.read_found(await pool.fetchrow(_FIND_CHARGE, charge_id, holder_id))
+
+
+async def find_transfer(pool: Pool, transfer_id: int, holder_id: int | None) -> Transfer | None:
+    return TRANSFER.read_found(await pool.fetchrow(_FIND_TRANSFER, transfer_id, holder_id))
+
+
+async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refund | None:
+    return REFUND.read_found(await pool.fetchrow(_FIND_REFUND, refund_id, holder_id))
+
+
+# The one that holds it or paid it by their indexes; those that were refused by the index of the list.
+_FIND_TRANSFERS_TO: Final[LiteralString] = f"""
+    select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
+    union all
+    select {TRANSFER.select} from transfer where id = $3 and holder_id = $2 and settled_at is null
+    union all
+    select refused.* from (
+        select {TRANSFER.select} from transfer
+        where holder_id = $2 and holder_id + 0 = $2 and status = 'ERROR' and created_at >= $4
+        order by created_at, id limit $5
+    ) as refused where charge_id = $1
+"""
+
+
+async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
+    """What paid a charge, holds it, or was refused for it."""
+    rows = await pool.fetch(
+        _FIND_TRANSFERS_TO, charge.id, charge.holder_id, charge.held_by, charge.created_at, REFUSED_LOOKED_AT_MAX
+    )
+    return [TRANSFER.read(row) for row in rows]
+
+
+_FIND_REFUNDS: Final[LiteralString] = f"""
+    select {REFUND.select} from refund where transfer_id = any($1) and holder_id = $2 order by id
+"""
+
+
+async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
+    return [REFUND.read(row) for row in await pool.fetch(_FIND_REFUNDS, transfer_ids, holder_id)]
+
+
+_FIND_ORDERS: Final[LiteralString] = f"select {ORDER.select} from open_order where name = any($1)"
+
+
+async def find_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
+    """Those of these orders that the rail has not ended."""
+    return [ORDER.read(row) for row in await pool.fetch(_FIND_ORDERS, names)]
+
+
+_FIND_ENTRIES: Final[LiteralString] = f"""
+    select {LEDGER_ENTRY.select} from ledger_entry where transfer_id = any($1) and holder_id = $2 order by id
+"""
+
+
+async def find_entries(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[LedgerEntry]:
+    """The entries of transfers and of their refunds."""
+    return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, transfer_ids, holder_id)]
+
+
+_FIND_EVENTS: Final[LiteralString] = f"""
+    select {EVENT.select} from unnest($2::timestamptz[]) as moved (at)
+    join event on event.holder_id = $1 and event.created_at = moved.at
+    where (resource, resource_id) in (select * from unnest($3::text[], $4::bigint[])) order by event.id
+"""
+
+
+async def find_events(
+    pool: Pool, holder_id: int, instants: Sequence[datetime], of: Sequence[tuple[Resource, int]]
+) -> list[Event]:
+    """The events of these resources that happened at these instants."""
+    resources, ids = [resource for resource, _ in of], [resource_id for _, resource_id in of]
+    return [EVENT.read(row) for row in await pool.fetch(_FIND_EVENTS, holder_id, instants, resources, ids)]
+
+
+_FIND_DELIVERIES: Final[LiteralString] = f"""
+    select found.* from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select {DELIVERY.select} from delivery where endpoint_id = endpoint.id and created_at = any($3) and event_id = any($2)
+        union
+        select newest.* from (
+            select {DELIVERY.select} from delivery where endpoint_id = endpoint.id and created_at > $4
+            order by created_at desc, id desc limit $5
+        ) as newest where event_id = any($2)
+    ) as found order by found.id
+"""
+
+
+async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Sequence[Event]) -> list[Delivery]:
+    """The deliveries of events to endpoints, with their attempts."""
+    if not events or not endpoint_ids:
+        return []
+    instants = [event.created_at for event in events]
+    rows = await pool.fetch(
+        _FIND_DELIVERIES,
+        endpoint_ids,
+        [event.id for event in events],
+        instants,
+        min(instants),
+        REPLAYED_LOOKED_AT_MAX,
+    )
+    return await delivery_history.read_whole(pool, rows)
+
+
+_FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {_WHOSE}"
+_FIND_EVENT: Final[LiteralString] = f"select {EVENT.select} from event where {_WHOSE}"
+_IS_HELD_BACK: Final[LiteralString] = """
+    select exists (
+        select from delivery where endpoint_id = $1 and resource_id = $2 and resource = $3 and status = 'pending'
+            and (event_id, id) < ($4, $5)
+    )
+"""
+
+
+async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> Delivery | None:
+    """A delivery of this holder, or of any, with its attempts."""
+    found = await delivery_history.read_whole(pool, await pool.fetch(_FIND_DELIVERY, delivery_id, holder_id))
+    return found[0] if found else None
+
+
+async def find_event(pool: Pool, event_id: int, holder_id: int | None) -> Event | None:
+    return EVENT.read_found(await pool.fetchrow(_FIND_EVENT, event_id, holder_id))
+
+
+async def is_held_back(pool: Connection | Pool, delivery: Delivery, event: Event) -> bool:
+    """Whether an earlier event of the same resource still waits for the same endpoint."""
+    return await pool.fetchval(
+        _IS_HELD_BACK, delivery.endpoint_id, event.resource_id, event.resource, event.id, delivery.id
+    )

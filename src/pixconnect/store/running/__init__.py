@@ -1,0 +1,1 @@
+"""The installation itself: its memory of the server, partitions, leases, rows that break a rule."""

@@ -1,0 +1,276 @@
+"""What the tables are of, which server they are on, how durable that is, and whether its sequences are ahead of its ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, LiteralString
+
+import asyncpg
+from msgspec import Struct
+
+from pixconnect.domain.money.order import FirstIds
+from pixconnect.domain.running.database_server import DatabaseServer
+from pixconnect.foundation.pool import Connection, Pool
+
+Mode = Literal["sandbox", "live"]
+
+_TAKE_MODE: Final[LiteralString] = """
+    with taken as (insert into installation (mode) values ($1) on conflict do nothing returning mode)
+    select mode from taken union all select mode from installation limit 1
+"""
+
+
+async def take_mode(connection: Connection, mode: Mode) -> Mode:
+    """The mode of these tables; the given one if they have none yet."""
+    found: Mode | None = await connection.fetchval(_TAKE_MODE, mode)
+    # Nothing is found where somebody else has taken it in the same moment.
+    return found or await connection.fetchval("select mode from installation")
+
+
+_LOOK_FOR_TABLES: Final[LiteralString] = """
+    select to_regclass('installation') is not null as has_mode,
+        to_regclass('holder') is not null as has_tables,
+        to_regnamespace('sandbox') is not null as has_sandbox
+"""
+
+
+async def find_mode(connection: Connection) -> Mode | None:
+    """The mode of what is in the database before it is migrated; ``None`` where there is nothing."""
+    found = await connection.fetchrow(_LOOK_FOR_TABLES)
+    if found is None or not found["has_tables"]:
+        return None
+    kept: Mode | None = None
+    if found["has_mode"]:
+        kept = await connection.fetchval("select mode from installation")
+    # Tables from before the mode was kept are the sandbox's where its own stand beside them: live makes none.
+    if kept is not None or found["has_sandbox"]:
+        return kept or "sandbox"
+    # Tables without holders may become either.
+    return "live" if await connection.fetchval("select exists (select from holder)") else None
+
+
+_READ_SERVER: Final[LiteralString] = """
+    select system_identifier, case
+        when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
+        else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
+    end as timeline,
+    (select oid::bigint from pg_database where datname = current_database()) as database_oid,
+    pg_postmaster_start_time() as started_at,
+    case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
+    from pg_control_system()
+"""
+
+
+async def read_server(connection: Connection) -> DatabaseServer:
+    row = await connection.fetchrow(_READ_SERVER)
+    if row is None:
+        raise AssertionError("pg_control_system has one row")
+    return DatabaseServer(**row)
+
+
+async def refuse_standby(connection: Connection) -> None:
+    """Raise what a write at a standby raises: a session outlives its promotion, and nobody would look at it again."""
+    if await connection.fetchval("select pg_is_in_recovery()"):
+        raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
+
+
+_FIND_NOTED_SERVER: Final[LiteralString] = """
+    select system_identifier, timeline, coalesce(database_oid, $1) as database_oid,
+        coalesce(started_at, to_timestamp(0)) as started_at, 0::bigint as position
+    from installation where system_identifier is not null
+"""
+
+
+async def find_noted_server(connection: Connection, found: DatabaseServer) -> DatabaseServer | None:
+    """The server that these tables were last seen on; what an older program has not noted of it is as it was found."""
+    row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid)
+    return None if row is None else DatabaseServer(**row)
+
+
+_LOCK_TIMEOUT_S: Final = 60
+
+
+async def lock_noted_server(connection: Connection) -> None:
+    """Become the only one who judges the server, until the transaction ends."""
+    # Whoever has it may have many orders to mark.
+    await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
+    await connection.execute("set local statement_timeout = 0")
+    await connection.execute("select from installation for update", timeout=_LOCK_TIMEOUT_S + 5)
+
+
+_NOTE_SERVER: Final[LiteralString] = """
+    update installation
+    set system_identifier = $1, timeline = $2, database_oid = $3, started_at = $4, seen_at = clock_timestamp()
+"""
+
+
+async def note_server(connection: Connection, server: DatabaseServer) -> None:
+    await connection.execute(_NOTE_SERVER, *server.identity, server.started_at)
+
+
+_READ_FIRST_IDS: Final[LiteralString] = (
+    "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
+)
+
+
+async def read_first_ids(connection: Connection) -> FirstIds:
+    row = await connection.fetchrow(_READ_FIRST_IDS)
+    return FirstIds() if row is None else FirstIds(**row)
+
+
+# What an answer of ours is worth depends on these.
+DURABILITY: Final = (
+    "fsync",
+    "full_page_writes",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "default_transaction_isolation",
+)
+
+
+async def read_durability(connection: Connection) -> dict[str, str]:
+    """The server's settings of ``DURABILITY``, as they hold in this session."""
+    return {name: await connection.fetchval("select current_setting($1)", name) for name in DURABILITY}
+
+
+# What a session waits for at COMMIT is never less than our own disk, and never less than the server wants.
+_DEMAND_COMMITS: Final[LiteralString] = """
+    select set_config('synchronous_commit', 'on', false)
+    where current_setting('synchronous_commit') in ('off', 'local', 'remote_write')
+"""
+
+
+async def demand_durable_commits(connection: Connection) -> None:
+    """Let this session's commits wait for the disk, and for the standbys that the server names."""
+    await connection.execute(_DEMAND_COMMITS)
+
+
+class Counted(Struct, frozen=True):
+    """A sequence and the ids that it has given out, in blocks of its increment."""
+
+    sequence: LiteralString
+    tables: tuple[LiteralString, ...]
+    column: LiteralString = "id"
+
+
+_COUNTED: Final = (
+    Counted("charge_id", ("charge",)),
+    Counted("transfer_id", ("transfer",)),
+    Counted("refund_id", ("refund",)),
+    Counted("location_id", ("location",)),
+    Counted("write_group_id", ("ledger_entry", "event")),
+    Counted("delivery_id", ("delivery",)),
+    Counted("webhook_endpoint_id", ("webhook_endpoint",)),
+    # Programs keep cursors: a position that they have read must not be given to another event.
+    Counted("event_feed_position", ("event_feed",), "position"),
+)
+
+
+def _is_behind(counted: Counted) -> LiteralString:
+    largest: LiteralString = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)
+    return f"""
+        select greatest({largest}) >= coalesce(pg_sequence_last_value(seqrelid) + seqincrement, seqstart)
+        from pg_sequence where seqrelid = '{counted.sequence}'::regclass
+    """
+
+
+_IS_BEHIND: Final = {counted.sequence: _is_behind(counted) for counted in _COUNTED}
+
+
+async def catch_up_sequences(connection: Connection) -> list[str]:
+    """Move sequences that were set back above the largest id in use; returns which ones."""
+    behind = [name for name, statement in _IS_BEHIND.items() if await connection.fetchval(statement)]
+    for name in behind:
+        await connection.execute("select catch_up_sequence($1)", name)
+    return behind
+
+
+async def move_ids_ahead(connection: Connection) -> None:
+    """Leave out ids that may have been given out although they are nowhere in these tables."""
+    await connection.execute("select move_ids_ahead()")
+
+
+async def note_high_water(connection: Connection) -> None:
+    """Note how far ids have been given out: what may be missing of them is counted from now."""
+    await connection.execute("select note_high_water()")
+
+
+# An order that was asked about is never given up nor sent as if it were new, and no late answer takes its mark away.
+_COUNT_AS_HANDED: Final[LiteralString] = """
+    update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
+        due_at = least(due_at, now_at)
+    from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
+"""
+_MARKING_TIMEOUT_S: Final = 600
+
+
+async def count_orders_as_handed(connection: Connection) -> int:
+    """Let every open order count as handed to the rail, which is asked at once; answers how many there are."""
+    tag = await connection.execute(_COUNT_AS_HANDED, timeout=_MARKING_TIMEOUT_S)
+    return int(tag.rpartition(" ")[2])
+
+
+class Loss(Struct, frozen=True, kw_only=True):
+    """What was seen of it that the database has forgotten something."""
+
+    id: int
+    noticed_at: datetime
+    reason: str
+    orders_count: int
+    """Orders that were open, and have counted as handed over since."""
+
+
+_INSERT_LOSS: Final[LiteralString] = """
+    insert into database_loss (reason, system_identifier, started_at, timeline_before, position_before, orders_count)
+    values ($1, $2, $3, $4, $5, $6)
+"""
+
+
+async def insert_loss(
+    connection: Connection, reason: str, found: DatabaseServer, behind: DatabaseServer | None, orders_count: int
+) -> None:
+    """Keep what was seen; ``behind`` is what was known of the very same server, where it has less than that."""
+    await connection.execute(
+        _INSERT_LOSS,
+        reason,
+        found.system_identifier,
+        found.started_at,
+        None if behind is None else behind.timeline,
+        None if behind is None else behind.position,
+        orders_count,
+    )
+
+
+# Who knows the server as it was after that start has seen what was left, and more than that is missing now.
+_IS_KNOWN: Final[LiteralString] = """
+    select exists (
+        select from database_loss
+        where system_identifier = $1 and (timeline_before, position_before) >= ($2, $3) and started_at > $4
+    )
+"""
+
+
+async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
+    """Whether somebody has noticed already that the server is behind what it was before."""
+    known = (before.system_identifier, before.timeline, before.position, before.started_at)
+    return await connection.fetchval(_IS_KNOWN, *known)
+
+
+_FIND_LOSSES: Final[LiteralString] = """
+    select id, noticed_at, reason, orders_count from database_loss where recovered_at is null order by id
+"""
+
+
+async def find_losses(connection: Connection | Pool) -> list[Loss]:
+    """Those that no operator has closed yet, the oldest first."""
+    return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
+
+
+_CLOSE_LOSSES: Final[LiteralString] = """
+    update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
+"""
+
+
+async def close_losses(connection: Connection, ids: Sequence[int], operator: str) -> None:
+    await connection.execute(_CLOSE_LOSSES, ids, operator)

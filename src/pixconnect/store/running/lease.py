@@ -1,0 +1,149 @@
+"""Workers, the slots that they lease, and the fence before everything that they write.
+
+A worker is known for as long as it renews its row, by the database's clock, and holds its advisory lock. Whoever finds another
+one gone removes its row, under a lock that a renewal takes too: a worker that was removed can never renew again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.pool import Connection
+
+LEASE = timedelta(seconds=15)
+"""How long a worker counts after its last renewal."""
+# Advisory locks of workers.
+_LOCK_CLASS: Final = 0x7078_776B
+
+_NEW_WORKER: Final[LiteralString] = "select nextval('worker_id')::integer"
+_LOCK_WORKER: Final[LiteralString] = "select pg_advisory_lock($1::integer, $2::integer)"
+_INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)"
+
+
+async def join(connection: Connection) -> int:
+    """Become a worker, for as long as this connection lives.
+
+    Returns:
+        The worker's id, which no other has had.
+    """
+    # The lock comes before the row: a row whose lock nobody holds is removed by whoever sees it.
+    worker_id: int = await connection.fetchval(_NEW_WORKER)
+    await connection.execute(_LOCK_WORKER, _LOCK_CLASS, worker_id)
+    await connection.execute(_INSERT_WORKER, worker_id, LEASE)
+    return worker_id
+
+
+_RENEW: Final[LiteralString] = """
+    update worker set expires_at = clock_timestamp() + $2, oldest_due_at = $3
+    where id = $1 and expires_at > clock_timestamp()
+    returning id
+"""
+
+
+async def renew(connection: Connection, worker_id: int, oldest_due_at: datetime | None) -> bool:
+    """Go on being a worker; ``False`` when it is too late: others may have taken the slots.
+
+    ``oldest_due_at`` is for the health check: since when, real time, a delivery waits that could be tried and was not.
+    """
+    return await connection.fetchval(_RENEW, worker_id, LEASE, oldest_due_at) is not None
+
+
+_REMOVE_GONE: Final[LiteralString] = """
+    delete from worker
+    where id <> $1 and (
+        expires_at <= clock_timestamp()
+        or id not in (
+            select objid::bigint::integer from pg_locks
+            where locktype = 'advisory' and classid = $2 and objsubid = 2 and granted
+                and database = (select oid from pg_database where datname = current_database())
+        )
+    )
+"""
+
+
+async def remove_gone(connection: Connection, worker_id: int) -> None:
+    """Remove workers that have stopped renewing or whose connection is gone; their slots become free."""
+    await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
+
+
+_COUNT: Final[LiteralString] = "select count(*) from worker"
+
+
+async def count_workers(connection: Connection) -> int:
+    return await connection.fetchval(_COUNT)
+
+
+_HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_id = $1"
+
+
+async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
+    """The slots that a worker holds, each with its epoch."""
+    return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
+
+
+# The new epoch fences off what the slot's last holder still writes. Slots that another worker takes now are skipped.
+_TAKE: Final[LiteralString] = """
+    update slot_lease set worker_id = $1, epoch = epoch + 1 where slot in (
+        select slot from slot_lease where worker_id is null order by slot limit $2 for update skip locked
+    )
+    returning slot, epoch
+"""
+
+
+async def take(connection: Connection, worker_id: int, count_max: int) -> dict[int, int]:
+    """Take free slots; returns their epochs by slot."""
+    return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
+
+
+_RELEASE: Final[LiteralString] = "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)"
+
+
+async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
+    await connection.execute(_RELEASE, worker_id, slots)
+
+
+_LEAVE: Final[LiteralString] = "delete from worker where id = $1"
+
+
+async def leave(connection: Connection, worker_id: int) -> None:
+    """Stop being a worker; all its slots become free."""
+    await connection.execute(_LEAVE, worker_id)
+
+
+HOLD: Final[LiteralString] = """
+    select slot from slot_lease
+    where (slot, epoch) in (select * from unnest($1::smallint[], $2::bigint[]))
+    order by slot for key share
+"""
+"""The fence, for statements that are one themselves."""
+
+
+async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
+    """Hold slots for what is written next; the first lock that a worker's transaction takes.
+
+    Args:
+        epochs: The epoch under which each slot's work was read.
+
+    Returns:
+        The slots that are still held under that epoch: nobody takes them over until the transaction ends.
+    """
+    rows = await connection.fetch(HOLD, list(epochs), list(epochs.values()))
+    return {row["slot"] for row in rows}
+
+
+_OLDEST_DUE: Final[LiteralString] = """
+    select count(*) filter (where expires_at > clock_timestamp()) as workers_count,
+        min(oldest_due_at) filter (where expires_at > clock_timestamp()) as oldest_due_at
+    from worker
+"""
+
+
+async def read_backlog(connection: Connection) -> tuple[int, datetime | None]:
+    """How many workers there are, and the oldest delivery that one of them could try and has not; real time."""
+    row = await connection.fetchrow(_OLDEST_DUE)
+    if row is None:
+        raise errors.InvariantBroken("there is always a row")
+    return row["workers_count"], row["oldest_due_at"]

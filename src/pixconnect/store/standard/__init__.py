@@ -1,0 +1,1 @@
+"""What only the central bank's API keeps and lists."""

@@ -1,0 +1,42 @@
+"""The table of what charges said before they were changed."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.part import Part
+from pixconnect.store.frame.table import Table
+
+
+class ChargeRevision(Struct, frozen=True, kw_only=True):
+    charge_id: int
+    holder_id: int
+    revision: int
+    contents: str
+    """``ChargeContents``, encoded."""
+
+
+REVISION: Final = Table(
+    "charge_revision",
+    ChargeRevision,
+    "charge_id bigint, holder_id bigint, revision integer, contents text",
+    key=("charge_id", "holder_id", "revision"),
+)
+
+INSERT: Final = Part[ChargeRevision](
+    name="charge_revision_row",
+    sql=f"insert into charge_revision ({REVISION.names}) {REVISION.rows}",
+    arguments=REVISION.arrays,
+)
+
+_FIND: Final[LiteralString] = """
+    select contents from charge_revision where charge_id = $1 and holder_id = $2 and revision = $3
+"""
+
+
+async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> str | None:
+    """What a charge said in an earlier revision."""
+    return await pool.fetchval(_FIND, charge_id, holder_id, revision)

@@ -1,0 +1,1 @@
+"""Events, endpoints, key webhooks, and the deliveries to them."""

@@ -1,0 +1,292 @@
+"""The table of webhook endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.table import Table
+
+REPLAY_LOCKS: Final = 0x7078_6104
+"""A class of advisory locks, by endpoint."""
+
+ENDPOINT: Final = Table(
+    "webhook_endpoint",
+    Endpoint,
+    """
+    id bigint, holder_id bigint, url text, event_types text[], status text, status_reason text, secret bytea,
+    previous_secret bytea, previous_secret_until timestamptz, first_failure_at timestamptz, created_at timestamptz,
+    modified_at timestamptz, pix_key text
+    """,
+    read={
+        "event_types": (tuple, "event_types"),
+        "secret_sealed": (None, "secret"),
+        "previous_secret_sealed": (None, "previous_secret"),
+    },
+    write={
+        "secret": lambda endpoint: endpoint.secret_sealed,
+        "previous_secret": lambda endpoint: endpoint.previous_secret_sealed,
+    },
+)
+
+
+_NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id')"
+
+
+async def next_id(pool: Pool) -> int:
+    """An id for a new endpoint; its secret is sealed about it."""
+    return await pool.fetchval(_NEXT_ID)
+
+
+# Those of Pix keys are named by their keys, and count nowhere among the others.
+_COUNT: Final[LiteralString] = "select count(*) from webhook_endpoint where holder_id = $1 and pix_key is null"
+
+
+async def count(connection: Connection | Pool, holder_id: int) -> int:
+    return await connection.fetchval(_COUNT, holder_id)
+
+
+_LOCK_HOLDER: Final[LiteralString] = "select holder_id from balance where holder_id = $1 for no key update"
+
+
+async def lock_holder(connection: Connection, holder_id: int) -> None:
+    """Let nobody else add endpoints for a holder until the transaction ends."""
+    await connection.execute(_LOCK_HOLDER, holder_id)
+
+
+_INSERT: Final[LiteralString] = f"""
+    insert into webhook_endpoint ({ENDPOINT.names}) values ({ENDPOINT.parameters})
+"""
+
+
+async def insert(connection: Connection, endpoint: Endpoint) -> None:
+    await connection.execute(_INSERT, *ENDPOINT.values(endpoint))
+
+
+_FIND: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint where id = $1 and holder_id = $2 and pix_key is null
+"""
+
+
+async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
+    row = await pool.fetchrow(_FIND, endpoint_id, holder_id)
+    return ENDPOINT.read_found(row)
+
+
+_FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
+
+
+async def find_many(pool: Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
+    """Endpoints as they are now, by id; of whichever holders."""
+    return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
+
+
+_LOCK_BY_ID: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = $1 for no key update"
+
+
+async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
+    """The endpoint, of whichever holder, held until the transaction ends."""
+    row = await connection.fetchrow(_LOCK_BY_ID, endpoint_id)
+    return ENDPOINT.read_found(row)
+
+
+_LIST_ALL: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null)
+    order by id limit $3
+"""
+
+
+async def list_all(pool: Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int) -> list[Endpoint]:
+    """Endpoints of a holder, or of all, in one state, or in any."""
+    return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
+
+
+_LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where holder_id = $1 order by removed_at desc"
+
+
+async def list_removed(pool: Pool, holder_id: int) -> list[int]:
+    """The ids of a holder's endpoints that were removed last."""
+    return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
+
+
+_FIND_SOME: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) and id > $3
+    order by id limit $4
+"""
+
+
+async def find_some(
+    connection: Connection, holder_id: int | None, endpoint_id: int | None, after_id: int, count_max: int
+) -> list[Endpoint]:
+    """Endpoints of a holder, or of all, or this one alone, after an id."""
+    rows = await connection.fetch(_FIND_SOME, holder_id, endpoint_id, after_id, count_max)
+    return [ENDPOINT.read(row) for row in rows]
+
+
+# By the index in which only what is pending stands; beyond the bound nobody counts.
+_READ_BACKLOGS: Final[LiteralString] = """
+    select endpoint.id, backlog.* from unnest($1::bigint[]) as endpoint (id)
+    cross join lateral (
+        select count(*) as count, min(due_at) as next_at from (
+            select due_at from delivery where endpoint_id = endpoint.id and status = 'pending'
+            order by resource_id, event_id, delivery.id limit $2
+        ) as waiting
+    ) as backlog
+"""
+
+
+async def read_backlogs(
+    pool: Pool, endpoint_ids: Sequence[int], count_max: int
+) -> dict[int, tuple[int, datetime | None]]:
+    """How many deliveries wait for each endpoint, counted up to a bound, and when the first of those is due."""
+    rows = await pool.fetch(_READ_BACKLOGS, endpoint_ids, count_max)
+    return {row["id"]: (row["count"], row["next_at"]) for row in rows}
+
+
+_LOCK: Final[LiteralString] = f"{_FIND} for no key update"
+
+
+async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
+    """The endpoint of this holder, held until the transaction ends."""
+    row = await connection.fetchrow(_LOCK, endpoint_id, holder_id)
+    return ENDPOINT.read_found(row)
+
+
+_LOCK_CONCERNED: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where id = any($1) and (id = any($2) or first_failure_at is not null)
+    order by id for no key update
+"""
+
+
+async def lock_concerned(
+    connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
+) -> list[Endpoint]:
+    """Of the endpoints that were posted to, those that something may change for: they failed now or had failed before."""
+    return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
+
+
+_CHANGED: Final = ENDPOINT.without("created_at", "pix_key")
+_UPDATE: Final[LiteralString] = f"""
+    update webhook_endpoint set {_CHANGED.assignments} from (select {_CHANGED.parameters}) as new ({_CHANGED.names})
+    where webhook_endpoint.id = new.id and webhook_endpoint.holder_id = new.holder_id
+"""
+
+
+async def update(connection: Connection, endpoint: Endpoint) -> None:
+    await connection.execute(_UPDATE, *_CHANGED.values(endpoint))
+
+
+# A seal begins with the id of its key.
+_LOCK_SEALED_OTHERWISE: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where id > $2 and (
+        substr(secret, 1, octet_length($1::bytea)) <> $1 or substr(previous_secret, 1, octet_length($1)) <> $1
+    )
+    order by id limit $3 for no key update
+"""
+
+
+async def lock_sealed_otherwise(
+    connection: Connection, seal_head: bytes, after_id: int, rows_max: int
+) -> list[Endpoint]:
+    """Endpoints after this one with a secret whose seal begins otherwise, held until the transaction ends."""
+    rows = await connection.fetch(_LOCK_SEALED_OTHERWISE, seal_head, after_id, rows_max)
+    return [ENDPOINT.read(row) for row in rows]
+
+
+_RESEAL: Final[LiteralString] = """
+    update webhook_endpoint set secret = $2, previous_secret = $3 where id = $1
+"""
+
+
+async def reseal(connection: Connection, endpoint: Endpoint) -> None:
+    """Keep the same secrets of an endpoint that is locked, sealed with another secret key."""
+    await connection.execute(_RESEAL, endpoint.id, endpoint.secret_sealed, endpoint.previous_secret_sealed)
+
+
+_SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"
+
+
+async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
+    """Note that what waited for an endpoint must be dated anew."""
+    await connection.execute(_SET_RESUMED, endpoint_id, resumed_at)
+
+
+_FIND_RESUMED: Final[LiteralString] = """
+    select id, resumed_at from webhook_endpoint where resumed_at is not null order by id limit $1
+"""
+
+
+async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
+    """Endpoints for which not everything that waited is dated anew, and since when."""
+    return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
+
+
+# Only of the resumption that was finished: the endpoint may have been resumed once more.
+_FORGET_RESUMED: Final[LiteralString] = """
+    update webhook_endpoint set resumed_at = null where id = $1 and resumed_at = $2
+"""
+
+
+async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
+    """Note that everything that waited is dated anew."""
+    await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
+
+
+_DELETE: Final[LiteralString] = "delete from webhook_endpoint where id = $1 and holder_id = $2"
+
+
+async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
+    """Forget an endpoint; its deliveries stay until their time is over."""
+    await connection.execute(_DELETE, endpoint_id, holder_id)
+
+
+_PAGE: Final[LiteralString] = f"""
+    select {ENDPOINT.select} from webhook_endpoint
+    where holder_id = $1 and pix_key is null and created_at >= coalesce($2, '-infinity'::timestamptz)
+        and created_at <= coalesce($3, 'infinity'::timestamptz)
+    order by created_at desc, id desc
+"""
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
+    rows = await pool.fetch(_PAGE, holder_id, span.initial_at, span.final_at)
+    # A holder may have few endpoints, so all of them are read and the page is cut out here.
+    after, start, total_count = span.after, span.position, len(rows)
+    if after is not None:
+        rows = [row for row in rows if (row["created_at"], row["id"]) < (after.created_at, after.id)]
+        start, total_count = 0, after.total_count
+    shown = rows[start : start + span.page_size]
+    page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
+    return page.with_items([ENDPOINT.read(row) for row in shown])
+
+
+_TRY_LOCK_REPLAY: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
+_UNLOCK_REPLAY: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
+
+
+@asynccontextmanager
+async def replaying(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
+    """Keep others from replaying an endpoint's events; yields ``False`` if somebody does so already."""
+    # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other is replayed.
+    lock = (REPLAY_LOCKS, endpoint_id % 2**31)
+    is_alone: bool = await connection.fetchval(_TRY_LOCK_REPLAY, *lock)
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            try:
+                await connection.execute(_UNLOCK_REPLAY, *lock)
+            except BaseException:
+                # The lock ends with its session.
+                connection.terminate()
+                raise

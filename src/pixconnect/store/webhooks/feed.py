@@ -1,0 +1,196 @@
+"""The feed: which events stand at which position, and how positions are given.
+
+Both functions that give positions are in the migrations, where it is said why they miss none. Anybody may call them at any
+time: a lock in the database makes callers wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event, EventName, Resource
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.webhooks.event import EVENT
+
+FEED_CHANNEL: Final = "pixconnect_feed"
+"""Says after the commit whose events have got positions; an empty text means anybody's."""
+_TOLD_MAX: Final = 400
+"""A notice has at most 8000 octets."""
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    events_count: int
+    holder_ids: Sequence[int]
+    has_more: bool
+
+
+_GIVE: Final[LiteralString] = "select holder_ids, events_count, has_more from give_event_positions($1)"
+
+
+async def give_positions(pool: Pool, count_max: int) -> Given:
+    """Give positions to events that have become visible; the oldest, if there are too many."""
+    row = await pool.fetchrow(_GIVE, count_max)
+    if row is None:
+        raise errors.InvariantBroken("a function without a set has one row")
+    return Given(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
+
+
+_SWEEP: Final[LiteralString] = "select sweep_event_positions($1)"
+
+
+async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:
+    """Look a second time for events without a position; answers the holder of each that was found."""
+    return await pool.fetchval(_SWEEP, count_max) or ()
+
+
+_TELL: Final[LiteralString] = "select pg_notify($1, $2)"
+
+
+async def tell_given(pool: Pool, holder_ids: Sequence[int]) -> None:
+    notice = ",".join(map(str, holder_ids)) if len(holder_ids) <= _TOLD_MAX else ""
+    await pool.execute(_TELL, FEED_CHANNEL, notice)
+
+
+def read_notice(notice: str) -> frozenset[int] | None:
+    """Whose events have got positions; ``None`` if they were too many to say."""
+    return frozenset(map(int, notice.split(","))) if notice else None
+
+
+class Row(Struct, frozen=True):
+    """Some events of a holder at one position."""
+
+    position: int
+    event_ids: Sequence[int]
+
+
+class Rows(Struct, frozen=True, kw_only=True):
+    found: Sequence[Row]
+    first_position: int
+    """The first one that is still kept, of all holders."""
+    last_position: int
+    """The last one that was given, of all holders, when the rows were read."""
+
+
+# One snapshot for all three, or a position could be given between the rows and the last one.
+_READ_ROWS: Final[LiteralString] = """
+    select last_position, position, event_ids,
+        (select min(first_id) from event_partition where parent = 'event_feed' and detached_at is null) as first_position
+    from event_feed_state
+    left join lateral (
+        select position, event_ids from (
+            select position, event_ids,
+                sum(cardinality(event_ids)) over (order by position rows unbounded preceding) - cardinality(event_ids) as before
+            from (
+                select position, event_ids from event_feed where holder_id = $1 and position >= $2 order by position limit $3
+            ) as following
+        ) as counted where before < $3
+    ) as feed on true
+    order by position
+"""
+
+
+async def read_rows(pool: Pool, holder_id: int, position: int, ids_count: int) -> Rows:
+    """A holder's rows from a position on: all there are, or as many as have that many events."""
+    found = await pool.fetch(_READ_ROWS, holder_id, position, ids_count)
+    return Rows(
+        found=[Row(row["position"], row["event_ids"]) for row in found if row["position"] is not None],
+        first_position=found[0]["first_position"],
+        last_position=found[0]["last_position"],
+    )
+
+
+_READ_EVENTS: Final[LiteralString] = f"""
+    select wanted.number, {EVENT.select}
+    from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (id, holder_id, number)
+    join event on event.id = wanted.id and event.holder_id = wanted.holder_id
+    where ($3::text[] is null or name = any($3)) and ($4::text is null or resource = $4)
+        and ($5::bigint[] is null or (resource, resource_id) in (select * from unnest($6::text[], $5::bigint[])))
+    order by wanted.number limit $7
+"""
+
+
+async def read_events(
+    pool: Pool,
+    holder_id: int,
+    event_ids: Sequence[int],
+    count_max: int,
+    names: Sequence[EventName] | None,
+    resource: Resource | None,
+    resources: Sequence[tuple[Resource, int]] | None,
+) -> list[tuple[int, Event]]:
+    """Those of some events that are asked for, each with its place among the given ids, from 0."""
+    rows = await pool.fetch(
+        _READ_EVENTS,
+        event_ids,
+        [holder_id] * len(event_ids),
+        names,
+        resource,
+        None if resources is None else [number for _, number in resources],
+        None if resources is None else [kind for kind, _ in resources],
+        count_max,
+    )
+    return [(row["number"] - 1, EVENT.read(row)) for row in rows]
+
+
+_HAS_EVENT: Final[LiteralString] = "select exists (select from event where id = $1 and holder_id = $2)"
+
+
+async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
+    return await pool.fetchval(_HAS_EVENT, event_id, holder_id)
+
+
+# $2 is the text, $3 the same as a number.
+_FIND_RESOURCES: Final[LiteralString] = """
+    select 'charge' as resource, id from charge where holder_id = $1 and id = $3
+    union select 'charge', id from charge where holder_id = $1 and external_id = $2
+    union select 'charge', id from charge where holder_id = $1 and txid = $2
+    union select 'transfer', id from transfer where holder_id = $1 and id = $3
+    union select 'transfer', id from transfer where holder_id = $1 and external_id = $2
+    union select 'transfer', id from transfer where holder_id = $1 and end_to_end_id = $2
+    union select 'transfer', id from transfer where holder_id = $1 and network_id = $2
+    union select 'refund', id from refund where holder_id = $1 and id = $3
+    union select 'refund', id from refund where holder_id = $1 and external_id = $2
+    union select 'refund', id from refund where holder_id = $1 and return_id = $2
+    union select 'refund', id from refund where holder_id = $1 and network_id = $2
+"""
+
+
+async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
+    """A holder's charges, transfers and refunds that have this id, by whichever of their ids that is."""
+    return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """What the health of the sequencer is judged by."""
+
+    oldest_at: datetime | None
+    """When the oldest event without a position happened, service time."""
+    given_before_s: float
+    """How long ago positions were last given, real time."""
+
+
+# Where the sequencer stands still, the first of so many has no position; where it works, there are fewer beyond the bound.
+_READ_WAITING: Final[LiteralString] = """
+    select extract(epoch from clock_timestamp() - given_at)::float8 as given_before_s, (
+        select created_at from event where id = (
+            select min(id) from (
+                (select id from event where id > settled_id order by id limit 50000)
+                except
+                select unnest(event_ids) from event_feed where position > settled_position
+            ) as waiting
+        )
+    ) as oldest_at
+    from event_feed_state
+"""
+
+
+async def read_waiting(pool: Pool) -> Waiting:
+    row = await pool.fetchrow(_READ_WAITING)
+    if row is None:
+        raise errors.InvariantBroken("the state has one row")
+    return Waiting(oldest_at=row["oldest_at"], given_before_s=row["given_before_s"])

@@ -1,0 +1,81 @@
+"""Webhooks of Pix keys by their keys; what they share with other endpoints is in ``store/webhooks/endpoint.py``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, LiteralString
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.webhooks.key_webhook import KeyWebhook
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.table import Table
+
+KEY_WEBHOOK: Final = Table(
+    "key_webhook",
+    KeyWebhook,
+    "pix_key text, holder_id bigint, endpoint_id bigint, created_at timestamptz",
+    key=("pix_key",),
+    joined=("url",),
+)
+
+_SELECT: Final[LiteralString] = f"""
+    select {KEY_WEBHOOK.select}, url from key_webhook join webhook_endpoint on webhook_endpoint.id = endpoint_id
+"""
+_FIND: Final[LiteralString] = f"{_SELECT} where key_webhook.pix_key = $1 and key_webhook.holder_id = $2"
+
+
+async def find(connection: Connection | Pool, holder_id: int, pix_key: str) -> KeyWebhook | None:
+    row = await connection.fetchrow(_FIND, pix_key, holder_id)
+    return KEY_WEBHOOK.read_found(row)
+
+
+_INSERT: Final[LiteralString] = """
+    insert into key_webhook (pix_key, holder_id, endpoint_id, created_at) values ($1, $2, $3, $4)
+"""
+
+
+async def insert(connection: Connection, webhook: KeyWebhook) -> None:
+    """Name an endpoint by its key.
+
+    Raises:
+        asyncpg.ForeignKeyViolationError: The key was removed meanwhile.
+    """
+    await connection.execute(_INSERT, webhook.pix_key, webhook.holder_id, webhook.endpoint_id, webhook.created_at)
+
+
+_SET_CREATED: Final[LiteralString] = "update key_webhook set created_at = $2 where pix_key = $1"
+
+
+async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
+    await connection.execute(_SET_CREATED, pix_key, created_at)
+
+
+_IN_SPAN: Final[LiteralString] = """
+    key_webhook.holder_id = $1 and key_webhook.created_at >= coalesce($2, '-infinity'::timestamptz)
+        and key_webhook.created_at <= coalesce($3, 'infinity'::timestamptz)
+"""
+_COUNT: Final[LiteralString] = f"select count(*) from key_webhook where {_IN_SPAN}"
+_PAGE: Final[LiteralString] = f"""
+    {_SELECT} where {_IN_SPAN} order by key_webhook.created_at desc, key_webhook.pix_key desc offset $4 limit $5
+"""
+
+
+async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
+    """One page of a holder's webhooks of keys, the one that was set last first, and how many there are."""
+    # As many as a holder has keys: few enough to be counted each time.
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        count = await connection.fetchval(_COUNT, holder_id, span.initial_at, span.final_at)
+        rows = await connection.fetch(
+            _PAGE, holder_id, span.initial_at, span.final_at, min(span.position, 2**62), span.page_size
+        )
+    return Page(items=[KEY_WEBHOOK.read(row) for row in rows], total_count=count)
+
+
+_DELETE_ENDPOINT: Final[LiteralString] = """
+    delete from webhook_endpoint where holder_id = $1 and pix_key = $2
+"""
+
+
+async def delete(connection: Connection, holder_id: int, pix_key: str) -> bool:
+    """Forget the webhook of a key; its deliveries stay until their time is over. Returns whether there was one."""
+    return await connection.execute(_DELETE_ENDPOINT, holder_id, pix_key) != "DELETE 0"

@@ -1,0 +1,144 @@
+"""Notices: the bodies that the webhooks of keys are sent, each kept in the first of the deliveries that it covers.
+
+The others point to that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, LiteralString
+
+import asyncpg
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
+from pixconnect.domain.webhooks.key_webhook import KeyWebhook
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.webhooks.delivery_history import (
+    ATTEMPTS_LISTED_MAX,
+    ATTEMPTS_SHOWN_MAX,
+    RESPONSE_LISTED_MAX,
+    find_attempts,
+    lists_of,
+)
+
+_LOCK_UNCOVERED: Final[LiteralString] = """
+    select id, resource_id from delivery
+    where id = any($1) and holder_id = $2 and status = 'pending' and covers is null and covered_by is null
+    order by id for no key update
+"""
+
+
+async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: Sequence[int]) -> dict[int, int]:
+    """Those of these deliveries that are pending and in no notice yet, each with the id of its transfer; held."""
+    rows = await connection.fetch(_LOCK_UNCOVERED, delivery_ids, holder_id)
+    return {row["id"]: row["resource_id"] for row in rows}
+
+
+_KEEP: Final[LiteralString] = """
+    with covered as (update delivery set covered_by = $1 where id = any($3) and holder_id = $2)
+    update delivery set notice = $4, covers = $3 where id = $1 and holder_id = $2
+"""
+
+
+async def keep(connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str) -> None:
+    """Keep what a delivery is sent with, and which others that covers; all of them are locked."""
+    await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
+
+
+_LOCK: Final[LiteralString] = "select from delivery where id = any($1) order by id for no key update"
+
+
+async def lock(connection: Connection, delivery_ids: Sequence[int]) -> None:
+    """Hold deliveries in the order in which every process takes them."""
+    await connection.execute(_LOCK, delivery_ids)
+
+
+_FOLLOW: Final[LiteralString] = """
+    update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
+        failures_count = first.failures_count, modified_at = first.modified_at
+    from delivery as first
+    where delivery.id = any($1) and delivery.covered_by = first.id and first.id = any($2)
+"""
+
+
+async def follow(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
+    """Make of covered deliveries what became of those that cover them; all of them are locked."""
+    await connection.execute(_FOLLOW, covered_ids, delivery_ids)
+
+
+_FIND_NOTICE: Final[LiteralString] = """
+    select first.id, first.covers from delivery join delivery as first
+        on first.id = coalesce(delivery.covered_by, delivery.id) and first.holder_id = delivery.holder_id
+    where delivery.id = $1 and delivery.holder_id = $2 and delivery.endpoint_id + 0 = $3
+"""
+
+
+async def find_notice(connection: Connection, webhook: KeyWebhook, delivery_id: int) -> list[int] | None:
+    """The deliveries that one body tells with this one: first that in which it is kept, or will be."""
+    row = await connection.fetchrow(_FIND_NOTICE, delivery_id, webhook.holder_id, webhook.endpoint_id)
+    return None if row is None else [row["id"], *(row["covers"] or ())]
+
+
+# Where the event is no longer kept, as for all deliveries, nothing is sent.
+_RESTART: Final[LiteralString] = """
+    update delivery set status = 'pending', due_at = $3, failures_count = 0, modified_at = $3
+    where id = any($2) and exists (
+        select from delivery as first
+        join event on event.id = first.event_id and event.holder_id = first.holder_id where first.id = $1
+    )
+"""
+
+
+async def restart(connection: Connection, delivery_ids: Sequence[int], now: datetime) -> None:
+    """Start a new schedule, now, for all that one body tells; all of them are locked."""
+    await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
+
+
+_SHOWN: Final[LiteralString] = "id, holder_id, resource_id, status, due_at, attempts_count, covered_by, created_at"
+_LISTS: Final = lists_of(_SHOWN)
+
+
+async def read_page(pool: Pool, endpoint_id: int, status: DeliveryStatus | None, span: Span) -> Page[KeyDelivery]:
+    """One page of what the webhook of a key is told, of one status or of all, and how much there is."""
+    async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        page = await listing_store.read_page_in(connection, _LISTS[status], endpoint_id, None, span)
+        return page.with_items(await _show(connection, page.items, ATTEMPTS_LISTED_MAX))
+
+
+# By its id, and not among all of the endpoint's.
+_FIND: Final[LiteralString] = f"select {_SHOWN} from delivery where endpoint_id + 0 = $1 and id = $2"
+
+
+async def find(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDelivery | None:
+    found = await _show(pool, await pool.fetch(_FIND, endpoint_id, delivery_id), ATTEMPTS_SHOWN_MAX)
+    return found[0] if found else None
+
+
+_FIND_NAMES: Final[LiteralString] = "select id, end_to_end_id from transfer where id = any($1) and holder_id = $2"
+
+
+async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int) -> list[KeyDelivery]:
+    if not rows:
+        return []
+    counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
+    attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
+    transfer_ids = list({row["resource_id"] for row in rows})
+    names = {
+        row["id"]: row["end_to_end_id"]
+        for row in await connection.fetch(_FIND_NAMES, transfer_ids, rows[0]["holder_id"])
+    }
+    return [
+        KeyDelivery(
+            id=row["id"],
+            notice_id=row["covered_by"] or row["id"],
+            end_to_end_id=names[row["resource_id"]],
+            status=row["status"],
+            due_at=row["due_at"],
+            attempts=tuple(attempts[row["covered_by"] or row["id"]]),
+            created_at=row["created_at"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,139 @@
+"""Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
+
+The details kept here of a holder never change. A key may be removed, so the cache of owners may be used only while the last
+look at ``access_revision`` is under a second old; without one, each key is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.holder import Holder, Party
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.foundation.batches import Batches
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import charge as charge_store
+
+BATCH_MAX = 256
+"""Keys, or locations, that are looked up by one query."""
+KEPT_MAX = 20_000
+"""Entries of each cache: of keys, and of accounts."""
+
+
+class OwnAccount(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    party: Party
+    """The account as one side of a transfer, without a key."""
+    city: str
+    """As printed in QR codes."""
+
+
+class HolderDirectory:
+    """Our own keys and accounts, cached once found."""
+
+    def __init__(self, pool: Pool, ispb: str, institution_name: str, monotonic_s: Callable[[], float]) -> None:
+        self._pool = pool
+        self._monotonic_s = monotonic_s
+        self._revision: int | None = None
+        self._fresh_until_s = float("-inf")
+        self.on_use: Callable[[], None] | None = None
+        """Is told each time somebody asks whose a key is: that counts looks as fresh."""
+        self._ispb = ispb
+        self._institution_name = institution_name
+        self._owners: dict[str, int] = {}
+        self._accounts: dict[int, OwnAccount] = {}
+        self._batches = Batches(self._find_owners, BATCH_MAX)
+        self._locations = Batches(self._find_served, BATCH_MAX)
+
+    def note_revision(self, revision: int, looked_at_s: float) -> None:
+        """Take note of a look at the revision that began at this instant of the process's clock."""
+        if revision != self._revision:
+            self._owners.clear()
+            self._revision = revision
+        self._fresh_until_s = looked_at_s + IN_FORCE_AFTER_S
+
+    def forget_all(self) -> None:
+        """Look everything up again: the database is not the one that it was found in."""
+        # New ones, so that what was asked before is not kept among what is asked from now on.
+        self._owners, self._accounts = {}, {}
+        self._revision, self._fresh_until_s = None, float("-inf")
+
+    async def find_owner(self, key: str) -> int | None:
+        """The holder of a normalised key, or ``None`` if it is none of ours."""
+        if self.on_use is not None:
+            self.on_use()
+        owner = self._owners.get(key)
+        if owner is not None and self._monotonic_s() < self._fresh_until_s:
+            return owner
+        revision, owners = self._revision, self._owners
+        # What no text of the database can hold, which a network may report, fails for itself and not for a batch.
+        owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
+        # Only what was found is cached: a key that is not ours today may be added in a moment. And not what was asked before a
+        # removal that we have heard of meanwhile: it may be the removed key.
+        if owner is not None and revision == self._revision:
+            _keep(owners, key, owner)
+        return owner
+
+    async def _find_owners(self, keys: Sequence[str]) -> list[int | None]:
+        owners = await holder_store.find_key_owners(self._pool, list(set(keys)))
+        return [owners.get(key) for key in keys]
+
+    async def find_served(self, path: str) -> Charge | None:
+        """The charge at a location of ours as it is now, whoever's it is; ``path`` is its address without the prefix."""
+        return await self._locations.ask(path)
+
+    async def _find_served(self, paths: Sequence[str]) -> list[Charge | None]:
+        charges = await charge_store.find_served(self._pool, paths)
+        return [charges.get(path) for path in paths]
+
+    async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
+        """The account of ours with this number, or ``None``."""
+        holder = await holder_store.find_by_account(self._pool, branch, account_number)
+        return None if holder is None else self._open(holder)
+
+    async def read_account(self, holder_id: int) -> OwnAccount:
+        accounts = self._accounts
+        account = accounts.get(holder_id)
+        if account is None:
+            holder = await holder_store.find(self._pool, holder_id)
+            if holder is None:
+                raise errors.InvariantBroken(f"there is no holder {holder_id}")
+            account = self._open(holder)
+            _keep(accounts, holder_id, account)
+        return account
+
+    def _open(self, holder: Holder) -> OwnAccount:
+        party = Party(
+            account_number=holder.account_number,
+            account_type=holder.account_type,
+            bank=self._institution_name,
+            branch=holder.branch,
+            ispb=self._ispb,
+            name=holder.name,
+            tax_id=holder.tax_id,
+        )
+        return OwnAccount(holder_id=holder.id, party=party, city=holder.city)
+
+
+def with_key(party: Party, key: PixKey | None) -> Party:
+    if key is None:
+        return party
+    return structs.replace(party, key=key.key, key_type=key.key_type)
+
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
+
+def _keep(kept: dict[Key, Kept], key: Key, value: Kept) -> None:
+    # A dict keeps the order of insertion, so its first entry is the oldest.
+    if len(kept) >= KEPT_MAX:
+        del kept[next(iter(kept))]
+    kept[key] = value

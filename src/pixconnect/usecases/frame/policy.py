@@ -1,0 +1,32 @@
+"""The rules that an operator may set."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pixconnect.domain.money.rail import Abilities
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """The rules that an operator may set; ``config.py`` says what each means."""
+
+    ispb: str
+    institution_name: str
+    location_prefix: str
+    """Where QR code payloads are served: host and path up to the txid, without a scheme."""
+    location_key_set_url: str
+    auth_url: str
+    charge_lifetime_s: int
+    handover_timeout_s: int
+    is_sandbox: bool
+    has_rail: bool = True
+    """Without one, no order is ever marked as handed over."""
+    abilities: Abilities = Abilities()
+    """The rail's."""
+    token_lifetime_s: int = 300
+    token_failures_max: int = 10
+    signing_key_rotation_days: int = 90
+    signing_key_published_days: int = 30
+    webhook_pending_max: int = 100_000
+    lookup_tokens_max: int = 1000
+    lookup_refill_count: int = 20

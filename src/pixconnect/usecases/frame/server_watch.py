@@ -1,0 +1,167 @@
+"""Compares the database's server with what is known of it, before a connection is used: after a loss nothing goes on as before.
+
+::
+
+    the same as known ───────────────────────────────────────────────── nothing to do
+    started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
+    another server, timeline or database, or its log is behind ──────── the same, and each open order counts as handed over
+
+A copy of the data that was put back looks like any other start, so the first is done at each. The second can be seen: then
+money may have moved of which these tables know nothing, and an operator is told. Each is one transaction under one lock, which
+ends before any connection to that server does anything else; whoever is killed in it has changed nothing, but for ids left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.order import FirstIds
+from pixconnect.domain.running.database_server import DatabaseServer, ServerMemory
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.running import installation as installation_store
+
+NOTE_EVERY_S: Final = 10.0
+"""How often a process looks how far the server is: so much may be forgotten of its log and not be seen."""
+HIGH_WATER_EVERY: Final = 6
+"""Notes of the position for each note of the ids: a start after a stop of a minute leaves out what a minute may use."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ServerWatch:
+    """What one process knows of the database's server.
+
+    Args:
+        memory: Outside of the data, for when this process is gone; without one it knows what it has seen itself.
+        has_rail: Without one nothing was ever sent, whatever was forgotten.
+    """
+
+    def __init__(self, memory: ServerMemory | None = None, *, has_rail: bool = True) -> None:
+        self._memory = memory
+        self._has_rail = has_rail
+        self._has_begun = False
+        self._known: DatabaseServer | None = None
+        self._latest: DatabaseServer | None = None
+        """How far a server was known to be: the known one, or at the beginning the one that was remembered."""
+        self._forgetters: list[Callable[[], None]] = []
+        self.first_ids = FirstIds()
+        """The first ids after the last start that this process knows of."""
+
+    def on_start(self, *forgetters: Callable[[], None]) -> None:
+        """Call these when the server was started again, or is another: what was kept in memory may be forgotten there."""
+        self._forgetters += forgetters
+
+    async def begin(self, connection: Connection) -> None:
+        """Compare the server with the one that last held these tables, which somebody has found to be ours."""
+        self._has_begun = True
+        self._latest = None if self._memory is None else self._memory.read()
+        await self.look(connection)
+
+    async def look(self, connection: Connection) -> None:
+        """Compare a new connection's server with the one known, and make its commits durable."""
+        await installation_store.demand_durable_commits(connection)
+        if not self._has_begun:
+            # Nobody has checked yet whether these are our tables.
+            return
+        await installation_store.refuse_standby(connection)
+        # What is known is taken first: while the answer comes, others learn how far the server is by then.
+        known, latest = self._known, self._latest
+        found = await installation_store.read_server(connection)
+        is_same = known is not None and found.identity == known.identity and found.started_at == known.started_at
+        if not is_same or (latest is not None and found.is_behind(latest)):
+            await self._meet(connection, found, latest)
+        behind = await installation_store.catch_up_sequences(connection)
+        if behind:
+            self._forget()
+            _log.critical(
+                "sequences were behind the ids that they gave out, and have been moved ahead", sequences=behind
+            )
+
+    async def keep_noting(self, pool: Pool, *, for_others: bool) -> None:
+        """Remember how far the server is, until cancelled; ``for_others`` also writes it down, and how far ids are."""
+        while True:
+            for number in range(HIGH_WATER_EVERY):
+                try:
+                    async with pool.acquire() as connection:
+                        is_news = await self.note(connection)
+                        if for_others and number == 0:
+                            await installation_store.note_high_water(connection)
+                    if for_others and is_news:
+                        self._write()
+                except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
+                    _log.debug("the database's position is not known", reason=type(error).__name__)
+                await asyncio.sleep(NOTE_EVERY_S)
+
+    async def note(self, connection: Connection) -> bool:
+        """Look how far the server is; answers whether it is further than we knew."""
+        found, known = await installation_store.read_server(connection), self._known
+        # A connection from before the server was replaced tells nothing of the one that is there now.
+        if known is None or found.identity != known.identity or found.started_at != known.started_at:
+            return False
+        is_news = self._latest is None or self._latest.is_behind(found)
+        if is_news:
+            self._latest = found
+        return is_news
+
+    async def _meet(self, connection: Connection, found: DatabaseServer, latest: DatabaseServer | None) -> None:
+        before = latest if latest is not None and found.is_behind(latest) else None
+        reason: str | None = None
+        orders_count = 0
+        async with connection.transaction():
+            await installation_store.lock_noted_server(connection)
+            noted = await installation_store.find_noted_server(connection, found)
+            if before is not None and await installation_store.is_known_to_be_behind(connection, before):
+                before = None
+            if noted is not None:
+                reason = _what_was_seen(found, noted, before)
+            if reason is not None:
+                # Before the server is noted as known, and before anybody can move an order at it.
+                if self._has_rail:
+                    orders_count = await installation_store.count_orders_as_handed(connection)
+                await installation_store.insert_loss(connection, reason, found, before, orders_count)
+            if noted is not None and (reason is not None or noted.started_at != found.started_at):
+                await installation_store.move_ids_ahead(connection)
+            await installation_store.note_server(connection, found)
+            self.first_ids = await installation_store.read_first_ids(connection)
+        self._forget()
+        self._known = self._latest = found
+        self._write()
+        if reason is not None:
+            _log.critical(
+                "the database has forgotten something: all open orders are asked about and none is given up; compare with the "
+                "rail before you go on (docs/guides/production.md, 'After a restore or a failover')",
+                seen=reason,
+                orders_count=orders_count,
+                system_identifier=str(found.system_identifier),
+                timeline=found.timeline,
+            )
+
+    def _write(self) -> None:
+        if self._memory is not None and self._latest is not None:
+            self._memory.write(self._latest)
+
+    def _forget(self) -> None:
+        for forget in self._forgetters:
+            forget()
+
+
+def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: DatabaseServer | None) -> str | None:
+    """Why the data cannot be all that there was; ``before`` is given where the server is behind it."""
+    if found.system_identifier != noted.system_identifier:
+        return f"another server: its system identifier was {noted.system_identifier}"
+    if found.timeline != noted.timeline:
+        return f"another timeline, {found.timeline} after {noted.timeline}: a restore, or a standby that took over"
+    if found.database_oid != noted.database_oid:
+        return (
+            f"another database of the same server, {found.database_oid} after {noted.database_oid}: a dump was restored"
+        )
+    if before is not None:
+        octets = before.position - found.position
+        return f"its write-ahead log is behind what it was: timeline {before.timeline}, {octets} octets more"
+    return None

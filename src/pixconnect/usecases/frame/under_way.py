@@ -1,0 +1,55 @@
+"""A cache of the transfers and refunds that this process has handed to the rail.
+
+While an order is open its transfer or refund does not change, except for what the network calls it, which the order has too. So
+it need not be read again when it ends. On a miss (another
+worker handed it over, or too many are under way) it is read from the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pixconnect.domain.money.order import name_of
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+
+REMEMBERED_MAX: Final = 4096
+"""About 8 MiB; the oldest is forgotten first."""
+
+
+class UnderWay:
+    def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:
+        self._remembered_max = remembered_max
+        self._by_name: dict[str, Transfer | Refund] = {}
+
+    def remember(self, handed: Iterable[Transfer | Refund]) -> None:
+        for ordered in handed:
+            self._by_name[name_of(ordered)] = ordered
+        while len(self._by_name) > self._remembered_max:
+            del self._by_name[next(iter(self._by_name))]
+
+    def recall(self, names: Sequence[str]) -> dict[str, Transfer | Refund]:
+        return {name: self._by_name[name] for name in names if name in self._by_name}
+
+    def forget(self, name: str) -> None:
+        self._by_name.pop(name, None)
+
+    def forget_all(self) -> None:
+        self._by_name.clear()
+
+
+async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
+    """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""
+    # The scheme's ids begin with E for transfers and with D for returns.
+    transfers = [name for name in names if name.startswith("E")]
+    refunds = [name for name in names if name.startswith("D")]
+    found: dict[str, Transfer | Refund] = {}
+    if transfers:
+        found |= await transfer_store.find_named(pool, transfers, "OUT")
+    if refunds:
+        found |= await refund_store.find_named(pool, refunds, "OUT")
+    return found

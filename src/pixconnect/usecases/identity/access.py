@@ -1,0 +1,186 @@
+"""What operators do with clients. ``token_issuer.py`` gives clients their tokens.
+
+Whatever makes or changes a client raises ``NotFound`` where the holder or client does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.entropy import Entropy
+from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.identity import access as access_rules
+from pixconnect.domain.identity.access import SCOPES, Client, IssuedClient
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity import access as access_store
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+
+_CLIENT_ID_LENGTH = 24
+_SECRET_LENGTH = 43
+"""Of 62 letters each: 256 bits."""
+_NAME_LENGTH_MAX = 255
+
+
+async def create_client(context: OperatorContext, holder_id: int, name: str, scopes: Sequence[str]) -> IssuedClient:
+    """Make a client of a holder; its secret is returned here and cannot be read again.
+
+    Raises:
+        BadRequest: The name has a wrong length, or a scope does not exist.
+    """
+    if not 1 <= len(name) <= _NAME_LENGTH_MAX or not name.isprintable():
+        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
+    # Where money is real, nobody gets all scopes by oversight: none named is refused there.
+    client = Client(
+        client_id=make_client_id(context.entropy),
+        holder_id=holder_id,
+        name=name,
+        scopes=access_rules.parse_scopes(scopes or (SCOPES if context.policy.is_sandbox else ())),
+        created_at=context.clock.real_now(),
+    )
+    client_secret = make_secret(context.entropy)
+    secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
+    async with write_alone(context.pool) as connection:
+        if await holder_store.find(connection, holder_id) is None:
+            raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+        await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
+        await audit.record(context, connection, "client create", _audited(client.client_id), after=client)
+    return IssuedClient(client=client, client_secret=client_secret)
+
+
+async def set_scopes(
+    context: OperatorContext, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()
+) -> Client:
+    """Give a client other scopes, and others besides; if it loses one, every token issued until now is refused.
+
+    Args:
+        scopes: What it has from now on; what it had if empty.
+
+    Raises:
+        BadRequest: No scope is named, or one that does not exist.
+    """
+    if not scopes and not added:
+        raise errors.BadRequest("scope: name at least one")
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        wanted = access_rules.parse_scopes([*(scopes or before.scopes), *added])
+        # A token says itself what it allows: those with a scope that was taken away must not outlive it.
+        is_narrower = not set(before.scopes) <= set(wanted)
+        tokens_from = access_rules.end_tokens_at(context.clock.real_now()) if is_narrower else None
+        client = _found(
+            await access_store.set_scopes(connection, client_id, wanted, tokens_from=tokens_from), client_id
+        )
+        await audit.record(context, connection, "client set", _audited(client_id), before=before, after=client)
+    return client
+
+
+async def set_certificate(context: OperatorContext, client_id: str, certificate: str | None) -> Client:
+    """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
+    tokens_from = access_rules.end_tokens_at(context.clock.real_now())
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        changed = await access_store.set_certificate(connection, client_id, certificate, tokens_from=tokens_from)
+        client = _found(changed, client_id)
+        await audit.record(context, connection, "client certificate", _audited(client_id), before=before, after=client)
+    return client
+
+
+async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
+    """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
+    client_secret = make_secret(context.entropy)
+    secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
+    # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
+    now = context.clock.real_now()
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        client = await access_store.rotate(
+            connection,
+            client_id,
+            secret_hash,
+            context.secret_box.key_id,
+            rotated_at=now,
+            tokens_from=access_rules.end_tokens_at(now),
+        )
+        client = _found(client, client_id)
+        await audit.record(context, connection, "client rotate", _audited(client_id), before=before, after=client)
+    return IssuedClient(client=client, client_secret=client_secret)
+
+
+async def disable_client(context: OperatorContext, client_id: str) -> Client:
+    """Lock a client out, on every process within a second; the tokens that it has are refused for ever."""
+    now = context.clock.real_now()
+    tokens_from = access_rules.end_tokens_at(now)
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        disabled = await access_store.disable(connection, client_id, disabled_at=now, tokens_from=tokens_from)
+        client = _found(disabled, client_id)
+        await audit.record(context, connection, "client disable", _audited(client_id), before=before, after=client)
+    return client
+
+
+async def enable_client(context: OperatorContext, client_id: str) -> Client:
+    """Let a client in again; it needs new tokens."""
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        client = _found(await access_store.enable(connection, client_id), client_id)
+        await audit.record(context, connection, "client enable", _audited(client_id), before=before, after=client)
+    return client
+
+
+async def delete_client(context: OperatorContext, client_id: str) -> Client:
+    """Forget a client: its tokens are refused on every process within a second, and its secret is good for nothing."""
+    async with write_alone(context.pool) as connection:
+        client = await _lock(connection, client_id)
+        await access_store.delete(connection, client_id)
+        await audit.record(context, connection, "client delete", _audited(client_id), before=client)
+    return client
+
+
+async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
+    """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
+    tokens_from = access_rules.end_tokens_at(context.clock.real_now())
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        client = _found(await access_store.end_tokens(connection, client_id, tokens_from), client_id)
+        await audit.record(
+            context, connection, "client revoke-tokens", _audited(client_id), before=before, after=client
+        )
+    return client
+
+
+async def list_clients(context: OperatorContext, holder_id: int) -> list[Client]:
+    """The holder's clients, oldest first."""
+    async with context.pool.acquire() as connection:
+        return await access_store.list_of_holder(connection, holder_id)
+
+
+async def _lock(connection: Connection, client_id: str) -> Client:
+    return _found(await access_store.lock(connection, client_id), client_id)
+
+
+def _audited(client_id: str) -> str:
+    return f"client {client_id}"
+
+
+def _found(client: Client | None, client_id: str) -> Client:
+    if client is None:
+        raise errors.NotFound(f"client_id: there is no client {client_id}")
+    return client
+
+
+def make_client_id(entropy: Entropy) -> str:
+    return entropy.token(_CLIENT_ID_LENGTH)
+
+
+def make_secret(entropy: Entropy) -> str:
+    return entropy.token(_SECRET_LENGTH)
+
+
+def hash_secret(secret_box: SecretBox, client_id: str, client_secret: str) -> Sequence[bytes]:
+    """The secret's hash under the key in use, and then under the previous one where there is one."""
+    # With the client_id, so that equal secrets have different hashes.
+    text = f"{client_id}:{client_secret}"
+    return secret_box.fingerprints(text.encode("utf-8", "surrogatepass"), "client_secret")

@@ -1,0 +1,270 @@
+"""Signing in to the console, and who has: sessions are rows, and the browser holds a token of which only the hash is kept.
+
+An operator shows a name, a password and a second factor; a holder shows what its client gets tokens by. Who guesses is slowed
+down as at the tokens: ten failures a minute for an address, and ten for a name. But a client's secret cannot be guessed and a
+password may be, so the right password is not looked at either while its name has failed too often: who is locked out so waits a
+minute, and has the command line.
+
+A session of a client is good for as long as a token would be: a client that is disabled, deleted, or has a new secret has none.
+All instants are real time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.identity import access as access_rules
+from pixconnect.domain.identity import console
+from pixconnect.domain.identity.access import FAILURES_WINDOW_S, Client
+from pixconnect.domain.identity.console import ALL_SCOPES, LINK_LASTS, READING_SCOPES, SEEN_EVERY, Visitor
+from pixconnect.foundation import password
+from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.shares import FairSemaphore
+from pixconnect.store.identity import access as access_store
+from pixconnect.store.identity import console as console_store
+from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext, acting_as
+from pixconnect.usecases.identity import token_issuer
+from pixconnect.usecases.identity.operator_access import about_totp, hash_recovery_code
+from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
+
+_log = structlog.get_logger(__name__)
+
+NAME_LOCKS: Final = 0x7078_6105
+"""A class of advisory locks, taken after that of the address."""
+WAITING_MAX: Final = 32
+"""Sign-ins that wait for another: a look at a password takes 64 MiB, so there is one at a time."""
+LISTED_MAX: Final = 200
+_TOKEN_LENGTH: Final = 43
+_TEXT_LENGTH_MAX: Final = 1024
+_SANDBOX_NAME: Final = "sandbox"
+_REFUSED: Final = "name, password or code: one of them is wrong"
+
+
+class OperatorSignIn(Struct, frozen=True, kw_only=True):
+    name: str
+    password: str
+    code: str
+    """Of the second factor, or a recovery code."""
+    address: str
+    """The address that a failure counts for, found by ``client_address``."""
+
+
+class ClientSignIn(Struct, frozen=True, kw_only=True):
+    client_id: str
+    client_secret: str
+    address: str
+
+
+class NewSession(Struct, frozen=True, kw_only=True):
+    token: str
+    """For the browser's cookie; it is shown nowhere else."""
+    visitor: Visitor
+
+
+class SignIn:
+    """The door of one process: one comes in at a time."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
+
+    async def operator(self, asked: OperatorSignIn) -> NewSession:
+        """Let an operator in.
+
+        Raises:
+            Unauthorized: Something is wrong: one message for all.
+            RateLimited: The address or the name has failed too often in the last minute.
+            ServiceUnavailable: Too many wait.
+        """
+        context = self._context
+        async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
+            verdict = await _judge_operator(context, connection, asked)
+            if isinstance(verdict, ConsoleOperator):
+                return await _begin(context, connection, _session_of(context, operator_name=verdict.name))
+        # Raised only now: inside the transaction it would roll back the failure that was counted.
+        raise verdict
+
+    async def client(self, asked: ClientSignIn) -> NewSession:
+        """Let a holder in by the credentials of one of its clients; refuses as ``operator`` does."""
+        context = self._context
+        request = TokenRequest(
+            client_id=asked.client_id,
+            client_secret=asked.client_secret,
+            grant_type="client_credentials",
+            address=asked.address,
+        )
+        token_issuer.check_shape(request)
+        async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
+            verdict = await token_issuer.judge(context, connection, request)
+            if isinstance(verdict, Client):
+                session = _session_of(context, client_id=verdict.client_id)
+                # Up to a second ahead, as its tokens are, or a secret that is new would let nobody in.
+                began_at = access_rules.issue_at(session.created_at, verdict.tokens_from)
+                return await _begin(context, connection, structs.replace(session, created_at=began_at))
+        raise verdict
+
+    async def link(self, token: str) -> NewSession:
+        """Let in whoever opens a link for the first time, as the operator of a sandbox; refuses as ``operator`` does."""
+        context = self._context
+        if not context.policy.is_sandbox:
+            raise errors.Forbidden("nobody signs in by a link but to a sandbox")
+        async with write_alone(context.pool) as connection:
+            if not await console_store.use_link(connection, _hash(token), context.clock.real_now()):
+                raise errors.Unauthorized("this link was used already, or its time is over")
+            return await _begin(context, connection, _session_of(context))
+
+
+async def make_link(context: OperatorContext) -> str:
+    """Make what lets one browser in, once; answers its token.
+
+    Raises:
+        Forbidden: This is no sandbox.
+    """
+    if not context.policy.is_sandbox:
+        raise errors.Forbidden("nobody signs in by a link but to a sandbox")
+    token, ends_at = context.entropy.token(_TOKEN_LENGTH), context.clock.real_now() + LINK_LASTS
+    async with write_alone(context.pool) as connection:
+        await console_store.insert_link(connection, _hash(token), ends_at)
+        await audit.record(context, connection, "operator link", "console", after=dict(expires_at=ends_at))
+    return token
+
+
+async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
+    """Who holds this token; ``None`` if nobody may any more. That it was used moves the session's end on."""
+    if len(token) != _TOKEN_LENGTH:
+        return None
+    now = context.clock.real_now()
+    async with context.pool.acquire() as connection:
+        found = await console_store.find_session(connection, _hash(token), now)
+        if found is None:
+            return None
+        session = found.session
+        if is_used and now - session.seen_at >= SEEN_EVERY:
+            ends_at = console.end_session_at(session.created_at, now)
+            await console_store.slide_session(connection, session.id, now, ends_at)
+    return _visitor(found, token)
+
+
+async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[ConsoleSession]:
+    """The sessions that are good now: an operator sees all, a holder's visitor those of its own client."""
+    client_id = visitor.name if visitor.kind == "holder" else None
+    async with context.pool.acquire() as connection:
+        return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
+
+
+async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
+    """End a session: the own one, one of the own client, or an operator any.
+
+    Raises:
+        Forbidden: A reader ends no other.
+        NotFound: There is none, or it is another client's: no scope lets a client end what another one began.
+    """
+    if not visitor.may_act and session_id != visitor.session_id:
+        raise errors.Forbidden("a reader changes nothing")
+    async with write_alone(context.pool) as connection:
+        client_id = visitor.name if visitor.kind == "holder" else None
+        ended = await console_store.delete_session(connection, session_id, client_id)
+        if ended is None:
+            raise errors.NotFound("there is no such session")
+        acting, whose = acting_as(context, visitor.audit_name), ended.operator_name or ended.client_id
+        await audit.record(acting, connection, "console sign-out", f"session {session_id}", before=dict(of=whose))
+
+
+async def _judge_operator(
+    context: OperatorContext, connection: Connection, asked: OperatorSignIn
+) -> ConsoleOperator | errors.Refusal:
+    failures_max = context.policy.token_failures_max
+    subjects = [
+        token_issuer.failure_subject("address", asked.address),
+        token_issuer.failure_subject("operator", asked.name),
+    ]
+    for lock_class, subject in zip((access_store.ADDRESS_LOCKS, NAME_LOCKS), subjects, strict=True):
+        await access_store.lock_subject(connection, lock_class, subject)
+        left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, failures_max)
+        if left_s is not None:
+            return AddressLimited(left_s, failures_max)
+    is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
+    is_name = console.is_operator_name(asked.name)
+    found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
+    # An unknown name costs as much time as a known one.
+    is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
+    after = _use_code(context, found, asked.code) if found and is_right else None
+    if after is not None:
+        await console_store.note_code_used(connection, after)
+        return after
+    # A name that does not exist is not logged: it may be a password in the wrong field.
+    _log.warning("sign-in refused", operator=asked.name if found else None, address=asked.address)
+    await access_store.append_failures(connection, subjects)
+    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
+    return errors.Unauthorized(_REFUSED)
+
+
+def _use_code(context: OperatorContext, operator: ConsoleOperator, code: str) -> ConsoleOperator | None:
+    """The operator after a code was used, which is good no more; ``None`` if it is none."""
+    # A secret whose key was lost opens nothing: recovery codes still do.
+    with suppress(SealBroken):
+        secret = context.secret_box.open(operator.totp_sealed, about_totp(operator.name)).decode()
+        step = password.find_totp_step(secret, code.strip(), context.clock.real_now(), operator.totp_step)
+        if step is not None:
+            return structs.replace(operator, totp_step=step)
+    used = hash_recovery_code(operator.name, code)
+    left = tuple(each for each in operator.recovery_hashes if each != used)
+    return structs.replace(operator, recovery_hashes=left) if len(left) < len(operator.recovery_hashes) else None
+
+
+def _session_of(
+    context: OperatorContext, *, operator_name: str | None = None, client_id: str | None = None
+) -> ConsoleSession:
+    now = context.clock.real_now()
+    return ConsoleSession(
+        id=0,
+        kind="operator" if operator_name else "holder" if client_id else "sandbox",
+        operator_name=operator_name,
+        client_id=client_id,
+        created_at=now,
+        seen_at=now,
+        expires_at=console.end_session_at(now, now),
+    )
+
+
+async def _begin(context: OperatorContext, connection: Connection, session: ConsoleSession) -> NewSession:
+    now, token = context.clock.real_now(), context.entropy.token(_TOKEN_LENGTH)
+    await console_store.insert_session(connection, session, _hash(token))
+    await console_store.forget_old(connection, now)
+    found = await console_store.find_session(connection, _hash(token), now)
+    if found is None:
+        raise errors.InvariantBroken("a session that begins is good")
+    visitor = _visitor(found, token)
+    acting = acting_as(context, visitor.audit_name)
+    await audit.record(acting, connection, "console sign-in", f"session {visitor.session_id}")
+    return NewSession(token=token, visitor=visitor)
+
+
+def _visitor(found: FoundSession, token: str) -> Visitor:
+    session, role = found.session, found.role or "operator"
+    own_scopes = ALL_SCOPES if role == "operator" else READING_SCOPES
+    return Visitor(
+        session_id=session.id,
+        kind=session.kind,
+        name=session.operator_name or session.client_id or _SANDBOX_NAME,
+        role=role,
+        holder_id=found.holder_id,
+        scopes=frozenset(found.scopes) if session.kind == "holder" else own_scopes,
+        csrf_token=hashlib.sha256(f"csrf:{token}".encode()).hexdigest(),
+        created_at=session.created_at,
+        expires_at=session.expires_at,
+    )
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,248 @@
+"""What operators do with holders: open, limit, block and disable them, and register their Pix keys.
+
+Whatever reads or changes one holder raises ``NotFound`` where it does not exist.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
+from pixconnect.domain.money import account as account_rules
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import tax_id as tax_id_rules
+from pixconnect.domain.money.holder import AccountType, Holder, KeyType
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import key_webhook as key_webhook_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.writing.service_time import service_now_to_write
+
+GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
+"""So long after its removal a key is given to another holder: far longer than a request takes that looked it up before."""
+
+_TEXT_LENGTH_MAX = 255
+_LIMITS = ("transfer_limit_cents", "day_limit_cents", "night_limit_cents")
+
+
+class NewHolder(Struct, frozen=True, kw_only=True):
+    name: str
+    tax_id: str
+    """With a mask or without."""
+    branch: str
+    """1 to 4 digits."""
+    account_number: str
+    """1 to 20 digits or capital letters; no other holder has it."""
+    city: str = "Sao Paulo"
+    account_type: AccountType = "TRANSACTIONAL"
+    transfer_limit_cents: int | UnsetType | None = UNSET
+    """The most that one transfer may send; ``None`` is no limit. In live mode each limit must be set."""
+    day_limit_cents: int | UnsetType | None = UNSET
+    night_limit_cents: int | UnsetType | None = UNSET
+
+
+class HolderChanges(Struct, frozen=True, kw_only=True):
+    """Changes of a holder; a field that is left unset stays as it is."""
+
+    may_deposit: bool | UnsetType = UNSET
+    may_withdraw: bool | UnsetType = UNSET
+    may_lend: bool | UnsetType = UNSET
+    """Shown with the balance, and has no other effect."""
+    transfer_limit_cents: int | UnsetType | None = UNSET
+    """``None`` is no limit."""
+    day_limit_cents: int | UnsetType | None = UNSET
+    night_limit_cents: int | UnsetType | None = UNSET
+    is_disabled: bool | UnsetType = UNSET
+    """Locks out all its clients too."""
+
+
+async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
+    """Open a holder with an empty account.
+
+    Raises:
+        BadRequest: The name or city has a wrong length; or, in live mode, a limit is not set.
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
+        InvalidAccount: The branch or account number has a wrong form, or is taken.
+    """
+    for field, text in (("name", new.name), ("city", new.city)):
+        if not 1 <= len(text) <= _TEXT_LENGTH_MAX or not text.isprintable():
+            raise errors.BadRequest(f"{field}: must have 1 to {_TEXT_LENGTH_MAX} printable characters")
+    limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
+    tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
+    tax_id_rules.check_tax_id(tax_id, "tax_id")
+    account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
+    async with write_alone(context.pool) as connection:
+        now = await service_now_to_write(context.clock, connection)
+        holder = Holder(
+            id=await holder_store.next_id(connection),
+            name=new.name,
+            tax_id=tax_id,
+            city=new.city,
+            branch=new.branch,
+            account_number=new.account_number,
+            account_type=new.account_type,
+            may_deposit=True,
+            may_withdraw=True,
+            may_lend=False,
+            disabled_at=None,
+            created_at=now,
+            **limits,
+        )
+        if not await holder_store.insert(connection, holder):
+            raise errors.InvalidAccount("account_number: another holder has it")
+        await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
+    return holder
+
+
+async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
+    async with context.pool.acquire() as connection:
+        return _found(await holder_store.find(connection, holder_id), holder_id)
+
+
+async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, int, int]]:
+    """Holders in the order of their ids, each with what is available and what is reserved, in cents."""
+    return await holder_store.list_with_funds(context.pool, after_id, count_max)
+
+
+async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
+    """Change a holder's flags and limits, disable it or enable it again.
+
+    A limit or flag counts from the next request on; disabling takes effect on every process within a second.
+
+    Raises:
+        AmountOutOfRange: A limit is below 0 or above what any Pix can have.
+        ServiceUnavailable: Another operation holds the lock of the account; nothing was done.
+    """
+    wanted = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
+    for field, value in wanted.items():
+        if field in _LIMITS:
+            _check_limit(field, value)
+    is_disabled = wanted.pop("is_disabled", None)
+    async with write_alone(context.pool) as connection:
+        # Batches decide by flags and limits that they read while they hold the balance's lock. With the same lock we wait for
+        # the batches under way, and all that come after the operator has the answer are decided by the new ones.
+        try:
+            await ledger_store.lock_balance(connection, holder_id)
+        except asyncpg.LockNotAvailableError:
+            raise errors.ServiceUnavailable("the account is locked by another operation; nothing was done") from None
+        before = _found(await holder_store.lock(connection, holder_id), holder_id)
+        if is_disabled is not None:
+            # Disabled twice, it keeps the instant of the first time.
+            since = before.disabled_at or context.clock.real_now()
+            wanted["disabled_at"] = since if is_disabled else None
+        holder = msgspec.structs.replace(before, **wanted)
+        await holder_store.update(connection, holder)
+        verb = "set" if is_disabled is None else "disable" if is_disabled else "enable"
+        await audit.record(context, connection, f"holder {verb}", _subject(holder_id), before=before, after=holder)
+    return holder
+
+
+async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
+    """Register a Pix key of a holder; doing it twice changes nothing.
+
+    Raises:
+        BadRequest: The key is missing, and its type is not EVP, which the service makes itself.
+        InvalidPixKey: The key does not have its type's form, or another holder has it, or had it a moment ago.
+    """
+    if text is None and key_type != "EVP":
+        raise errors.BadRequest(
+            f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
+        )
+    key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
+    async with write_alone(context.pool) as connection:
+        now = await service_now_to_write(context.clock, connection)
+        _found(await holder_store.find(connection, holder_id), holder_id)
+        await holder_store.insert_key(connection, key, holder_id, now)
+        # The insert leaves a key alone that exists already: only now can we see whose it is.
+        owners = await holder_store.find_key_owners(connection, [key.key])
+        if owners[key.key] != holder_id:
+            raise errors.InvalidPixKey("key: another holder has it")
+        # After the insert, which waits for a removal that is under way.
+        await _check_removal(connection, key, holder_id)
+        await holder_store.forget_removal(connection, key.key)
+        await audit.record(context, connection, "key add", _subject(holder_id), after=key)
+    return key
+
+
+async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) -> PixKey:
+    """Forget a Pix key of a holder: within a second it leads to nobody on every process.
+
+    Raises:
+        NotFound: The holder does not exist, or has no such key.
+    """
+    key = pix_key.as_kept(text)
+    async with write_alone(context.pool) as connection:
+        _found(await holder_store.find(connection, holder_id), holder_id)
+        # A webhook is set under the same lock: none is left for a key that is gone.
+        await endpoint_store.lock_holder(connection, holder_id)
+        removed = await holder_store.remove_key(connection, key, holder_id)
+        if removed is None:
+            raise errors.NotFound(f"key: holder {holder_id} has no such key")
+        await key_webhook_store.delete(connection, holder_id, key)
+        await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
+    return removed
+
+
+async def list_pix_keys(context: OperatorContext, holder_id: int) -> list[PixKey]:
+    """A holder's keys, oldest first."""
+    async with context.pool.acquire() as connection:
+        return await holder_store.list_keys(connection, holder_id)
+
+
+async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:
+    """Refuse a key that was another holder's for as long as a payment to that one may be under way."""
+    removal = await holder_store.read_removal(connection, key.key, holder_id, GIVEN_AGAIN_AFTER)
+    if removal is None:
+        return
+    left_s, has_open = removal
+    if left_s > 0:
+        raise errors.InvalidPixKey(
+            f"key: led to another holder until a moment ago; it can be given to this one in {math.ceil(left_s)} s"
+        )
+    if has_open:
+        raise errors.InvalidPixKey(
+            "key: led to another holder, and the rail has not settled all payments to that one yet; look at "
+            "`find --unresolved`"
+        )
+
+
+def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:
+    # Where money is real, no holder is without limits by oversight.
+    limits: dict[str, int | None] = {}
+    for field in _LIMITS:
+        limit: int | UnsetType | None = getattr(new, field)
+        if isinstance(limit, UnsetType) and must_be_named:
+            raise errors.BadRequest(
+                f"{field.removesuffix('_cents')}: missing; live mode wants every limit named, or --no-limits"
+            )
+        limits[field] = None if isinstance(limit, UnsetType) else _check_limit(field, limit)
+    return limits
+
+
+def _check_limit(field: str, limit: int | None) -> int | None:
+    if limit is not None and not 0 <= limit <= AMOUNT_MAX_CENTS:
+        raise errors.AmountOutOfRange(f"{field}: must be from 0 to {AMOUNT_MAX_CENTS} cents")
+    return limit
+
+
+def _found(holder: Holder | None, holder_id: int) -> Holder:
+    if holder is None:
+        raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+    return holder
+
+
+def _subject(holder_id: int) -> str:
+    return f"holder {holder_id}"

@@ -1,0 +1,134 @@
+"""Rotating the secret key: every secret that another key sealed is sealed again, while the service runs.
+
+It works in batches, each a transaction of its own, and finds by the rows alone what is left to do: killed at any instant and
+run again, it goes on; run when all is done, it changes nothing. We do not know the secrets of clients, so their hashes cannot
+be renewed here: a client's hash changes at its next token request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
+from pixconnect.domain.identity.access import Client
+from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
+from pixconnect.store.identity import access as access_store
+from pixconnect.store.identity import console as console_store
+from pixconnect.store.identity import signing_key as signing_key_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.identity.operator_access import about_totp
+from pixconnect.usecases.identity.signing_key import ABOUT_AUTHORITY, about_key
+
+BATCH_MAX = 200
+"""Webhook endpoints whose rows are locked at once."""
+
+
+class Resealed(Struct, frozen=True, kw_only=True):
+    """What one run has sealed again, and what is left."""
+
+    webhook_endpoints_count: int
+    signing_keys_count: int
+    authorities_count: int
+    operators_count: int
+    """Whose second factor it is."""
+    broken: Sequence[str]
+    """Secrets that neither key opens, by what they were sealed about; they stay as they are."""
+    clients_left_count: int
+    """Clients whose secret is not yet hashed under the key in use, as far as we know."""
+
+
+async def reseal(context: OperatorContext) -> Resealed:
+    """Seal with the key in use whatever another key sealed."""
+    broken: list[str] = []
+    keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
+    endpoints_count = await _reseal_endpoints(context, broken)
+    async with context.pool.acquire() as connection:
+        clients_left_count = await access_store.count_hashed_otherwise(connection, context.secret_box.key_id)
+    return Resealed(
+        webhook_endpoints_count=endpoints_count,
+        signing_keys_count=keys_count,
+        authorities_count=authorities_count,
+        operators_count=operators_count,
+        broken=broken,
+        clients_left_count=clients_left_count,
+    )
+
+
+async def list_clients_left(context: OperatorContext) -> list[Client]:
+    """Clients that could not get a token without the previous key, as far as we know; ordered by client_id."""
+    found: list[Client] = []
+    async with context.pool.acquire() as connection:
+        while True:
+            after = found[-1].client_id if found else ""
+            page = await access_store.list_hashed_otherwise(connection, context.secret_box.key_id, after, BATCH_MAX)
+            found += page
+            if len(page) < BATCH_MAX:
+                return found
+
+
+async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int, int]:
+    box = context.secret_box
+    keys_count = authorities_count = operators_count = 0
+    # These are few, so one transaction takes them all.
+    async with context.pool.acquire() as connection, connection.transaction():
+        await signing_key_store.lock(connection)
+        for key in await signing_key_store.list_all(connection):
+            sealed = _again(box, key.private_sealed, about_key(key.kid), broken)
+            if sealed is not None:
+                await signing_key_store.reseal(connection, key.kid, sealed)
+                keys_count += 1
+        for authority in await signing_key_store.list_authorities(connection):
+            sealed = _again(box, authority.private_sealed, ABOUT_AUTHORITY, broken)
+            if sealed is not None:
+                await signing_key_store.reseal_authority(connection, authority, sealed)
+                authorities_count += 1
+        for operator in await console_store.lock_operators(connection):
+            sealed = _again(box, operator.totp_sealed, about_totp(operator.name), broken)
+            if sealed is not None:
+                await console_store.update_operator(connection, structs.replace(operator, totp_sealed=sealed))
+                operators_count += 1
+        done = dict(signing_keys=keys_count, authorities=authorities_count, operators=operators_count)
+        await audit.record(context, connection, "secrets reseal", f"secret-key {box.key_id.hex()}", after=done)
+    return keys_count, authorities_count, operators_count
+
+
+async def _reseal_endpoints(context: OperatorContext, broken: list[str]) -> int:
+    count, after_id = 0, 0
+    while True:
+        async with context.pool.acquire() as connection, connection.transaction():
+            batch = await endpoint_store.lock_sealed_otherwise(
+                connection, context.secret_box.seal_head, after_id, BATCH_MAX
+            )
+            for endpoint in batch:
+                resealed = _reseal_endpoint(context.secret_box, endpoint, broken)
+                if resealed != endpoint:
+                    await endpoint_store.reseal(connection, resealed)
+                    count += 1
+        if len(batch) < BATCH_MAX:
+            return count
+        after_id = batch[-1].id
+
+
+def _reseal_endpoint(box: SecretBox, endpoint: Endpoint, broken: list[str]) -> Endpoint:
+    about = endpoint_seal(endpoint.id)
+    return structs.replace(
+        endpoint,
+        secret_sealed=_again(box, endpoint.secret_sealed, about, broken) or endpoint.secret_sealed,
+        previous_secret_sealed=_again(box, endpoint.previous_secret_sealed, about, broken)
+        or endpoint.previous_secret_sealed,
+    )
+
+
+def _again(box: SecretBox, sealed: bytes | None, about: str, broken: list[str]) -> bytes | None:
+    """The same secret, sealed with the key in use; ``None`` if it is already, or if no key opens it."""
+    if sealed is None or sealed.startswith(box.seal_head):
+        return None
+    try:
+        return box.seal(box.open(sealed, about), about)
+    except SealBroken:
+        broken.append(about)
+        return None

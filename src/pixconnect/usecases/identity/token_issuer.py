@@ -1,0 +1,354 @@
+"""Issues access tokens to clients that show their secret.
+
+Whoever guesses is slowed down: ten failures a minute for an address, and ten for a client_id::
+
+    request ─► those that wait are looked at together ─► right: a token
+               └► anything else, and whoever else comes from its address meanwhile ─► judged alone
+
+One request that is judged alone is judged and counted in one transaction that no other request of its address overlaps, so of a
+hundred guesses at once still only ten pass. A look counts nothing, and lets nobody in from an address of which one is judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import structlog
+from msgspec import UNSET, Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.rate import RatePolicy
+from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.identity import access as access_rules
+from pixconnect.domain.identity.access import AUDIENCE, FAILURES_WINDOW_S, AccessToken, Client
+from pixconnect.foundation import jose
+from pixconnect.foundation.batches import Batches
+from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.shares import FairSemaphore
+from pixconnect.store.identity import access as access_store
+from pixconnect.store.identity.access import StoredClient
+from pixconnect.usecases.frame.operator import TokenContext
+from pixconnect.usecases.identity.access import hash_secret
+from pixconnect.usecases.identity.keyring import Keyring
+
+_log = structlog.get_logger(__name__)
+
+JUDGED_TOGETHER_MAX = 6
+"""Token requests under way at once, in one process, which are looked at together."""
+JUDGED_AT_ONCE_MAX = 2
+"""Those of them that are judged alone at once: each uses a connection of the database."""
+WAITING_MAX = 256
+"""Token requests that are judged or wait for it; more are refused."""
+LIMITED_CLIENT_KNOWN_S = 1.0
+"""How long the right secret of a limited client is cached: its owner may have replaced it."""
+_LIMITED_REMEMBERED_MAX = 4096
+FORGOTTEN_AT_ONCE_MAX = 100
+"""Old failures deleted with each new one: more than one, so that the table shrinks."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True):
+    client_id: str | None
+    client_secret: str | None
+    grant_type: str | None
+    address: str
+    """The address that a failure counts for, found by ``client_address``."""
+    certificate: str | None = None
+    """The thumbprint of the certificate that the connection showed."""
+    scopes: Sequence[str] | None = None
+    """Those that the token is to have, as far as the client has them; all of the client's if ``None``."""
+
+
+class ScopeNotGranted(errors.BadRequest):
+    """Scopes were asked for, and the client has none of them."""
+
+
+class TokenIssuer:
+    """Issues the tokens of one process, a few at a time, to each address in turn.
+
+    A flood of token requests must not take the database's connections from everybody else: so few are judged at once, few more
+    wait, and what is known to be limited is refused without the database.
+    """
+
+    def __init__(self, context: TokenContext, keyring: Keyring) -> None:
+        self._context = context
+        self._keyring = keyring
+        waiting_max = max(1, WAITING_MAX - JUDGED_TOGETHER_MAX)
+        self._semaphore = FairSemaphore(JUDGED_TOGETHER_MAX, waiting_max=waiting_max, what="token requests")
+        # All that are under way may wait for it, of one address too.
+        self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
+        self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
+        self._judged_alone = set[str]()
+        """Addresses of which one is judged alone, or is about to be."""
+        self._limited_until_s: OrderedDict[str, float] = OrderedDict()
+        self._limited_clients: OrderedDict[bytes, _LimitedClient] = OrderedDict()
+        self._guesses_at_s: OrderedDict[str, deque[float]] = OrderedDict()
+        """When an address last sent guesses at a limited client."""
+
+    async def login(self, request: TokenRequest) -> AccessToken:
+        """Give a client a token.
+
+        Raises:
+            BadRequest: Credentials are missing, or the grant type is a wrong one; ``ScopeNotGranted`` if it lacks all scopes.
+            RateLimited: The address has failed too often in the last minute; or the client_id has, and the secret is wrong.
+            Unauthorized: The client is unknown or disabled, or the secret is wrong: one message for all. Or all is right but
+                for the certificate.
+            ServiceUnavailable: The queue is full, or there is no key to sign with.
+        """
+        client_id, client_secret = check_shape(request)
+        self._refuse_limited(request.address)
+        self._refuse_guess(request.address, client_id, client_secret)
+        await self._keyring.look_after_rest()
+        # The token's date, from before its client is judged: what changes of the client after that ends the token.
+        asked_at = self._context.clock.real_now()
+        try:
+            client = await self._judge(request)
+        except AddressLimited as refusal:
+            # A failure always counts for its whole minute, so until then the answer cannot change.
+            _remember(self._limited_until_s, request.address, self._now_s() + refusal.left_s)
+            raise
+        except ClientLimited as refusal:
+            limited = _LimitedClient(refusal.secret_hash, self._now_s() + refusal.left_s, self._now_s())
+            _remember(self._limited_clients, failure_subject("client", client_id), limited)
+            self._count_guess(request.address)
+            raise
+        return _issue_token(self._context, self._keyring, client, request.scopes, asked_at)
+
+    async def _judge(self, request: TokenRequest) -> Client:
+        address = request.address
+        try:
+            if not self._semaphore.acquire_now(address):
+                await self._semaphore.acquire(address)
+        except BaseException:
+            self._forget_if_gone(address)
+            raise
+        try:
+            # Once more: while this one waited, others of its address may have failed.
+            self._refuse_limited(address)
+            client = await self._batches.ask(request)
+            if client is None:
+                async with self._alone.hold(address):
+                    self._refuse_limited(address)
+                    client = await judge_alone(self._context, request)
+            return client
+        finally:
+            self._semaphore.release(address)
+            self._forget_if_gone(address)
+
+    def _forget_if_gone(self, address: str) -> None:
+        if not self._semaphore.is_held_by(address):
+            self._judged_alone.discard(address)
+
+    async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
+        """The client of each request that is right; ``None`` for one that must be judged alone."""
+        asked = {request.address: request for request in requests if request.address not in self._judged_alone}
+        addresses = [failure_subject("address", address) for address in asked]
+        client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
+        found: Mapping[str, StoredClient] = {}
+        if addresses and client_ids:
+            found = await access_store.find_logging_in(
+                self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, self._context.policy.token_failures_max
+            )
+        clients = [_find_right(self._context.secret_box, found, request) for request in requests]
+        # From here on nobody from there is let in beside a failure that is not counted yet. Who went away holds nothing.
+        self._judged_alone.update(
+            request.address
+            for request, client in zip(requests, clients, strict=True)
+            if client is None and self._semaphore.is_held_by(request.address)
+        )
+        return [
+            None if request.address in self._judged_alone else client
+            for request, client in zip(requests, clients, strict=True)
+        ]
+
+    def _now_s(self) -> float:
+        return self._context.clock.monotonic_s()
+
+    def _refuse_limited(self, address: str) -> None:
+        left_s = self._limited_until_s.get(address, 0.0) - self._now_s()
+        if left_s > 0:
+            raise AddressLimited(left_s, self._context.policy.token_failures_max)
+        self._limited_until_s.pop(address, None)
+
+    def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
+        if not self._limited_clients:
+            return
+        limited = self._limited_clients.get(failure_subject("client", client_id))
+        if limited is None:
+            return
+        now_s = self._now_s()
+        if now_s - limited.asked_at_s >= LIMITED_CLIENT_KNOWN_S:
+            # This request asks the database; those that come within the next second do not.
+            limited.asked_at_s = now_s
+            return
+        hashes = hash_secret(self._context.secret_box, client_id, client_secret)
+        if now_s < limited.until_s and not _is_among(limited.secret_hash, hashes):
+            self._count_guess(address)
+            failures_max = self._context.policy.token_failures_max
+            raise ClientLimited(limited.until_s - now_s, failures_max, limited.secret_hash)
+
+    def _count_guess(self, address: str) -> None:
+        # Guesses that the database is not asked about limit their address too, as far as this process knows.
+        now_s = self._now_s()
+        guesses_max = self._context.policy.token_failures_max
+        guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
+        guesses.append(now_s)
+        _remember(self._guesses_at_s, address, guesses)
+        if len(guesses) == guesses_max and now_s - guesses[0] < FAILURES_WINDOW_S:
+            _remember(self._limited_until_s, address, guesses[0] + FAILURES_WINDOW_S)
+
+
+class _LimitedClient:
+    """A client_id whose wrong secrets are refused without the database."""
+
+    __slots__ = ("asked_at_s", "secret_hash", "until_s")
+
+    def __init__(self, secret_hash: bytes, until_s: float, asked_at_s: float) -> None:
+        self.secret_hash = secret_hash
+        """The hash of the right secret when we last asked; for a client that does not exist, one that no secret has."""
+        self.until_s = until_s
+        self.asked_at_s = asked_at_s
+
+
+def _remember(remembered: OrderedDict[Key, Value], key: Key, value: Value) -> None:
+    remembered[key] = value
+    remembered.move_to_end(key)
+    if len(remembered) > _LIMITED_REMEMBERED_MAX:
+        remembered.popitem(last=False)
+
+
+class AddressLimited(errors.RateLimited):
+    """This address has failed too often; after ``left_s`` its oldest failure no longer counts."""
+
+    def __init__(self, left_s: float, failures_max: int) -> None:
+        retry_after_s = max(1, math.ceil(left_s))
+        super().__init__(_limited_message("this address", retry_after_s), retry_after_s, _rate(failures_max))
+        self.left_s = left_s
+
+
+class ClientLimited(errors.RateLimited):
+    """This client_id has failed too often, and this secret is wrong; after ``left_s`` its oldest failure no longer counts."""
+
+    def __init__(self, left_s: float, failures_max: int, secret_hash: bytes) -> None:
+        retry_after_s = max(1, math.ceil(left_s))
+        super().__init__(_limited_message("this client_id", retry_after_s), retry_after_s, _rate(failures_max))
+        self.left_s = left_s
+        self.secret_hash = secret_hash
+
+
+async def judge_alone(context: TokenContext, request: TokenRequest) -> Client:
+    """Find whose credentials these are, and count a failure; refuses as ``TokenIssuer.login`` does."""
+    async with context.pool.acquire() as connection, connection.transaction():
+        verdict = await judge(context, connection, request)
+    # Raised only now: inside the transaction it would roll back the failure that was counted.
+    if not isinstance(verdict, Client):
+        raise verdict
+    return verdict
+
+
+def check_shape(request: TokenRequest) -> tuple[str, str]:
+    if not request.client_id:
+        raise errors.BadRequest("client_id: missing")
+    if not request.client_secret:
+        raise errors.BadRequest("client_secret: missing")
+    if request.grant_type != "client_credentials":
+        raise errors.BadRequest("grant_type: must be client_credentials")
+    return request.client_id, request.client_secret
+
+
+async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
+    """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
+    failures_max = context.policy.token_failures_max
+    client_id, client_secret = check_shape(request)
+    address = failure_subject("address", request.address)
+    await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
+    left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
+    if left_s is not None:
+        return AddressLimited(left_s, failures_max)
+    # The database cannot store every text, and a client_id of another form is none of ours.
+    found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
+    # An unknown client costs as much time as a known one, and no secret has this hash.
+    secret_hash = found.secret_hash if found else bytes(32)
+    hashes = hash_secret(context.secret_box, client_id, client_secret)
+    is_right = _is_among(secret_hash, hashes)
+    if found and found.may_log_in and is_right:
+        # Only here do we see the secret, so this is where its hash moves to a new secret key.
+        if found.secret_key_id != context.secret_box.key_id:
+            await access_store.rehash(connection, found, hashes[0], context.secret_box.key_id)
+        if found.client.certificate in (None, request.certificate):
+            return found.client
+        refusal = "client certificate: this client has one, and the connection did not show it"
+    else:
+        refusal = "client_id or client_secret: unknown client or wrong secret"
+    # The right secret comes in however often others have guessed: nobody can lock a client out.
+    client = failure_subject("client", client_id)
+    await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
+    left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, failures_max)
+    if left_s is not None:
+        return ClientLimited(left_s, failures_max, secret_hash)
+    # A client_id that does not exist is not logged: it may be a secret in the wrong field.
+    _log.warning("login refused", client_id=client_id if found else None, address=request.address)
+    await access_store.append_failures(connection, [address, client])
+    await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, FORGOTTEN_AT_ONCE_MAX)
+    return errors.Unauthorized(refusal)
+
+
+def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], request: TokenRequest) -> Client | None:
+    client_id, client_secret = check_shape(request)
+    # An unknown client costs as much time as a known one, here too.
+    hashes = hash_secret(secret_box, client_id, client_secret)
+    stored = found.get(client_id)
+    is_right = _is_among(stored.secret_hash if stored else bytes(32), hashes)
+    # A hash under an old key is written anew by whoever judges alone.
+    if stored is None or not is_right or stored.secret_key_id != secret_box.key_id:
+        return None
+    return stored.client if stored.client.certificate in (None, request.certificate) else None
+
+
+def _issue_token(
+    context: TokenContext, keyring: Keyring, client: Client, wanted: Sequence[str] | None, asked_at: datetime
+) -> AccessToken:
+    # Libraries written for one bank ask for all that this bank has: what is not ours is left out, and the answer says so.
+    scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
+    if not scopes:
+        raise ScopeNotGranted("scope: this client has none of those asked for")
+    issued_at = int(access_rules.issue_at(asked_at, client.tokens_from).timestamp())
+    lifetime_s = context.policy.token_lifetime_s
+    claims = jose.Claims(
+        iss=context.policy.auth_url,
+        aud=AUDIENCE,
+        sub=client.client_id,
+        holder_id=str(client.holder_id),
+        scope=" ".join(scopes),
+        iat=issued_at,
+        exp=issued_at + lifetime_s,
+        jti=str(context.entropy.uuid4()),
+        cnf=UNSET if client.certificate is None else jose.Confirmation(thumbprint=client.certificate),
+    )
+    token = jose.sign_token(keyring.token_key(), claims)
+    return AccessToken(access_token=token, expires_in_s=lifetime_s, scopes=scopes)
+
+
+def _is_among(secret_hash: bytes, hashes: Sequence[bytes]) -> bool:
+    return any(hmac.compare_digest(secret_hash, one) for one in hashes)
+
+
+def failure_subject(kind: str, text: str) -> bytes:
+    # A hash, never the text itself: that may be a secret sent in the wrong field.
+    return hashlib.blake2b(f"{kind}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _rate(failures_max: int) -> RatePolicy:
+    return RatePolicy(name="logins", tokens_max=failures_max, refill_per_s=failures_max / FAILURES_WINDOW_S)
+
+
+def _limited_message(who: str, retry_after_s: int) -> str:
+    return f"{who} has failed too many token requests: try again in {retry_after_s} s"

@@ -1,0 +1,52 @@
+"""Refunds that the service makes itself: of payments that it cannot accept, over a rail on which it cannot refuse them.
+
+The money arrives and is reserved for its way back in one transaction, so that nobody can spend it, and the refund then goes the
+way of any other. Nobody has asked for it: what would forbid a refund (a holder that may not withdraw) does not forbid this one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import identifiers
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasIds, HasPolicy
+from pixconnect.usecases.money.refund import hold_refund
+from pixconnect.writing.unit_of_work import UnitOfWork
+
+
+class PlanningContext(HasPolicy, HasClock, HasEntropy, HasIds, Protocol): ...
+
+
+class AutomaticRefund(Struct, frozen=True, kw_only=True):
+    """The ids of a refund that may have to be made, made before the first try."""
+
+    refund_id: int
+    return_id: str
+
+
+async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
+    """Make ids for giving a payment back; ``None`` where the rail lets us refuse it."""
+    if context.policy.abilities.refuses_credits:
+        return None
+    return AutomaticRefund(
+        refund_id=await context.ids.refund_id(),
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+    )
+
+
+def give_back(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:
+    """Return all of a payment that has just been credited; the caller writes the transfer.
+
+    Args:
+        code: With which the payment would have been refused.
+    """
+    refund = refund_rules.open_automatic_refund(
+        received, refund_id=planned.refund_id, return_id=planned.return_id, code=code, now=work.now
+    )
+    work.announce_refund(refund)
+    # Nobody waits for an answer, and the money is not the holder's: it is not given up after a minute.
+    return hold_refund(work, refund, received, refund_rules.WINDOW)

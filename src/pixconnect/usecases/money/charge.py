@@ -1,0 +1,178 @@
+"""Charges: create, read, list, expire.
+
+Creating one first checks what needs no database, but a replay comes before every refusal; the rest happens in a batch, in one
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import ability, br_code, pix_key, tax_id
+from pixconnect.domain.money.charge import (
+    PAID,
+    Charge,
+    ChargeRequest,
+    NewCharge,
+    ShownStatus,
+    expire_charge,
+    may_expire,
+    open_charge,
+)
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import begin_work
+
+
+class ExpiryContext(HasPool, HasWrites, Protocol): ...
+
+
+class ChargeContext(ExpiryContext, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
+
+
+_IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
+
+
+async def create_charge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> Charge:
+    """Make a charge and its QR code.
+
+    Returns:
+        The new charge; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    try:
+        key = await _judge(context, caller, request)
+    except errors.RuleBroken as refusal:
+        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+    account = await context.directory.read_account(caller.holder_id)
+    # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
+    txid = identifiers.make_txid(context.clock.now(), context.entropy)
+    new = NewCharge(
+        holder_id=caller.holder_id,
+        caller=caller,
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=fingerprint(request),
+        request=request,
+        charge_id=await context.ids.charge_id(),
+        txid=txid,
+        key=key,
+        br_code=br_code.format_dynamic_br_code(context.policy.location_prefix + txid, account.party.name, account.city),
+        lifetime=timedelta(seconds=context.policy.charge_lifetime_s),
+        may_exist=request.external_id is not None,
+    )
+    return await context.writes.submit(CREATE_CHARGES, new)
+
+
+async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixConnectError]:
+    # A charge moves no money, so no balance is locked: charges of one holder never wait for its transfers.
+    work = await begin_work(batch)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+
+    def create(new: NewCharge) -> Charge:
+        charge = open_charge(new, work.now)
+        work.changes.add_charge(charge)
+        work.changes.origins.add("charge", charge.id, work.now, new.caller)
+        work.announce_charge(charge, "qrcode.pending")
+        return charge
+
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, create)
+    await work.write()
+    return outcomes
+
+
+CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
+
+
+async def read_charge_by_id(context: ChargeContext, caller: Caller, charge_id: int) -> Charge:
+    return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
+
+
+async def read_charge_by_external_id(context: ChargeContext, caller: Caller, external_id: str) -> Charge:
+    charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return _found(caller, charge, "externalId")
+
+
+async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
+    return _found(caller, await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
+
+
+async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:
+    """The transfer that paid a charge.
+
+    Raises:
+        NotFound: There is no such charge, or nobody has paid it.
+    """
+    charge = await read_charge_by_id(context, caller, charge_id)
+    if charge.held_by is not None:
+        raise errors.NotFound("id: the charge is not paid yet: a payment of it was accepted and has not settled")
+    if charge.status not in PAID:
+        raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
+    # Written together with the charge's status, so it is there by now.
+    transfer = await transfer_store.find_paying(context.pool, caller.holder_id, charge_id)
+    if transfer is None:
+        raise errors.InvariantBroken("what is paid was paid by a transfer")
+    return transfer
+
+
+async def list_charges(context: ChargeContext, caller: Caller, status: ShownStatus, span: Span) -> Page[Charge]:
+    """One page of the holder's charges of one status, newest first."""
+    return await charge_store.read_page(context.pool, caller.holder_id, status, span)
+
+
+async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
+    """Mark charges that were not paid in time.
+
+    Args:
+        slots: Those that the worker leases. Two workers that expire the same charge do no harm.
+
+    Returns:
+        How many were past their time: if it is ``count_max``, there may be more.
+    """
+    expired = await charge_store.find_expired(context.pool, slots, until, count_max)
+    if expired:
+        async with context.writes.transaction() as batch:
+            # Locked before the ids are taken, so that this event comes after all that the charge has caused.
+            charges, _ = await charge_store.lock(batch.connection, expired)
+            work = await begin_work(batch)
+            for charge in charges.values():
+                # Checked again under the lock, by the database's time: it may be paid or held, and ``until`` may be off.
+                if may_expire(charge, work.now):
+                    after = expire_charge(charge, max(work.now, charge.modified_at))
+                    work.changes.move_charge(charge, after)
+                    work.announce_charge(after, "qrcode.expired")
+            await work.write()
+    return len(expired)
+
+
+async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> str:
+    """Check the rules in the documented order, and return the normalised key."""
+    money.check_amount(request.amount_cents)
+    key = pix_key.parse_pix_key(request.key).key
+    if await context.directory.find_owner(key) != caller.holder_id:
+        raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if request.payer is not None:
+        tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    ability.check_issues_codes(context.policy.abilities)
+    return key
+
+
+def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:
+    # Another holder's charge looks exactly like an absent one.
+    if charge is None or charge.holder_id != caller.holder_id:
+        raise errors.NotFound(f"{parameter}: there is no such charge")
+    return charge

@@ -1,0 +1,148 @@
+"""What the reports of one payment make of it, while a batch holds the locks.
+
+::
+
+    accepted ──► PROCESSING, holds its charge ──► settled ──► CONFIRMED, charge paid
+        │                                    └──► cancelled ──► ERROR, charge free again
+        └── refused by us ──► ERROR
+
+Most rails report a payment once, as settled, and its transfer is CONFIRMED or in ERROR at once. The reports of one payment may
+arrive in any order. After it has ended, one that says otherwise is kept for an operator: a cancellation never takes money back.
+
+Where the rail lets us refuse nothing, what we cannot accept is credited and given back, and its charge stays as it was.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money import reject_code
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditReport
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.usecases.money.automatic_refund import AutomaticRefund, give_back
+from pixconnect.writing.unit_of_work import UnitOfWork
+
+Charges = dict[tuple[str, int], Charge]
+"""By txid and the holder who is credited, locked; another holder's only where its code was scanned."""
+
+
+class Credit(Struct, frozen=True, kw_only=True):
+    """A reported payment to a holder of ours, with every id made before the first try."""
+
+    holder_id: int
+    report: CreditReport
+    transfer_id: int
+    correlation_id: UUID
+    refund: AutomaticRefund | None
+    """Gives it back if we cannot accept it; ``None`` where the rail lets us refuse it."""
+    key_was_removed: bool = False
+    """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
+
+    @property
+    def code(self) -> tuple[str, int]:
+        """By which its charge is known; no charge has an empty txid."""
+        return self.report.txid or "", self.holder_id
+
+
+def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> Transfer:
+    """Record the first report of a payment, and judge it; the caller writes the transfer.
+
+    What becomes of the charges here is known to the rest of the batch.
+    """
+    report, charge = credit.report, charges.get(credit.code)
+    transfer = transfer_rules.open_incoming_transfer(
+        report,
+        charge,
+        transfer_id=credit.transfer_id,
+        holder_id=credit.holder_id,
+        correlation_id=credit.correlation_id,
+        now=work.now,
+    )
+    code = _find_reject_code(work, credit, transfer, charge)
+    if code is not None and credit.refund is not None:
+        transfer, charge = transfer_rules.leave_charge(transfer), None
+    work.announce_transfer(transfer)
+    if isinstance(report, CreditCancelled):  # whatever we would have said to it
+        return _announced(work, transfer_rules.cancel_incoming(transfer, report.code, work.now))
+    if code is not None and credit.refund is None:
+        failed = transfer_rules.fail_transfer(transfer, code, reject_code.explain(code), work.now)
+        if isinstance(report, CreditAccepted):
+            failed = msgspec.structs.replace(failed, acceptance_refused=True)
+        return _announced(work, failed)
+    if isinstance(report, CreditAccepted):
+        if charge is not None:
+            held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
+            work.changes.move_charge(charge, held)
+        return transfer
+    return _settle(work, credit, transfer, charges, code)
+
+
+def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
+    """Apply a further report of a payment: a repetition changes nothing, nor does what contradicts its end."""
+    is_open = transfer.status == "PROCESSING"
+    match credit.report:
+        case CreditAccepted():
+            return transfer, None
+        case CreditCancelled(code=code) if is_open:
+            if transfer.charge_id is not None:
+                held = charges[credit.code]
+                freed = charges[credit.code] = charge_rules.free_charge(held)
+                work.changes.move_charge(held, freed)
+            return _announced(work, transfer_rules.cancel_incoming(transfer, code, work.now)), None
+        case CreditCancelled():
+            return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
+        case _ if is_open:
+            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges)), None
+        case _:
+            # What was refused as it settled has not: the answer to that report was the refusal.
+            is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
+            return transfer, _contradiction("settled", transfer) if is_over else None
+
+
+def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:
+    if credit.key_was_removed:
+        return reject_code.ACCOUNT_UNKNOWN
+    balance = work.balances[credit.holder_id]
+    return transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
+
+
+def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> str | None:
+    """Find out whether what was accepted is given back now that it settles."""
+    # Where we could have refused it, accepting it was our word. So it is where it holds its charge.
+    if credit.refund is None or transfer.charge_id is not None:
+        return None
+    charge = charges.get(credit.code)
+    code = _find_reject_code(work, credit, transfer, charge)
+    # It could not be accepted for this charge then, so it does not pay it now: the charge may be free again.
+    return reject_code.QR_CODE_REFUSED if code is None and charge is not None else code
+
+
+def _settle(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None) -> Transfer:
+    """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
+    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
+    transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now))
+    if code is not None and credit.refund is not None:
+        return give_back(work, transfer, credit.refund, code)
+    if transfer.charge_id is not None:
+        charge = charges[credit.code]
+        paid = charges[credit.code] = charge_rules.pay_charge(charge, transfer.amount_cents, work.now)
+        work.changes.move_charge(charge, paid)
+        work.announce_charge(paid, "qrcode.approved")
+    return transfer
+
+
+def _announced(work: UnitOfWork, transfer: Transfer) -> Transfer:
+    work.announce_transfer(transfer)
+    return transfer
+
+
+def _contradiction(said: str, transfer: Transfer) -> Misfit:
+    explanation = f"the rail says that it is {said}, and {transfer.status} is recorded here"
+    return Misfit(reason="contradiction", explanation=explanation)

@@ -1,0 +1,285 @@
+"""Handing orders to the rail, and asking about those that got no answer.
+
+A worker calls this for the slots that it leases. No transaction is open during a call of the rail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
+
+import structlog
+from msgspec import structs
+
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.money import kept_report
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.order import (
+    Ending,
+    FirstIds,
+    GivenUp,
+    OpenOrder,
+    is_doubtful,
+    may_give_up,
+    may_send,
+    name_to_ask_by,
+)
+from pixconnect.domain.money.rail import (
+    NeverTaken,
+    NotTaken,
+    Order,
+    QueryAnswer,
+    RailUnavailable,
+    RefundOrder,
+    Rejected,
+    Settled,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import order as order_store
+from pixconnect.usecases.frame.context import HasDirectory, HasRail
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.usecases.money.settlement import (
+    ASK_AFTER,
+    ASK_AFTER_MAX,
+    EndingContext,
+    Fence,
+    ask_again_after,
+    end_orders,
+)
+
+_log = structlog.get_logger(__name__)
+
+RETRY_AFTER: Final = timedelta(seconds=1)
+"""How long an order that never left waits for the next try."""
+
+SaidTo = Literal["first", "again", "query"]
+"""What the rail answered: the first sending of an order, a later one under the same id, or a question."""
+
+
+class HandoverContext(EndingContext, HasDirectory, HasRail, Protocol): ...
+
+
+async def move_due(
+    context: HandoverContext, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+) -> list[datetime]:
+    """Do the next step of every order that is due.
+
+    Args:
+        since: Orders that were due earlier are left out; another look goes further back.
+
+    Returns:
+        When each was due, in order: if there are ``count_max`` of them, there may be more.
+    """
+    due = await order_store.find_due(context.pool, slots, since, until, count_max)
+    # Without a rail none was ever sent, whatever was forgotten.
+    first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
+    too_late = [order for order in due if may_give_up(order, until, first_ids)]
+    unmarked = [order for order in due if order.handed_at is None and not may_give_up(order, until, first_ids)]
+    doubtful = [order for order in unmarked if is_doubtful(order, until, first_ids, context.policy.abilities)]
+    waiting = [order for order in unmarked if order not in doubtful]
+    handed = [order for order in due if order.handed_at is not None]
+    if too_late:
+        await _end(context, [(order.name, GivenUp()) for order in too_late])
+    if waiting and context.policy.has_rail:
+        await _hand_over(context, fence, waiting, until)
+    # Without a rail none is marked, so that it can be given up when its time is over.
+    elif waiting:
+        await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
+    if doubtful:
+        handed += await _count_as_handed(context, fence, doubtful, until)
+    silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
+    mute = [order.name for order, name in silent if name is None]
+    if mute:
+        await order_store.look_later(context.pool, mute, until + ASK_AFTER_MAX)
+    askable = [(order, name) for order, name in silent if name is not None]
+    if askable:
+        await _ask(context, fence, askable, until)
+    return [order.due_at for order in due]
+
+
+async def _count_as_handed(
+    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
+) -> list[OpenOrder]:
+    """Mark orders without sending them; returns those that nobody else has marked or ended meanwhile."""
+    names = [order.name for order in orders]
+    marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
+    if marked is None:
+        raise errors.ServiceUnavailable("another worker has taken over")
+    return [structs.replace(order, handed_at=now) for order in orders if order.name in marked]
+
+
+async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+    # Read first, so that nothing has to be looked up between the mark and the sending. Until then they can only end, and what
+    # has ended is not marked.
+    names = [order.name for order in orders]
+    payers, ordered = await _read_payers(context, orders), await read_ordered(context.pool, names)
+    marked = await order_store.mark_handed(context.pool, fence.epochs_of(_slots(orders)), names, now, now + ASK_AFTER)
+    if marked is None:
+        raise errors.ServiceUnavailable("another worker has taken over")
+    # No await between the fenced transaction and the sending: the lease must not end meanwhile.
+    # One that is not marked was marked or ended by somebody else: it must not be sent.
+    handed = [order for order in orders if order.name in marked]
+    await _record(context, await _send(context, handed, ordered, payers), now, "first")
+
+
+async def _ask(context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime) -> None:
+    """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
+
+    What was open before the database's last start, and is too late, is asked only.
+
+    Args:
+        askable: Each order, and the name that the rail is asked by.
+    """
+    async with context.pool.acquire() as connection, connection.transaction():
+        await fence.fence(connection, _slots([order for order, _ in askable]))
+        # Counted before anything is sent: from now on only the rail's answer can end these.
+        again_at = {order.name: now + ask_again_after(order.asked_count) for order, _ in askable}
+        open_names = await order_store.postpone(connection, again_at)
+    asked = [(order, name) for order, name in askable if order.name in open_names]
+    if not asked:
+        return
+    try:
+        answers = await context.rail.query([name for _, name in asked])
+    except RailUnavailable:
+        return  # they are asked about again when they are next due
+    known = [(order, answer) for (order, _), answer in zip(asked, answers, strict=True)]
+    await _record(context, known, now, "query")
+    unseen = [order for order, answer in known if isinstance(answer, Unknown)]
+    # A rail that does not know our ids would take the same order twice.
+    if unseen and context.policy.abilities.answers_by_our_id:
+        await _record(context, await _send_again(context, fence, unseen, now), now, "again")
+
+
+async def _send_again(
+    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
+) -> list[tuple[OpenOrder, SubmitAnswer]]:
+    payers = await _read_payers(context, orders)
+    async with context.pool.acquire() as connection, connection.transaction():
+        # The question took time: another worker may have the slots by now.
+        await fence.fence(connection, _slots(orders))
+        ordered = await read_ordered(connection, [order.name for order in orders])
+    # Judged after the transaction: its connection may be the first to a server that was started meanwhile.
+    sent = [order for order in orders if may_send(order, now, context.server.first_ids)]
+    return await _send(context, sent, ordered, payers)
+
+
+async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:
+    """Our own side of the transfers among these, by holder."""
+    holder_ids = {order.holder_id for order in orders if order.name.startswith("E")}
+    return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
+
+
+async def _send(
+    context: HandoverContext,
+    orders: Sequence[OpenOrder],
+    ordered: Mapping[str, Transfer | Refund],
+    payers: Mapping[int, Party],
+) -> list[tuple[OpenOrder, SubmitAnswer]]:
+    """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
+    under_way = {name: each for name, each in ordered.items() if each.status == "PROCESSING"}
+    # Before the sending: the report of its end may arrive before the answer does.
+    context.under_way.remember(under_way.values())
+    sent = [order for order in orders if order.name in under_way]
+    in_turn = sorted(sent, key=lambda order: order.name.startswith("D"))  # as they were due; refunds after transfers
+    transfers = [each for order in in_turn if isinstance(each := under_way[order.name], Transfer)]
+    refunds = [each for order in in_turn if isinstance(each := under_way[order.name], Refund)]
+    answers: list[SubmitAnswer] = []
+    if transfers:
+        answers += await context.rail.submit([_order(each, payers[each.holder_id]) for each in transfers])
+    if refunds:
+        answers += await context.rail.submit_refunds([_refund_order(each) for each in refunds])
+    return list(zip(in_turn, answers, strict=True))
+
+
+def _order(transfer: Transfer, payer: Party) -> Order:
+    return Order(
+        end_to_end_id=transfer.end_to_end_id,
+        amount_cents=transfer.amount_cents,
+        debit_party=payer,
+        credit_party=transfer.counterparty,
+        initiation_type=transfer.initiation_type,
+        txid=transfer.txid,
+        ordered_at=transfer.created_at,
+    )
+
+
+def _refund_order(refund: Refund) -> RefundOrder:
+    return RefundOrder(
+        return_id=refund.return_id,
+        original_end_to_end_id=refund.original_end_to_end_id,
+        amount_cents=refund.amount_cents,
+        reason=refund.reason,
+        description=refund.description,
+        ordered_at=refund.created_at,
+    )
+
+
+async def _record(
+    context: HandoverContext,
+    answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
+    now: datetime,
+    said_to: SaidTo,
+) -> None:
+    """Record final answers; about the others the rail is asked later."""
+    endings: list[tuple[str, Ending]] = []
+    never_left: list[str] = []
+    named: list[tuple[OpenOrder, Taken]] = []
+    for order, answer in answered:
+        match answer:
+            case Settled():
+                endings.append((order.name, answer))
+            case Rejected() if said_to != "again":  # the first one may have arrived before the one that was refused
+                endings.append((order.name, answer))
+            case NeverTaken() if identifiers.is_outside_window(order.name, now):  # before, it could not be known
+                endings.append((order.name, answer))
+            # Only the first sending can prove that nothing ever left; an earlier one may have arrived.
+            case NotTaken() if said_to == "first":
+                never_left.append(order.name)
+            case Taken(network_id=str()):
+                named.append((order, answer))
+            case _:
+                pass
+    if named:
+        await _note_names(context, named)
+    if endings:
+        await _end(context, endings)
+    if never_left:
+        async with context.pool.acquire() as connection, connection.transaction():
+            await order_store.unmark(connection, never_left, now, now + RETRY_AFTER)
+
+
+async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
+    ordered = await read_ordered(context.pool, [order.name for order, _ in named])
+    told = {
+        order.name: Told(ordered=ordered[order.name], network_id=taken.network_id)
+        for order, taken in named
+        if taken.network_id is not None and order.name in ordered
+    }
+    outcomes = dict(zip(told, await name_orders(context, list(told.values())), strict=True))
+    for order, taken in named:
+        outcome = outcomes.get(order.name)
+        if isinstance(outcome, Misfit):
+            await kept_usecases.keep(context.pool, kept_report.as_report(order.name, taken), outcome)
+
+
+async def _end(context: HandoverContext, endings: Sequence[tuple[str, Ending]]) -> None:
+    """Record endings. Those that cannot be recorded now stay due; what contradicts our records is kept for an operator."""
+    outcomes = await end_orders(context, endings)
+    failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]
+    if failed:
+        _log.warning("endings wait", orders_count=len(failed), reasons=sorted({why.code for why in failed}))
+    for (name, ending), outcome in zip(endings, outcomes, strict=True):
+        if isinstance(outcome, Misfit) and not isinstance(ending, GivenUp):
+            await kept_usecases.keep(context.pool, kept_report.as_report(name, ending), outcome)
+
+
+def _slots(orders: Sequence[OpenOrder]) -> list[int]:
+    return sorted({order.slot for order in orders})

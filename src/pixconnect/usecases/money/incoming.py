@@ -1,0 +1,372 @@
+"""Money that comes in: what the rail reports, judged and recorded in batches.
+
+A report may come twice, and late. What it says is recorded once, and the answer to the rail is always the one that was given
+first; one that comes again with other contents is kept for an operator besides. The rail is answered only after everything is
+durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.money import kept_report, reject_code
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import Acknowledgement, CreditCancelled, CreditReport, ReturnReport
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import refused_credit as refused_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.refused_credit import RefusedCredit
+from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.automatic_refund import PlanningContext, plan_refund
+from pixconnect.usecases.money.credit import Charges, Credit, go_on, receive
+from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
+from pixconnect.usecases.money.settlement import is_of_another
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+_UNKNOWN_ORIGINAL = Misfit(
+    reason="unknown_order", explanation="returns an order of ours by its id, and there is none of this id here"
+)
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """What a report is answered, and what an operator has to see."""
+
+    acknowledgement: Acknowledgement | None
+    """``None`` if it cannot be given yet: the rail will report again."""
+    misfit: Misfit | None = None
+    """Why the report is kept for an operator too."""
+
+
+class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
+
+
+async def find_payee(context: ReceivingContext, report: CreditReport) -> tuple[int | None, bool]:
+    """The holder whose balance it would move, and whether it is refused because the key was removed."""
+    party = report.credit_party
+    if party.key is None:
+        account = await context.directory.find_account(party.branch, party.account_number)
+        return account and account.holder_id, False
+    owner = await context.directory.find_owner(party.key)
+    if owner is not None:
+        return owner, False
+    # Refused under the lock of the holder that it would have reached: a process that has not heard of the removal may be
+    # recording it, and whoever comes second repeats the first answer.
+    former = await holder_store.find_former_owner(context.pool, party.key)
+    return former, former is not None
+
+
+async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
+    """What was recorded when this name was reported before, for any holder."""
+    if isinstance(report, CreditReport):
+        return (await transfer_store.find_named(connection, [report.end_to_end_id], "IN")).get(report.end_to_end_id)
+    return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
+
+
+async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
+    """Credit a payment, or refuse it; the same answer however often it is reported."""
+    holder_id, key_was_removed = await find_payee(context, report)
+    if holder_id is None:
+        can_refuse = context.policy.abilities.refuses_credits
+        answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
+        # Somebody has got the account meanwhile.
+        if answered is None:
+            return await receive_credit(context, report)
+    else:
+        credit = Credit(
+            holder_id=holder_id,
+            report=report,
+            transfer_id=await context.ids.transfer_id(),
+            correlation_id=context.entropy.uuid4(),
+            refund=await plan_refund(context),
+            key_was_removed=key_was_removed,
+        )
+        answered = await context.writes.submit(RECEIVE_CREDITS, credit)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit)
+    if answered.acknowledgement is None:
+        raise errors.InternalError("a payment has no answer")
+    return answered.acknowledgement
+
+
+async def _receive_credits(batch: Batch[Credit]) -> list[Answered]:
+    work = await lock_balances(batch)
+    known, refused = await transfer_store.find_received(
+        batch.connection, [credit.report.end_to_end_id for credit in batch]
+    )
+    charges = await _lock_charges(work, batch)
+    new: dict[str, Transfer] = {}
+    answers: list[Answered] = []
+    for credit in batch:
+        report, name = credit.report, credit.report.end_to_end_id
+        transfer = known.get(name)
+        # What was refused without a transfer stays refused: the payer has the money back.
+        if transfer is None and name in refused:
+            answers.append(_refuse_again(report, refused[name], can_refuse=credit.refund is None))
+            continue
+        misfit = None if transfer is None else _compare_credit(credit, transfer)
+        if transfer is None:
+            transfer = new[name] = receive(work, credit, charges)
+        # One with other contents is not believed: the transfer waits for one that says the same.
+        elif misfit is None:
+            before = transfer
+            transfer, misfit = go_on(work, credit, before, charges)
+            if name in new:
+                new[name] = transfer  # both steps are in this batch
+            elif transfer is not before:
+                work.changes.move_transfer(before, transfer)
+        known[name] = transfer
+        answers.append(Answered(acknowledgement=first_answer(report, transfer), misfit=misfit))
+    for transfer in new.values():
+        work.changes.add_transfer(transfer)
+    await work.write()
+    return answers
+
+
+class NobodysCredit(Struct, frozen=True, kw_only=True):
+    """A reported payment to an account that nobody has here."""
+
+    report: CreditReport
+    can_refuse: bool
+    """Otherwise it is kept for an operator when it settles, whatever was said before."""
+    holder_id: int = 0
+    """No holder's: in a queue, all of them together have the share of one."""
+
+    @property
+    def account(self) -> str:
+        party = self.report.credit_party
+        return f"{party.branch} {party.account_number}" if party.key is None else party.key
+
+
+async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[Answered | None]:
+    """Refuse payments, and remember it; ``None`` for those whose account is somebody's by now."""
+    owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
+    known, refused = await transfer_store.find_received(
+        batch.connection, [credit.report.end_to_end_id for credit in batch]
+    )
+    new: dict[str, RefusedCredit] = {}
+    answers: list[Answered | None] = []
+    for credit in batch:
+        report, name = credit.report, credit.report.end_to_end_id
+        if credit.account in owned:
+            answers.append(None)
+        # The account may have been ours when it was reported before: then the first answer stands.
+        elif name in known:
+            misfit = Misfit(reason="changed_repeat", explanation="it was for a holder, and is for nobody here")
+            answers.append(Answered(acknowledgement=first_answer(report, known[name]), misfit=misfit))
+        elif name in refused:
+            answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
+        else:
+            code = reject_code.ACCOUNT_UNKNOWN
+            refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)
+            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
+    if new:
+        await refused_store.insert(batch.connection, list(new.values()))
+    return answers
+
+
+REFUSE_CREDITS: Final = WriteOperation("refuse_credits", _refuse_credits)
+
+
+def _refuse_again(report: CreditReport, refused: RefusedCredit, *, can_refuse: bool) -> Answered:
+    misfit = None
+    # What was refused when it was accepted, or was cancelled, and settles all the same cannot be refused any more.
+    if can_refuse and kept_report.kind_of(report) == "credit" != refused.kind:
+        explanation = (
+            f"the rail says that it is settled, and it was refused here with {refused.refusal_code} before that"
+        )
+        misfit = Misfit(reason="contradiction", explanation=explanation)
+    return Answered(acknowledgement=_acknowledge(report, refused.refusal_code), misfit=misfit)
+
+
+REFUSALS_KEPT_FOR: Final = timedelta(days=30)
+"""So long a rail may report again what was refused without a transfer."""
+REFUSALS_FORGOTTEN_MAX: Final = 10_000
+
+
+async def forget_refusals(context: HasPool) -> None:
+    """Forget what was refused long ago; housekeeping does it."""
+    while await refused_store.forget(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX:
+        pass
+
+
+async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
+    wanted = {(txid, credit.holder_id) for credit in batch if (txid := credit.report.txid) is not None}
+    charges = await work.lock_charges_by_txid(sorted(wanted))
+    # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
+    unknown = [(txid, holder_id) for txid, holder_id in wanted - charges.keys() if identifiers.is_txid(txid)]
+    if unknown:
+        others = await charge_store.find_of_contract(work.connection, sorted({txid for txid, _ in unknown}))
+        charges |= {(txid, holder_id): others[txid] for txid, holder_id in unknown if txid in others}
+    return charges
+
+
+RECEIVE_CREDITS: Final = WriteOperation("receive_credits", _receive_credits)
+
+
+def first_answer(report: CreditReport | ReturnReport, recorded: Transfer | Refund) -> Acknowledgement:
+    code = recorded.outcome_code if recorded.status == "ERROR" else None
+    return _acknowledge(report, reject_code.NOT_SETTLED if code == reject_code.CREDIT_CANCELLED else code)
+
+
+def _acknowledge(report: CreditReport | ReturnReport, refusal_code: str | None) -> Acknowledgement:
+    # What the rail has cancelled there is nothing to refuse of.
+    is_over = isinstance(report, CreditCancelled)
+    return Acknowledgement(report_id=report.report_id, refusal_code=None if is_over else refusal_code)
+
+
+def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
+    """A payment that comes again must be the same: how much, to whom, for what, from whom."""
+    report, payer = credit.report, transfer.counterparty
+    told = {
+        "amount_cents": (transfer.amount_cents, report.amount_cents),
+        "holder_id": (transfer.holder_id, credit.holder_id),
+        "key": (transfer.own_key, report.credit_party.key),
+        "txid": (transfer.txid, report.txid),
+        "payer's account": (_account_of(payer), _account_of(report.debit_party)),
+    }
+    return _changed(told)
+
+
+def _account_of(party: Party) -> str:
+    return f"{party.ispb} {party.account_number}"
+
+
+def _changed(told: Mapping[str, tuple[object, object]]) -> Misfit | None:
+    changed = [f"{name} was {before} and is {after}" for name, (before, after) in told.items() if before != after]
+    return Misfit(reason="changed_repeat", explanation="; ".join(changed)) if changed else None
+
+
+class GivenBack(Struct, frozen=True, kw_only=True):
+    """A reported return of a transfer of ours, with every id made before the first try."""
+
+    holder_id: int
+    original_id: int
+    report: ReturnReport
+    refund_id: int
+    is_refusable: bool
+
+
+async def receive_return(context: ReceivingContext, report: ReturnReport) -> Acknowledgement | None:
+    """Take back money that a receiver returns, or refuse it.
+
+    Returns:
+        ``None`` if the transfer has not settled here yet, or its name may still be told: the rail is to report it again.
+    """
+    name = report.original_end_to_end_id
+    original = (await transfer_store.find_named(context.pool, [name], "OUT")).get(name)
+    if original is None:
+        recorded = await find_recorded(context.pool, report)
+        if recorded is not None:
+            misfit = Misfit(reason="changed_repeat", explanation="it was of another transfer")
+            await kept_usecases.keep(context.pool, report, misfit)
+            return first_answer(report, recorded)
+        if may_be_named_later(context, report):
+            return None
+        # The id does not say that the transfer was another's, and we do not know it: that is for an operator to see.
+        if not is_of_another(context, name):
+            await kept_usecases.keep(context.pool, report, _UNKNOWN_ORIGINAL, reject_code.ABOVE_ORIGINAL)
+        return Acknowledgement(report_id=report.report_id, refusal_code=reject_code.ABOVE_ORIGINAL)
+    given_back = GivenBack(
+        holder_id=original.holder_id,
+        original_id=original.id,
+        report=report,
+        refund_id=await context.ids.refund_id(),
+        is_refusable=context.policy.abilities.refuses_credits,
+    )
+    answered = await context.writes.submit(RECEIVE_RETURNS, given_back)
+    if answered.misfit is not None:
+        await kept_usecases.keep(context.pool, report, answered.misfit)
+    return answered.acknowledgement
+
+
+async def _receive_returns(batch: Batch[GivenBack]) -> list[Answered]:
+    work = await lock_balances(batch)
+    originals = await transfer_store.lock_by_id(
+        batch.connection, sorted({(item.original_id, item.holder_id) for item in batch})
+    )
+    known = await refund_store.lock(batch.connection, [(item.report.return_id, item.holder_id) for item in batch], "IN")
+    named = await refund_store.find_named(batch.connection, [item.report.return_id for item in batch], "IN")
+    refused = await kept_store.find_refused(batch.connection, [item.report.return_id for item in batch])
+    answers: list[Answered] = []
+    for given_back in batch:
+        report = given_back.report
+        original = originals[given_back.original_id, given_back.holder_id]
+        # The holder's own first; a return that was recorded for another holder is a changed repetition.
+        refund = known.get((report.return_id, given_back.holder_id))
+        refund = refund or named.get(report.return_id)
+        if refund is None and report.return_id in refused:
+            code = refused[report.return_id]
+            answers.append(Answered(acknowledgement=_acknowledge(report, code)))
+            continue
+        # The report of its settlement is still to come, and a return has to follow it.
+        if refund is None and original.status == "PROCESSING":
+            answers.append(Answered(acknowledgement=None))
+            continue
+        misfit = None if refund is None else _compare_return(given_back, refund)
+        if refund is None:
+            refund, original = _take_back(work, given_back, original)
+            known[report.return_id, refund.holder_id] = named[report.return_id] = refund
+            originals[original.id, original.holder_id] = original
+        answers.append(Answered(acknowledgement=first_answer(report, refund), misfit=misfit))
+    await work.write()
+    return answers
+
+
+RECEIVE_RETURNS: Final = WriteOperation("receive_returns", _receive_returns)
+
+
+def _compare_return(given_back: GivenBack, refund: Refund) -> Misfit | None:
+    report = given_back.report
+    # The same original may be named by our id at one time and by the network's at another.
+    is_of_the_same = (refund.transfer_id, refund.holder_id) == (given_back.original_id, given_back.holder_id)
+    named = refund.original_end_to_end_id if is_of_the_same else report.original_end_to_end_id
+    return _changed(
+        {
+            "amount_cents": (refund.amount_cents, report.amount_cents),
+            "original_end_to_end_id": (refund.original_end_to_end_id, named),
+        }
+    )
+
+
+def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> tuple[Refund, Transfer]:
+    refund = refund_rules.open_incoming_refund(given_back.report, original, given_back.refund_id, work.now)
+    work.announce_refund(refund)
+    # What is refused is recorded too, in ERROR: so it gets the same answer when it comes again.
+    code = refund_rules.find_reject_code(given_back.report, original, work.balances[original.holder_id])
+    # What has settled and cannot be refused is the holder's, as long as it is no more than was sent.
+    if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
+        refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
+        work.announce_refund(refund)
+        work.changes.add_refund(refund)
+        return refund, original
+    work.post(
+        original.holder_id,
+        "settlement",
+        "available",
+        refund.amount_cents,
+        transfer_id=original.id,
+        refund_id=refund.id,
+    )
+    refund = refund_rules.settle_refund(refund, work.now)
+    work.announce_refund(refund)
+    work.changes.add_refund(refund)
+    after = transfer_rules.return_part(original, refund.amount_cents, work.now)
+    work.changes.move_transfer(original, after)
+    return refund, after

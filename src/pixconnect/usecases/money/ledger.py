@@ -1,0 +1,86 @@
+"""The holder's money: balance, transactions, deposits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors, money
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
+from pixconnect.store.frame import identifiers as identifier_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.usecases.frame.context import HasPool, HasWrites
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import lock_balances
+
+
+class LedgerContext(HasPool, HasWrites, Protocol): ...
+
+
+async def read_balance(context: LedgerContext, caller: Caller) -> Balance:
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is None:
+        raise errors.NotFound("there is no such holder")
+    return balance
+
+
+async def list_transactions(context: LedgerContext, caller: Caller, span: Span) -> Page[Transaction]:
+    """One page of what changed the holder's current funds, newest first."""
+    return await ledger_store.read_page(context.pool, caller.holder_id, span)
+
+
+class NewDeposit(Struct, frozen=True, kw_only=True):
+    holder_id: int
+    amount_cents: int
+    entry_id: int
+    """Of the ledger entry, made before the first try: a deposit has no other name by which it could be found."""
+
+
+class Deposit(Struct, frozen=True, kw_only=True):
+    id: int
+    amount_cents: int
+    created_at: datetime
+
+
+async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> Deposit:
+    """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
+
+    Raises:
+        HolderBlocked: The holder may not deposit.
+    """
+    money.check_amount(amount_cents)
+    entry_id = await identifier_store.take_block(context.pool)
+    new = NewDeposit(holder_id=holder_id, amount_cents=amount_cents, entry_id=entry_id)
+    return await context.writes.submit(DEPOSIT_ALL, new)
+
+
+async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixConnectError]:
+    work = await lock_balances(batch)
+    known = await ledger_store.find_entries(batch.connection, [(new.entry_id, new.holder_id) for new in batch])
+    outcomes: list[Deposit | errors.PixConnectError] = []
+    made: list[LedgerEntry] = []
+    for new in batch:
+        name = new.entry_id, new.holder_id
+        # An earlier try of this batch was committed after all.
+        if name in known:
+            created_at = known[name]
+        elif work.balances[new.holder_id].may_deposit:
+            entry = work.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
+            made.append(entry)
+            created_at = entry.created_at
+        else:
+            outcomes.append(errors.HolderBlocked("the holder may not deposit"))
+            continue
+        outcomes.append(Deposit(id=new.entry_id, amount_cents=new.amount_cents, created_at=created_at))
+    # The causes first: the schema refuses an entry from funding without a deposit.
+    await ledger_store.add_deposits(batch.connection, made, work.now)
+    await work.write()
+    return outcomes
+
+
+DEPOSIT_ALL: Final = WriteOperation("deposit_all", _deposit_all)

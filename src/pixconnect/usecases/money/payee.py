@@ -1,0 +1,187 @@
+"""Who is to be paid: found by key, by account or by QR code, before anything is locked.
+
+What a rule needs and cannot be asked is passed over: the payee is then ``None``, and the caller judges what else there is to
+judge before it answers that the service is unavailable.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import ability, br_code, pix_key, tax_id
+from pixconnect.domain.money import account as account_rules
+from pixconnect.domain.money.br_code import BrCode
+from pixconnect.domain.money.charge import PAID, is_amount_free
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.rail import RailUnavailable
+from pixconnect.domain.money.transfer import (
+    AccountTransferRequest,
+    KeyTransferRequest,
+    Payee,
+    QrCodeTransferRequest,
+    TransferRequest,
+)
+from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.usecases.frame.context import (
+    HasClock,
+    HasDirectory,
+    HasLocations,
+    HasLookups,
+    HasPolicy,
+    HasPool,
+    HasRail,
+)
+from pixconnect.usecases.frame.directory import with_key
+from pixconnect.usecases.frame.lookup_budget import MISSED_COST, UNPAID_COST, Lookup
+from pixconnect.writing.service_time import service_now
+
+
+class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol): ...
+
+
+async def find_payee(
+    context: PayeeContext, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
+    """Find out who is to be paid; ``None`` if somebody who must be asked cannot be reached.
+
+    Raises:
+        RuleBroken: Everything that stands between LIMIT_EXCEEDED and HOLDER_BLOCKED in the documented order.
+        RateLimited: The holder has looked up too much that it has not paid.
+    """
+    match request:
+        case KeyTransferRequest():
+            key = pix_key.parse_pix_key(request.key, request.key_type)
+            payee = await _find_by_key(context, caller, key, end_to_end_id, lookup)
+        case AccountTransferRequest():
+            payee = await _find_by_account(context, caller, request.credit_party, lookup)
+        case QrCodeTransferRequest():
+            payee = await _find_by_code(context, caller, request, end_to_end_id, lookup)
+    if payee is not None and payee.holder_id == caller.holder_id:
+        raise errors.SameAccount("payer and payee are the same account")
+    return payee
+
+
+async def _find_by_key(
+    context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
+    # Before anything is looked up: a holder without tokens learns nothing, not even about our own holders.
+    await context.lookups.check(context, caller.holder_id)
+    holder_id = await context.directory.find_owner(key.key)
+    if holder_id is not None:
+        lookup.cost = UNPAID_COST
+        own = await context.directory.read_account(holder_id)
+        return Payee(party=with_key(own.party, key), holder_id=holder_id)
+    # To be refused here says that the key is not ours, which is as much as a miss in the directory says.
+    lookup.cost = MISSED_COST
+    ability.check_resolves_keys(context.policy.abilities)
+    lookup.cost = 0
+    payer = await context.directory.read_account(caller.holder_id)
+    # The directory wants to know who asks, and for which transfer.
+    try:
+        async with context.lookups.asking_directory(caller.holder_id):
+            entry = await context.rail.lookup_key(key.key, payer.party.tax_id, end_to_end_id)
+    except RailUnavailable:
+        return None
+    lookup.cost = UNPAID_COST if entry is not None else MISSED_COST
+    if entry is None:
+        raise errors.PixKeyNotFound("key: the directory knows no such Pix key")
+    return Payee(party=entry.party, holder_id=None)
+
+
+async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, lookup: Lookup) -> Payee:
+    key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
+    tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
+    account_rules.check_account(party.branch, party.account_number, party.ispb)
+    # Whether an account at another institution exists only that institution can say.
+    if party.ispb != context.policy.ispb:
+        return Payee(party=with_key(party, key), holder_id=None)
+    await context.lookups.check(context, caller.holder_id)
+    own = await context.directory.find_account(party.branch, party.account_number)
+    lookup.cost = UNPAID_COST if own is not None else MISSED_COST
+    if own is None:
+        raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
+    return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
+
+
+async def _find_by_code(
+    context: PayeeContext, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
+    code = br_code.parse_br_code(request.br_code)
+    # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
+    await service_now(context.clock, context.pool)
+    if code.location is None:
+        return await _find_by_static_code(context, caller, code, request.amount_cents, end_to_end_id, lookup)
+    if code.location.startswith(context.policy.location_prefix):
+        return await _find_by_own_code(context, code.location, request.amount_cents)
+    try:
+        asked = await _read_outside(context, caller, code.location)
+    except LocationUnreachable:
+        return None
+    # What is wrong with the key is refused before what is wrong with the charge.
+    payee = await _find_by_key(context, caller, _key_of_code(asked.key), end_to_end_id, lookup)
+    _check_outside_charge(context, asked, request.amount_cents)
+    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=asked.txid)
+
+
+async def _read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
+    """What an outside location serves; to be led to nothing costs as much as a miss, whoever is to blame."""
+    await context.lookups.check(context, caller.holder_id)
+    fetch = Lookup()
+    fetch.cost = MISSED_COST
+    try:
+        asked = await context.locations.read(location)
+        fetch.cost = 0
+    finally:
+        # Here, because whoever hangs up meanwhile has had us ask all the same, and so has who is told to try again.
+        context.lookups.spend(context, caller.holder_id, fetch)
+    return asked
+
+
+async def _find_by_static_code(
+    context: PayeeContext, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
+) -> Payee | None:
+    if code.key is None:
+        raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
+    payee = await _find_by_key(context, caller, _key_of_code(code.key), end_to_end_id, lookup)
+    _check_code_amount(code.fixed_amount_cents, amount_cents)
+    return payee and Payee(party=payee.party, holder_id=payee.holder_id, txid=code.txid)
+
+
+async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
+    if charge is None:
+        raise errors.InvalidQrCode("emv: its location serves no charge")
+    # As the network's directory would say, which a payer at another institution asks.
+    if await context.directory.find_owner(charge.key) != charge.holder_id:
+        raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
+    if charge.status in PAID:
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
+        raise errors.QrCodeExpired("emv: the charge behind the code has expired")
+    _check_code_amount(None if is_amount_free(charge) else charge.amount_cents, amount_cents)
+    own = await context.directory.read_account(charge.holder_id)
+    key = pix_key.parse_pix_key(charge.key)
+    return Payee(party=with_key(own.party, key), holder_id=charge.holder_id, txid=charge.txid, charge=charge)
+
+
+def _key_of_code(text: str) -> PixKey:
+    try:
+        return pix_key.parse_pix_key(text)
+    except errors.InvalidPixKey:
+        raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
+
+
+def _check_outside_charge(context: PayeeContext, asked: OutsideCharge, amount_cents: int) -> None:
+    if asked.status == "CONCLUIDA":
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):
+        raise errors.QrCodeExpired("emv: the charge behind the code can no longer be paid")
+    _check_code_amount(asked.amount_cents, amount_cents)
+
+
+def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
+    if asked_cents is not None and asked_cents != amount_cents:
+        raise errors.AmountMismatch(f"amount: the QR code asks for exactly {asked_cents} cents")

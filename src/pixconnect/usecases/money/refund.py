@@ -1,0 +1,222 @@
+"""Refunds out: return what a holder received, wholly or in part; read, list.
+
+Accepting reserves the money and counts it against the original; a worker hands the refund to the rail afterwards. The refund
+of a book transfer is settled by book, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import ability, reject_code
+from pixconnect.domain.money import refund as refund_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.ledger import check_may_withdraw
+from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.money.settlement import return_paid_charge
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+
+class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, Protocol): ...
+
+
+_IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
+
+
+async def start_refund(context: RefundContext, caller: Caller, request: RefundRequest) -> Refund:
+    """Accept a refund: its money is reserved, and it will reach the rail or be given up.
+
+    Returns:
+        The new refund; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    # Read without a lock: who received it, and whether by book, never changes. Sums are checked under the lock.
+    original = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, request.end_to_end_id)
+    try:
+        ability.check_external_id(context.policy.abilities, request.external_id)
+        money.check_amount(request.amount_cents)
+        is_refundable = original is not None and original.direction == "IN" and original.settled_at is not None
+        if original is None or not is_refundable:
+            # HOLDER_BLOCKED comes before it in the documented order.
+            await _check_may_withdraw(context, caller)
+            raise errors.OriginalNotRefundable(
+                "end_to_end_id: is not a Pix that this holder received and that has settled"
+            )
+        ability.check_refund_amount(context.policy.abilities, request.amount_cents, original)
+    except errors.RuleBroken as refusal:
+        return await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
+    new = NewRefund(
+        holder_id=caller.holder_id,
+        caller=caller,
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=fingerprint(request),
+        request=request,
+        original_id=original.id,
+        sent=await _find_sent(context, original) if original.is_book else None,
+        refund_id=await context.ids.refund_id(),
+        received_id=await context.ids.refund_id() if original.is_book else 0,
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
+        may_exist=request.external_id is not None,
+    )
+    return await context.writes.submit(START_REFUNDS, new)
+
+
+async def _start_refunds(batch: Batch[NewRefund]) -> list[Refund | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of)
+    locked = await _lock_rows(work, batch)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, locked))
+    await work.write()
+    return outcomes
+
+
+START_REFUNDS: Final = WriteOperation(
+    "start_refunds", _start_refunds, makes_orders=True, external_id_of=lambda new: new.external_id
+)
+
+
+async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:
+    return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
+
+
+def _holders_of(new: NewRefund) -> tuple[int, ...]:
+    return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
+
+
+async def read_refund_by_id(context: RefundContext, caller: Caller, refund_id: int) -> Refund:
+    return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
+
+
+async def read_refund_by_external_id(context: RefundContext, caller: Caller, external_id: str) -> Refund:
+    refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return _found(refund, "externalId")
+
+
+async def read_refund_by_return_id(context: RefundContext, caller: Caller, return_id: str) -> Refund:
+    # The refund of a book transfer has two sides under one id: this is the holder's own.
+    refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
+    return _found(refund, "returnIdentification")
+
+
+async def list_refunds(context: RefundContext, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
+    """One page of the holder's refunds, both ways, of one status or of all, newest first."""
+    return await refund_store.read_page(context.pool, caller.holder_id, status, span)
+
+
+class _LockedRows:
+    """What a batch of refunds may change, locked, by id and holder."""
+
+    def __init__(self, transfers: dict[tuple[int, int], Transfer], charges: dict[tuple[int, int], Charge]) -> None:
+        self.transfers = transfers
+        self.charges = charges
+
+
+async def _lock_rows(work: UnitOfWork, batch: Sequence[NewRefund]) -> _LockedRows:
+    names = [new.request.end_to_end_id for new in batch]
+    # Charges before transfers, in the order in which incoming payments lock them too.
+    charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
+    # Both sides of a book transfer, so that its refund is one transaction.
+    wanted = {(new.original_id, new.holder_id) for new in batch}
+    wanted |= {(new.sent.id, new.sent.holder_id) for new in batch if new.sent is not None}
+    transfers = await transfer_store.lock_by_id(work.connection, sorted(wanted))
+    return _LockedRows(transfers, charges)
+
+
+def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
+    original = locked.transfers[new.original_id, new.holder_id]
+    refund_rules.check_refund(new.request.amount_cents, original, work.balances[new.holder_id], work.now)
+    refund = refund_rules.open_refund(new, original, work.now)
+    if new.caller is not None:
+        work.changes.origins.add("refund", refund.id, work.now, new.caller)
+    work.announce_refund(refund)
+    if new.sent is not None:
+        return _settle_by_book(work, new, refund, original, locked)
+    returning = hold_refund(work, refund, original, new.handover_timeout)
+    locked.transfers[original.id, original.holder_id] = returning
+    work.changes.move_transfer(original, returning)
+    return refund
+
+
+def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
+    """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
+    work.post(
+        refund.holder_id,
+        "available",
+        "reserved",
+        refund.amount_cents,
+        transfer_id=original.id,
+        refund_id=refund.id,
+    )
+    work.changes.add_refund(refund)
+    work.order(refund, handover_timeout)
+    # Counted from now on, so that refunds under way never exceed the original together.
+    return transfer_rules.begin_return(original, refund.amount_cents)
+
+
+def _settle_by_book(
+    work: UnitOfWork, new: NewRefund, refund: Refund, original: Transfer, locked: _LockedRows
+) -> Refund:
+    if new.sent is None:
+        raise errors.InvariantBroken("a book transfer has two sides")
+    sent = locked.transfers[new.sent.id, new.sent.holder_id]
+    received = refund_rules.open_other_side(new, refund, sent)
+    work.announce_refund(received)
+    if not work.balances[sent.holder_id].may_deposit:
+        return _fail_by_book(work, refund, received)
+    amount_cents = refund.amount_cents
+    work.post(refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id)
+    work.post(sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id)
+    sides = [refund_rules.settle_refund(side, work.now) for side in (refund, received)]
+    for side in sides:
+        work.announce_refund(side)
+        work.changes.add_refund(side)
+    for transfer in (original, sent):
+        after = locked.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
+            transfer, amount_cents, work.now
+        )
+        work.changes.move_transfer(transfer, after)
+        if after.status == "RETURNED" and after.charge_id is not None:
+            return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
+    return sides[0]
+
+
+def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
+    # As the rail would have it: the refund fails for both, and no money moves.
+    code = reject_code.ACCOUNT_BLOCKED
+    sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
+    for side in sides:
+        work.announce_refund(side)
+        work.changes.add_refund(side)
+    return sides[0]
+
+
+async def _check_may_withdraw(context: RefundContext, caller: Caller) -> None:
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is not None:
+        check_may_withdraw(balance)
+
+
+def _found(refund: Refund | None, parameter: str) -> Refund:
+    if refund is None:
+        raise errors.NotFound(f"{parameter}: there is no such refund")
+    return refund

@@ -1,0 +1,249 @@
+"""Reports of the rail: each is recorded, or kept for an operator, and then acknowledged.
+
+::
+
+    report ──► its texts judged ──► recorded ──────────────────────────► acknowledged
+                     │                 ├── cannot be believed ──► kept ──► acknowledged
+                     │                 ├── cannot be recorded ──► comes again, and after some tries ─┐
+                     │                 └── not now ──► comes again, as often as it takes             │
+                     └──────────────────────────────────────────────────────────────────────────► kept; money refused
+
+Each report fails alone. What cannot be recorded is never credited in silence: a payment or a return is refused, so that the
+payer gets the money back, and stays refused however often it comes again. Where the rail takes no refusal it is only kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+import asyncpg
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money import ability, kept_report, reject_code
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.rail import (
+    Acknowledgement,
+    CreditAccepted,
+    CreditReport,
+    RailUnavailable,
+    Rejected,
+    RejectedReport,
+    Report,
+    ReturnReport,
+    Settled,
+    SettledReport,
+)
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasRail
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.incoming import (
+    ReceivingContext,
+    find_payee,
+    find_recorded,
+    first_answer,
+    receive_credit,
+    receive_return,
+)
+from pixconnect.usecases.money.network_id import may_be_named_later
+from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, EndingContext, Unrecorded, end_orders
+
+EndingReport = SettledReport | RejectedReport
+Arrival = CreditReport | ReturnReport
+
+_OF_ITS_OWN = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError)
+"""Errors that PostgreSQL raises for the values that it is given, and for no other reason."""
+_NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
+
+_log = structlog.get_logger(__name__)
+
+
+class ReportContext(ReceivingContext, EndingContext, HasRail, Protocol): ...
+
+
+async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
+    """Record reports, or keep them for an operator, and then acknowledge them.
+
+    What could be neither is not acknowledged: the rail reports it again.
+
+    Returns:
+        How many were acknowledged.
+
+    Raises:
+        RailUnavailable: It will report again, and get the same answers.
+    """
+    endings = [report for report in reports if isinstance(report, SettledReport | RejectedReport)]
+    arrivals = [report for report in reports if isinstance(report, CreditReport | ReturnReport)]
+    # Endings share one call, which writes them in one batch; each arrival has its own and is batched by the write queue.
+    results = await asyncio.gather(
+        _take_endings(context, endings), *(_take_arrival(context, report) for report in arrivals)
+    )
+    said = [acknowledgement for result in results for acknowledgement in result]
+    return await _acknowledge(context, said) if said else 0
+
+
+async def _acknowledge(context: ReportContext, said: Sequence[Acknowledgement]) -> int:
+    """Acknowledge all at once; if one of them breaks the adapter, one by one."""
+    try:
+        await context.rail.acknowledge(said)
+    except RailUnavailable:
+        raise
+    except Exception as error:  # noqa: BLE001  a defect that one acknowledgement meets must not stop the others
+        if len(said) > 1:
+            return sum([await _acknowledge(context, [one]) for one in said])
+        _log.exception("a word on a report cannot be given", reason=_name_of(error))
+        return 0
+    return len(said)
+
+
+async def _take_endings(context: ReportContext, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+    faults = [_find_fault(report) for report in reports]
+    sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
+    outcomes = iter(await _end(context, sound) if sound else [])
+    said: list[Acknowledgement] = []
+    for report, fault in zip(reports, faults, strict=True):
+        outcome = _unreadable(fault) if fault is not None else next(outcomes)
+        if isinstance(outcome, Exception):
+            outcome = _judge_failure(context, report, outcome)
+        if outcome is UNKNOWN_ORDER and may_be_named_later(context, report):
+            outcome = errors.ServiceUnavailable("the name of the order may be told yet")
+        try:
+            # Kept before it is acknowledged, because then the rail forgets it.
+            if isinstance(outcome, Misfit):
+                await kept_usecases.keep(context.pool, report, outcome)
+        except Exception as error:  # noqa: BLE001  what cannot be kept comes again
+            outcome = error
+        if isinstance(outcome, Exception):
+            _log.warning("report waits", reason=_name_of(outcome))
+        else:
+            said.append(Acknowledgement(report_id=report.report_id))
+    return said
+
+
+async def _end(context: ReportContext, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
+    """Record all at once; if one of them makes that fail, one by one."""
+    try:
+        return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
+    except _NOT_NOW as error:
+        if len(reports) == 1 or not _is_of_its_own(error):
+            return [error] * len(reports)
+    except Exception as error:  # noqa: BLE001  a defect that one of them meets must not stop the others
+        if len(reports) == 1:
+            return [error]
+    alone = [await _end(context, [report]) for report in reports]
+    return [outcome for outcomes in alone for outcome in outcomes]
+
+
+def _ending_of(report: EndingReport) -> Ending:
+    if isinstance(report, SettledReport):
+        return Settled(settled_at=report.settled_at, network_id=report.network_id)
+    return Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
+
+
+async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowledgement]:
+    try:
+        fault = _find_fault(report)
+        if fault is not None:
+            return [await _refuse(context, report, _unreadable(fault), reject_code.WRONG_CONTENTS)]
+        try:
+            acknowledgement = await _receive(context, report)
+        except Exception as error:
+            judged = _judge_failure(context, report, error)
+            if isinstance(judged, Exception):
+                raise
+            return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
+    except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
+        _log.warning("report waits", reason=_name_of(error))
+        return []
+    return [] if acknowledgement is None else [acknowledgement]
+
+
+async def _keep_unrefusable(
+    context: ReportContext, report: Arrival, acknowledgement: Acknowledgement
+) -> Acknowledgement:
+    """Keep for an operator what has settled, is credited to nobody, and cannot be refused; acknowledge it without a refusal."""
+    answer = ability.answer_report(context.policy.abilities, acknowledgement)
+    # Of what is only accepted no money is here yet; and what contradicts a cancellation is kept for that.
+    if answer != acknowledgement and not isinstance(report, CreditAccepted):
+        code = acknowledgement.refusal_code
+        if code != reject_code.NOT_SETTLED:
+            explanation = f"we would refuse it with {code}, and the rail does not let us: its money is in no account"
+            await kept_usecases.keep(context.pool, report, Misfit(reason="cannot_be_refused", explanation=explanation))
+    return answer
+
+
+async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement | None:
+    if isinstance(report, CreditReport):
+        acknowledgement = await receive_credit(context, report)
+    else:
+        acknowledgement = await receive_return(context, report)
+    return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
+
+
+async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+    """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
+    is_named_well = kept_report.is_name(kept_report.name_of(report))
+    holder_id = await _find_holder(context, report)
+    async with context.pool.acquire() as connection, connection.transaction():
+        # Under this lock nobody else can credit it between the look and the refusal.
+        if holder_id is not None:
+            await ledger_store.lock_balance(connection, holder_id)
+        recorded = await find_recorded(connection, report) if is_named_well else None
+        answer = Acknowledgement(report_id=report.report_id, refusal_code=code)
+        if recorded is not None:
+            answer = first_answer(report, recorded)
+        answer = ability.answer_report(context.policy.abilities, answer)
+        await kept_usecases.keep(connection, report, misfit, answer.refusal_code if recorded is None else None)
+    return answer
+
+
+async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
+    """Whose balance it would move; ``None`` if that cannot be looked up, so that nobody can credit it either."""
+    try:
+        if isinstance(report, CreditReport):
+            return (await find_payee(context, report))[0]
+        originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")
+    except _OF_ITS_OWN:
+        return None
+    return originals[report.original_end_to_end_id].holder_id if originals else None
+
+
+def _judge_failure(context: ReportContext, report: Report, error: Exception) -> Exception | Misfit:
+    """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
+    if not _is_of_its_own(error):
+        return error
+    name = f"{kept_report.kind_of(report)} {report.report_id}"
+    if not context.failed_reports.is_enough(name, context.clock.monotonic_s()):
+        return error
+    return Misfit(reason="cannot_be_recorded", explanation=f"recording it failed again and again: {_name_of(error)}")
+
+
+def _is_of_its_own(error: BaseException) -> bool:
+    """Whether the report's own contents cause a failure, and not a database that is away, busy, or being changed."""
+    if isinstance(error, errors.InternalError):
+        return error.__cause__ is not None and _is_of_its_own(error.__cause__)
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return False  # two processes at once, or sequences that were set back: the next try has other ids
+    return isinstance(error, _OF_ITS_OWN) or not isinstance(error, _NOT_NOW)
+
+
+def _find_fault(report: Report) -> str | None:
+    try:
+        return kept_report.find_fault(report)
+    except Exception as error:  # noqa: BLE001  an adapter that fills a field with something else
+        return f"it cannot even be read: {_name_of(error)}"
+
+
+def _unreadable(fault: str) -> Misfit:
+    return Misfit(reason="cannot_be_recorded", explanation=fault)
+
+
+def _name_of(error: BaseException) -> str:
+    """What failed, without the values that a message may quote."""
+    if isinstance(error, errors.InternalError) and error.__cause__ is not None:
+        return _name_of(error.__cause__)
+    return error.code if isinstance(error, errors.PixConnectError) else type(error).__name__

@@ -1,0 +1,275 @@
+"""How outgoing transfers and refunds end: by the rail's answer alone, or because they were never handed over.
+
+::
+
+    accepted ──mark──► handed ──submit──► Taken, or silence ──report or query──► settled or rejected
+        │                 ▲                     │
+        │                 ├──── NotTaken: the mark is taken back, if nothing was ever sent
+        │                 └──── NeverTaken, long after: the rail has never seen it and takes it no more, money back
+        └── 60 s without a mark ──► given up, money back, if it was accepted after the database's last start
+
+The mark is durable before the rail hears anything. Whoever finds it after a crash asks, and sends again under the same id only
+if the rail has never seen it. A rejection is final only of the original order: that of a re-send is a reason to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.ledger import Account
+from pixconnect.domain.money.order import (
+    Ending,
+    FirstIds,
+    GivenUp,
+    OpenOrder,
+    end_refund,
+    end_transfer,
+    may_give_up,
+    name_of,
+)
+from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, HasUnderWay, HasWrites
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money.network_id import Told, name_orders
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+UNKNOWN_ORDER: Final = Misfit(
+    reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"
+)
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    ordered: Transfer | Refund
+    """The transfer or refund as it was accepted: while its order is open it does not change."""
+    ending: Ending
+    has_rail: bool
+    """Without a rail none was ever sent, so that each can be given up."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.ordered.holder_id
+
+
+class Fence(Protocol):
+    """Checks, in the transaction that writes, that the worker still leases its slots."""
+
+    def epochs_of(self, slots: Sequence[int]) -> Mapping[int, int]:
+        """The epochs of these slots, for a statement that checks them itself; raises if one is not held by now."""
+        ...
+
+    async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
+        """Raise if another worker has taken over one of the slots."""
+        ...
+
+
+Unrecorded = errors.PixConnectError | Misfit
+"""Why an ending was not recorded: it could not be written now, or it cannot be believed."""
+
+
+class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, HasServer, Protocol): ...
+
+
+async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
+    """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
+
+    Args:
+        endings: By our ``end_to_end_id`` or ``return_id``, or by the network's id where that was told.
+
+    Returns:
+        For each, in order, why it was not recorded, or what is wrong with it beside; the others are recorded all the same.
+    """
+    # Read before the balances are locked, so that nobody who needs those waits for this.
+    names = [name for name, _ in endings]
+    ordered = context.under_way.recall(names)
+    ordered |= await read_ordered(context.pool, [name for name in names if name not in ordered])
+    outcomes = await _note_names(context, endings, ordered)
+    under_way: list[int] = []
+    said_again: list[int] = []
+    for index, (name, _) in enumerate(endings):
+        if isinstance(outcomes[index], errors.PixConnectError):
+            continue  # the events of an end show the name that was told before it
+        if name in ordered:
+            (under_way if ordered[name].status == "PROCESSING" else said_again).append(index)
+        elif not is_of_another(context, name):
+            outcomes[index] = UNKNOWN_ORDER
+    has_rail = context.policy.has_rail
+    ended = [
+        Ended(ordered=ordered[endings[index][0]], ending=endings[index][1], has_rail=has_rail) for index in under_way
+    ]
+    written = await context.writes.submit_all(WRITE_ENDINGS, ended)
+    for index, was_open in zip(under_way, written, strict=True):
+        context.under_way.forget(name_of(ordered[endings[index][0]]))
+        if isinstance(was_open, errors.PixConnectError):
+            outcomes[index] = was_open
+        # Somebody else has ended it meanwhile, so this is a repetition and must agree with what was recorded.
+        elif not was_open:
+            said_again.append(index)
+    if said_again:
+        compared = await _compare(context, [endings[index] for index in said_again])
+        for index, misfit in zip(said_again, compared, strict=True):
+            outcomes[index] = misfit or outcomes[index]
+    return outcomes
+
+
+async def _note_names(
+    context: EndingContext, endings: Sequence[tuple[str, Ending]], ordered: Mapping[str, Transfer | Refund]
+) -> list[Unrecorded | None]:
+    """Note what the network calls the orders that end; for each ending, why that was not noted."""
+    outcomes: list[Unrecorded | None] = [None] * len(endings)
+    told = {
+        index: Told(ordered=ordered[name], network_id=ending.network_id)
+        for index, (name, ending) in enumerate(endings)
+        if isinstance(ending, Settled | Rejected) and ending.network_id is not None and name in ordered
+    }
+    if told:
+        for index, outcome in zip(told, await name_orders(context, list(told.values())), strict=True):
+            outcomes[index] = outcome
+    return outcomes
+
+
+def is_of_another(context: HasPolicy, name: str) -> bool:
+    """Whether an order that we do not know is certainly not ours."""
+    # A rail that gives orders names of its own may put any institution's number into them.
+    return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
+
+
+async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
+    """Compare repeated endings with what was recorded; an operator has to see where they differ."""
+    recorded = await read_ordered(context.pool, [name for name, _ in said_again])
+    misfits: list[Misfit | None] = []
+    for name, ending in said_again:
+        if name not in recorded:
+            misfits.append(UNKNOWN_ORDER)
+            continue
+        status, said = recorded[name].status, type(ending).__name__
+        agrees = said == "GivenUp" or (said == "Settled") == (status in {"CONFIRMED", "RETURNED"})
+        explanation = f"the rail says {said}, and {status} is recorded here"
+        misfits.append(None if agrees else Misfit(reason="contradiction", explanation=explanation))
+    return misfits
+
+
+async def _write_endings(batch: Batch[Ended]) -> list[bool]:
+    work = await lock_balances(batch)
+    locked = await _lock_rows(work, batch)
+    outcomes: list[bool] = []
+    first_ids = FirstIds()
+    # Read here, where nobody can mark the orders: the server may have been started since they were found to be too late.
+    if any(isinstance(ended.ending, GivenUp) and ended.has_rail for ended in batch):
+        first_ids = await installation_store.read_first_ids(batch.connection)
+    for ended in batch:
+        order = locked.orders.get(name_of(ended.ordered))
+        # The order of another holder, whose balance is not locked here.
+        if order is not None and order.holder_id != ended.holder_id:
+            order = None
+        outcomes.append(order is not None)
+        if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now, first_ids)):
+            continue  # it had ended already, or was handed over after all
+        del locked.orders[order.name]  # a second ending of it in this batch finds it closed
+        work.changes.end_order(order)
+        # While it is under way only its order knows when it was handed over, and what the network calls it.
+        before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
+        if isinstance(before, Transfer):
+            _end_transfer(work, before, ended.ending)
+        else:
+            _end_refund(work, locked, before, ended.ending)
+    await work.write()
+    return outcomes
+
+
+WRITE_ENDINGS: Final = WriteOperation("write_endings", _write_endings)
+
+
+class _LockedRows:
+    """What a batch of endings may change, locked."""
+
+    def __init__(
+        self,
+        orders: dict[str, OpenOrder],
+        received: dict[tuple[int, int], Transfer],
+        charges: dict[tuple[int, int], Charge],
+    ) -> None:
+        # Orders by name, the others by id and holder.
+        self.orders = orders
+        self.received = received
+        self.charges = charges
+
+
+async def _lock_rows(work: UnitOfWork, batch: Sequence[Ended]) -> _LockedRows:
+    connection = work.connection
+    refunds = [ended.ordered for ended in batch if isinstance(ended.ordered, Refund)]
+    originals = {(refund.transfer_id, refund.holder_id) for refund in refunds}
+    # Charges before transfers, in the order in which incoming payments lock them too.
+    names = [refund.original_end_to_end_id for refund in refunds]
+    paid = await transfer_store.find_charge_ids(connection, names) if names else []
+    charges = await work.lock_charges(paid)
+    return _LockedRows(
+        orders=await order_store.lock(connection, [name_of(ended.ordered) for ended in batch]),
+        received=await transfer_store.lock_by_id(connection, sorted(originals)) if originals else {},
+        charges=charges,
+    )
+
+
+def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
+    into = _freed_into(ending)
+    work.post(before.holder_id, "reserved", into, before.amount_cents, transfer_id=before.id)
+    after = end_transfer(before, ending, work.now)
+    work.changes.move_transfer(before, after)
+    work.announce_transfer(after)
+
+
+def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: Ending) -> None:
+    original, amount_cents = locked.received[before.transfer_id, before.holder_id], before.amount_cents
+    into = _freed_into(ending)
+    work.post(before.holder_id, "reserved", into, amount_cents, transfer_id=original.id, refund_id=before.id)
+    after = end_refund(before, ending, work.now)
+    if isinstance(ending, Settled):
+        returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
+    else:
+        returned = transfer_rules.keep_part(original, amount_cents)
+    # The next refund of the same original in this batch counts from here.
+    locked.received[original.id, original.holder_id] = returned
+    work.changes.move_refund(before, after)
+    work.changes.move_transfer(original, returned)
+    work.announce_refund(after)
+    if returned.status == "RETURNED" and returned.charge_id is not None:
+        return_paid_charge(work, locked.charges, (returned.charge_id, returned.holder_id))
+
+
+def _freed_into(ending: Ending) -> Account:
+    # Reserved money leaves only when the rail has said that it settled.
+    return "settlement" if isinstance(ending, Settled) else "available"
+
+
+def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:
+    before = charges[charge_name]
+    after = charges[charge_name] = charge_rules.return_charge(before, work.now)
+    work.changes.move_charge(before, after)
+
+
+ASK_AFTER = timedelta(seconds=2)
+"""The rail is asked about an order that got no answer for this long."""
+ASK_AFTER_MAX = timedelta(minutes=5)
+
+
+def ask_again_after(asked_count: int) -> timedelta:
+    """The backoff of questions about an order, which never end."""
+    # The exponent has a bound because the count has none.
+    return min(ASK_AFTER * 2 ** min(asked_count, 16), ASK_AFTER_MAX)

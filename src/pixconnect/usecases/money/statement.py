@@ -1,0 +1,48 @@
+"""Statements: their extent is fixed in one query, their lines are read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.statement import Language, Statement, StatementLine
+from pixconnect.store.money import statement as statement_store
+from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPool
+
+LINES_A_PART: Final = 100
+"""Lines that are read and written at once: so few that other requests of the process hardly wait for them."""
+
+
+class StatementContext(HasPool, HasClock, HasDirectory, Protocol):
+    """What statements need."""
+
+
+async def open_statement(
+    context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime, language: Language = "en"
+) -> Statement:
+    """Fix which lines a statement has, both instants included; entries made later are not in it."""
+    account = await context.directory.read_account(caller.holder_id)
+    extent = await statement_store.find_extent(context.pool, caller.holder_id, initial_at, final_at)
+    return Statement(
+        holder_id=caller.holder_id,
+        account=account.party,
+        initial_at=initial_at,
+        final_at=final_at,
+        made_at=context.clock.now(),
+        extent=extent,
+        language=language,
+    )
+
+
+async def read_parts(context: HasPool, statement: Statement) -> AsyncIterator[Sequence[StatementLine]]:
+    """The lines, oldest first, part by part."""
+    extent = statement.extent
+    # Each part takes a connection of its own from the pool: however slow the reader is, none is held between two parts.
+    for first_number in range(extent.first_number, extent.last_number + 1, LINES_A_PART):
+        last_number = min(first_number + LINES_A_PART - 1, extent.last_number)
+        lines = await statement_store.read_lines(context.pool, statement.holder_id, first_number, last_number)
+        errors.ensure(len(lines) == last_number - first_number + 1, "numbers have no gaps")
+        yield lines

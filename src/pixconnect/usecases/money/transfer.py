@@ -1,0 +1,274 @@
+"""Transfers out: accept, read, list.
+
+Accepting reserves the money and answers; a worker hands the transfer to the rail afterwards. A transfer between two holders of
+ours is settled by book, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.fingerprint import fingerprint
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money import limit, reject_code
+from pixconnect.domain.money import transfer as transfer_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.ledger import check_funds
+from pixconnect.domain.money.limit import Spending
+from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.transfer import (
+    AccountTransferRequest,
+    NewTransfer,
+    Transfer,
+    TransferRequest,
+    TransferStatus,
+    TransferView,
+)
+from pixconnect.domain.standard.transfer_search import TransferSearch
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.standard import transfer_search as transfer_search_store
+from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasWrites
+from pixconnect.usecases.frame.directory import with_key
+from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money.payee import PayeeContext, find_payee
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+
+
+class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, Protocol): ...
+
+
+_IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
+
+
+async def start_transfer(context: TransferContext, caller: Caller, request: TransferRequest) -> TransferView:
+    """Accept a transfer: its money is reserved, and it will reach the rail or be given up.
+
+    Returns:
+        The new transfer; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: In the documented order.
+        RateLimited: The holder has looked up too much that it has not paid.
+        ServiceUnavailable: Somebody who must be asked cannot be reached, or the database; nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    lookup = Lookup()
+    try:
+        return await _view(context, await _start_transfer(context, caller, request, lookup))
+    except errors.Refusal:
+        # Looking somebody up without paying costs tokens, so that nobody can scan the directory.
+        context.lookups.spend(context, caller.holder_id, lookup)
+        raise
+
+
+async def _start_transfer(
+    context: TransferContext, caller: Caller, request: TransferRequest, lookup: Lookup
+) -> Transfer:
+    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
+    if request.external_id is not None and not isinstance(request, AccountTransferRequest):
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before the network is asked anything
+        if replayed is not None:
+            return replayed
+    try:
+        money.check_amount(request.amount_cents)
+        payee = await find_payee(context, caller, request, end_to_end_id, lookup)
+    except (errors.RuleBroken, errors.RateLimited) as refusal:
+        replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
+        if replayed is not None:
+            return replayed
+        if not isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited):
+            await _check_limits_now(context, caller, request.amount_cents)
+        raise
+    # Somebody who must be asked is away. What breaks a rule all the same is refused for that.
+    if payee is None:
+        await _judge_without_payee(context, caller, request)
+        raise errors.ServiceUnavailable("the payee's institution or the directory cannot be reached; nothing was done")
+    # Every id is made before the first try: a batch whose commit was lost runs again with the same ones.
+    new = NewTransfer(
+        holder_id=caller.holder_id,
+        caller=caller,
+        external_id=request.external_id or context.entropy.uuid7(),
+        fingerprint=fingerprint(request),
+        request=request,
+        payee=payee,
+        payer=(await context.directory.read_account(caller.holder_id)).party,
+        handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
+        transfer_id=await context.ids.transfer_id(),
+        received_id=0 if payee.holder_id is None else await context.ids.transfer_id(),
+        end_to_end_id=end_to_end_id,
+        correlation_id=context.entropy.uuid4(),
+        may_exist=request.external_id is not None,
+    )
+    return await context.writes.submit(START_TRANSFERS, new)
+
+
+async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
+    work = await lock_balances(batch, _holders_of)
+    known = await _IDEMPOTENCY.find_known(batch.connection, batch)
+    wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
+    charges = await work.lock_charges(sorted(wanted))
+    spending = await _read_spending(work, batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending))
+    await work.write()
+    return outcomes
+
+
+START_TRANSFERS: Final = WriteOperation(
+    "start_transfers", _start_transfers, makes_orders=True, external_id_of=lambda new: new.external_id
+)
+
+
+def _holders_of(new: NewTransfer) -> tuple[int, ...]:
+    return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
+
+
+async def read_transfer_by_id(context: TransferContext, caller: Caller, transfer_id: int) -> TransferView:
+    transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
+    return await _view(context, _found(transfer, "id"))
+
+
+async def read_transfer_by_external_id(context: TransferContext, caller: Caller, external_id: str) -> TransferView:
+    transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
+    return await _view(context, _found(transfer, "externalId"))
+
+
+async def read_transfer_by_end_to_end_id(context: TransferContext, caller: Caller, end_to_end_id: str) -> TransferView:
+    # A book transfer has two sides under one id: this is the holder's own.
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    return await _view(context, _found(transfer, "endToEndId"))
+
+
+async def list_transfers(
+    context: TransferContext, caller: Caller, status: TransferStatus, span: Span
+) -> Page[TransferView]:
+    """One page of the holder's transfers of one status, both ways, newest first."""
+    page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
+    return page.with_items([await _view(context, transfer) for transfer in page.items])
+
+
+async def search_transfers(
+    context: TransferContext, caller: Caller, search: TransferSearch, span: Span
+) -> Page[TransferView]:
+    """One page of the holder's transfers that have everything looked for, newest first.
+
+    Raises:
+        BadRequest: The period is too long for what it is searched by.
+    """
+    if search.external_id is None and search.end_to_end_id is None:
+        read = transfer_search_store.read_filtered_page if search.is_filtered else transfer_search_store.read_page
+        page = await read(context.pool, caller.holder_id, search, span)
+        return page.with_items([await _view(context, transfer) for transfer in page.items])
+    # An id names at most one: the rest is judged here.
+    if search.external_id is not None:
+        transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, search.external_id)
+    else:
+        name = search.end_to_end_id or ""
+        transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, name)
+    if transfer is None or not search.finds(transfer, span):
+        return Page(items=[], total_count=0)
+    # There is no second page, and no cursor leads to one.
+    items = [await _view(context, transfer)] if span.position == 0 else []
+    return Page(items=items, total_count=1)
+
+
+async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:
+    spending = Spending(work.now)
+    # Only holders that have limits on sums cost a query.
+    for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
+        spent = await tally_store.read_spent(work.connection, holder_id, spending.day_began_at, spending.night_began_at)
+        spending.start(holder_id, spent)
+    return spending
+
+
+def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], spending: Spending) -> Transfer:
+    """Reserve the money of one transfer, or settle it by book; what is refused has changed nothing."""
+    holder_id, amount_cents = new.holder_id, new.request.amount_cents
+    balance = work.balances[holder_id]
+    # In the documented order of refusals.
+    spending.check(holder_id, balance.limits, amount_cents)
+    check_funds(balance, amount_cents)
+    transfer = transfer_rules.open_transfer(new, work.now)
+    work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
+    work.announce_transfer(transfer)
+    if new.payee.holder_id is not None:
+        transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
+    else:
+        work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
+        work.changes.add_transfer(transfer)
+        work.order(transfer, new.handover_timeout)
+    # The next transfers of this batch are judged with this one counted.
+    if transfer_rules.is_spent(transfer):
+        spending.count(holder_id, amount_cents)
+    return transfer
+
+
+def _settle_by_book(
+    work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
+) -> Transfer:
+    """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
+    charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
+    received = transfer_rules.open_other_side(new, sent, payee_id)
+    work.announce_transfer(received)
+    code = transfer_rules.find_reject_code(received, work.balances[payee_id], charge, work.now)
+    if code is not None:
+        reason = reject_code.explain(code)
+        sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
+        received = transfer_rules.fail_transfer(received, code, reason, work.now)
+    else:
+        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, transfer_id=sent.id)
+        work.post(payee_id, "settlement", "available", sent.amount_cents, transfer_id=received.id)
+        sent = transfer_rules.settle_transfer(sent, work.now)
+        received = transfer_rules.settle_transfer(received, work.now)
+    # Each side has its own events: processing was announced before, the end is announced now.
+    for side in (sent, received):
+        work.announce_transfer(side)
+        work.changes.add_transfer(side)
+    if charge is not None and code is None:
+        paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, sent.amount_cents, work.now)
+        work.changes.move_charge(charge, paid)
+        work.announce_charge(paid, "qrcode.approved")
+    return sent
+
+
+async def _judge_without_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> None:
+    """Refuse what can be refused without the payee, before the answer is that the service is unavailable."""
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is not None:
+        await _check_limits_now(context, caller, request.amount_cents)
+        check_funds(balance, request.amount_cents)
+
+
+async def _check_limits_now(context: TransferContext, caller: Caller, amount_cents: int) -> None:
+    """Check the limits outside of a batch: their refusal comes before the one that was found."""
+    balance = await ledger_store.find_balance(context.pool, caller.holder_id)
+    if balance is None or balance.limits == limit.Limits():
+        return  # there are no limits: this saves the query below
+    now = context.clock.now()
+    night_began_at = limit.begin_of_night(now)
+    spent = await tally_store.read_spent(context.pool, caller.holder_id, limit.begin_of_day(now), night_began_at)
+    limit.check_limits(balance.limits, spent, amount_cents, is_night=night_began_at is not None)
+
+
+def _found(transfer: Transfer | None, parameter: str) -> Transfer:
+    if transfer is None:
+        raise errors.NotFound(f"{parameter}: there is no such transfer")
+    return transfer
+
+
+async def _view(context: TransferContext, transfer: Transfer) -> TransferView:
+    # The holder's account is shown with the key by which it was found.
+    account = await context.directory.read_account(transfer.holder_id)
+    own = with_key(account.party, None if transfer.own_key is None else parse_pix_key(transfer.own_key))
+    if transfer.direction == "OUT":
+        return TransferView(transfer=transfer, debit_party=own, credit_party=transfer.counterparty)
+    return TransferView(transfer=transfer, debit_party=transfer.counterparty, credit_party=own)

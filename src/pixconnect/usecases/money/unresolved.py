@@ -1,0 +1,76 @@
+"""What the rail has not ended, orders and payments, for the operator to see. Nothing is decided here: only the rail ends it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import order as order_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money import kept_report
+from pixconnect.writing.service_time import service_now
+
+LISTED_MAX: Final = 1000
+SILENT_MAX: Final = timedelta(seconds=60)
+"""The scheme gives an order up when it has not settled 40 s after it was accepted, and we have asked by then."""
+
+
+class WaitingContext(HasPool, HasClock, Protocol): ...
+
+
+class RailWaiting(Struct, frozen=True, kw_only=True):
+    """What waits for a person; each is counted up to a bound."""
+
+    reports_count: int
+    """Kept reports that nobody has closed."""
+    silent_count: int
+    """Orders that were handed over and got no answer for longer than the scheme allows."""
+    accepted_count: int = 0
+    """Payments that the rail accepted, and neither settled nor cancelled for as long."""
+
+
+async def read_waiting(context: WaitingContext) -> RailWaiting:
+    reports = await kept_report.count_open(context.pool)
+    handed_before = context.clock.now() - SILENT_MAX
+    return RailWaiting(
+        reports_count=sum(reports.values()),
+        silent_count=await order_store.count_unresolved(context.pool, handed_before, LISTED_MAX),
+        accepted_count=await transfer_store.count_accepted(context.pool, handed_before, LISTED_MAX),
+    )
+
+
+async def list_unresolved(
+    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[tuple[OpenOrder, Transfer | Refund | None]]:
+    """Orders that were handed over and got no answer since, the longest silent first, each with its transfer or refund."""
+    handed_before = await service_now(context.clock, context.pool) - silent_for
+    orders = await order_store.find_unresolved(context.pool, handed_before, holder_id, name, LISTED_MAX)
+    ordered = await read_ordered(context.pool, [order.name for order in orders])
+    # One whose transfer or refund is missing is listed too: health counts it.
+    return [(order, ordered.get(order.name)) for order in orders]
+
+
+async def check_known(context: OperatorContext, name: str) -> None:
+    """Raise ``NotFound`` for an id that nothing has: a misspelt one must not look like one that is resolved."""
+    # An order whose transfer is missing counts as known: that is what is looked for.
+    if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
+        return
+    if not await order_store.find_unresolved(context.pool, datetime.max.replace(tzinfo=UTC), None, name, 1):
+        raise errors.NotFound(f"any_id: there is no transfer or refund {name}")
+
+
+async def list_accepted(
+    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+) -> list[Transfer]:
+    """Payments to holders that the rail accepted, and has neither settled nor cancelled since, the oldest first."""
+    accepted_before = await service_now(context.clock, context.pool) - silent_for
+    return await transfer_store.find_accepted(context.pool, accepted_before, holder_id, name, LISTED_MAX)

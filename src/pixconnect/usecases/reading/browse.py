@@ -1,0 +1,408 @@
+"""Lists as the console shows them: of one holder or of all, by whatever people filter by.
+
+What an index knows (holder, status, instant) is listed with its exact total, as callers' lists are. Anything else is looked for
+row by row, back from the newest, for so long that a page is not late; the answer says how far that was, and the next one goes
+on there. Of all holders, few enough are merged from their own places in the indexes. No index is added for it: each would cost
+every charge that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
+
+import asyncpg
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EVENT_NAMES, Event
+from pixconnect.domain.frame.listing import Cursor, Span
+from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted, read_cursor, write_cursor
+from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.money.charge import STATUSES, Charge
+from pixconnect.domain.money.refund import Refund, RefundStatus
+from pixconnect.domain.money.transfer import Transfer, TransferStatus
+from pixconnect.domain.webhooks import endpoint as endpoint_rules
+from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointState
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.frame.listing import Source
+from pixconnect.store.frame.table import Table
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.reading import browse as browse_store
+from pixconnect.store.reading import figures as figures_store
+from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.store.reading.browse import Chunk, Lookback, Position
+from pixconnect.store.webhooks import delivery_history
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import event as event_store
+from pixconnect.usecases.frame.context import HasClock, HasPool
+
+LOOK_BACK_S: Final = 0.3
+"""How long one page is looked for."""
+_FIRST_LOOK: Final = 500
+_LOOK_MAX: Final = 50_000
+HOLDERS_MERGED_MAX: Final = 100
+"""Of so many holders the rows of a status or of a time are found by each one's index; those of more by looking at all."""
+_HOLDERS_OF_FIRST_LOOK: Final = 10
+_LOOK_S: Final = 0.06
+"""A look that took less is followed by one at more rows."""
+PAGE_SIZE_MAX: Final = 200
+_LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
+ENDPOINTS_MAX: Final = 1_000
+"""Of all holders, whose deliveries are listed together."""
+PENDING_COUNTED_MAX: Final = 1_000
+
+Item = TypeVar("Item")
+Listed = TypeVar("Listed", Charge, Transfer, Refund)
+
+
+class BrowseContext(HasPool, HasClock, Protocol): ...
+
+
+class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
+    items: Sequence[Item]
+    total_count: int | None = None
+    """``None`` where it was looked for: nobody has counted."""
+    next: str | None = None
+    """Where the next page begins; ``None`` at the end."""
+    searched_to: datetime | None = None
+    """How far back it was looked, where that is not to the end: ``next`` goes on there."""
+
+
+class DeliveryLine(Struct, frozen=True, kw_only=True):
+    delivery: Delivery
+    event_name: str | None
+    """``None`` where the event is kept no more."""
+    resource: str
+    resource_id: int
+    endpoint: Endpoint | None
+    """``None`` where it was deleted."""
+
+
+_Name = Literal["charge", "transfer", "refund"]
+
+
+class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
+    name: _Name
+    scope: str
+    statuses: tuple[str, ...]
+    source: Source
+    lookback: Lookback
+    table: Table[Listed]
+
+
+def _kind(
+    name: Literal["charge", "transfer", "refund"],
+    table: Table[Listed],
+    statuses: tuple[str, ...],
+    source: Source,
+    lookback: Lookback,
+) -> _Kind[Listed]:
+    return _Kind(name=name, scope=f"{name}.read", statuses=statuses, source=source, lookback=lookback, table=table)
+
+
+_CHARGES: Final = _kind(
+    "charge",
+    charge_store.CHARGE,
+    STATUSES,
+    listing_store.source_of_statuses("charge", charge_store.CHARGE.select),
+    browse_store.CHARGES,
+)
+_TRANSFERS: Final = _kind(
+    "transfer",
+    transfer_store.TRANSFER,
+    get_args(TransferStatus),
+    listing_store.source_of_statuses("transfer", transfer_store.TRANSFER.select),
+    browse_store.TRANSFERS,
+)
+_REFUNDS: Final = _kind(
+    "refund",
+    refund_store.REFUND,
+    get_args(RefundStatus),
+    listing_store.source("refund", refund_store.REFUND.select),
+    browse_store.REFUNDS,
+)
+
+
+async def list_charges(
+    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Charge]:
+    """Charges, newest first.
+
+    Raises:
+        Forbidden: The viewer may not see them.
+        BadRequest: The filter makes no sense, or ``after`` is no place in a list.
+    """
+    return await _list(context, viewer, _CHARGES, wanted, after, page_size)
+
+
+async def list_transfers(
+    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Transfer]:
+    """Transfers both ways; as ``list_charges``."""
+    return await _list(context, viewer, _TRANSFERS, wanted, after, page_size)
+
+
+async def list_refunds(
+    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Refund]:
+    """Refunds both ways; as ``list_charges``."""
+    return await _list(context, viewer, _REFUNDS, wanted, after, page_size)
+
+
+async def _list(
+    context: BrowseContext, viewer: Viewer, kind: _Kind[Listed], wanted: Wanted, after: str | None, page_size: int
+) -> Browsed[Listed]:
+    viewer.require(kind.scope)
+    statuses = _check_names("status", wanted.statuses, kind.statuses)
+    span = _check_span(wanted, after, page_size)
+    listed = statuses if kind.source.hours == "" else _one_or_all(statuses, kind.statuses)
+    if viewer.holder_id is not None and not wanted.is_filtered and listed != ():
+        if _is_whole(span):
+            total = await tally_store.read_total(context.pool, viewer.holder_id, kind.name, statuses)
+            span = _from_the_newest(span, total)
+        page = await listing_store.read_page(context.pool, kind.source, viewer.holder_id, listed, span)
+        next_after = None if page.next is None else write_cursor(page.next)
+        return Browsed(items=[*map(kind.table.read, page.items)], total_count=page.total_count, next=next_after)
+
+    whose = await _find_whose(context.pool, viewer, is_narrowed=statuses != kind.statuses or _has_instants(wanted))
+
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+        return await browse_store.look_back(
+            context.pool, kind.lookback, whose, wanted, statuses, before, look_at_count, show_count
+        )
+
+    found = await _look_back(context, look, span, whose)
+    return _with_items(found, [*map(kind.table.read, found.items)])
+
+
+def _is_whole(span: Span) -> bool:
+    return span.after is None and span.initial_at is None and span.final_at is None
+
+
+def _from_the_newest(span: Span, total_count: int) -> Span:
+    """The first page as one by cursor, which costs the same however long the list is: its hours need not be read."""
+    newest = Cursor(created_at=_LATEST, id=2**63 - 1, position=0, total_count=total_count)
+    return structs.replace(span, after=newest)
+
+
+def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tuple[()] | None:
+    """For a list by one status or by all; nothing where it would be by several, which it cannot."""
+    return None if statuses == known else statuses[0] if len(statuses) == 1 else ()
+
+
+async def list_events(
+    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Event]:
+    """Events, of some types or of all; as ``list_charges``."""
+    viewer.require("webhook.read")
+    names = _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
+    span = _check_span(wanted, after, page_size)
+    if viewer.holder_id is not None and not wanted.event_types:
+        if _is_whole(span):
+            span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
+        page = await event_store.read_page(context.pool, viewer.holder_id, span)
+        next_after = None if page.next is None else write_cursor(page.next)
+        return Browsed(items=page.items, total_count=page.total_count, next=next_after)
+    asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at)
+
+    whose = await _find_whose(context.pool, viewer, is_narrowed=_has_instants(wanted))
+
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+        return await browse_store.look_back(
+            context.pool, browse_store.EVENTS, whose, asked, names, before, look_at_count, show_count
+        )
+
+    found = await _look_back(context, look, span, whose)
+    return _with_items(found, [*map(event_store.EVENT.read, found.items)])
+
+
+async def list_deliveries(
+    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[DeliveryLine]:
+    """Deliveries to one endpoint or to all that are there now; as ``list_charges``.
+
+    Raises:
+        NotFound: There is no such endpoint, or it is another holder's.
+    """
+    viewer.require("webhook.read")
+    statuses = _check_names("status", wanted.statuses, get_args(DeliveryStatus))
+    _check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
+    span = _check_span(wanted, after, page_size)
+    endpoints = {each.id: each for each in await _find_endpoints(context.pool, viewer, wanted.endpoint_id)}
+
+    async def look(before: Position, look_at_count: int, show_count: int) -> Chunk:
+        return await browse_store.look_back_at_deliveries(
+            context.pool, [*endpoints], wanted, statuses, before, look_at_count, show_count
+        )
+
+    found = await _look_back(context, look, span, [])
+    deliveries = await delivery_history.read_listed(context.pool, found.items)
+    names = await browse_store.read_event_names(
+        context.pool, [(delivery.event_id, delivery.holder_id) for delivery in deliveries]
+    )
+    lines = [
+        DeliveryLine(
+            delivery=delivery,
+            event_name=names.get(delivery.event_id),
+            resource=row["resource"],
+            resource_id=row["resource_id"],
+            endpoint=endpoints[delivery.endpoint_id],
+        )
+        for row, delivery in zip(found.items, deliveries, strict=True)
+    ]
+    return _with_items(found, lines)
+
+
+async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -> list[Endpoint]:
+    async with pool.acquire() as connection:
+        found = await endpoint_store.find_some(connection, viewer.holder_id, endpoint_id, 0, ENDPOINTS_MAX)
+    if not found and endpoint_id is not None:
+        raise errors.NotFound("endpoint: there is no such endpoint")
+    return found
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    event: Event
+    deliveries: Sequence[DeliveryLine]
+    """To endpoints that are there now, and to those that were deleted last."""
+
+
+async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> EventView:
+    """An event with its deliveries.
+
+    Raises:
+        Forbidden: The viewer may not see webhooks.
+        NotFound: There is none, it is another holder's, or it is kept no more.
+    """
+    viewer.require("webhook.read")
+    event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
+    if event is None:
+        raise errors.NotFound("id: there is no such event")
+    owner = structs.replace(viewer, holder_id=event.holder_id)
+    endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
+    removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
+    deliveries = await timeline_store.find_deliveries(context.pool, [*endpoints, *removed_ids], [event])
+    lines = [
+        DeliveryLine(
+            delivery=delivery,
+            event_name=event.name,
+            resource=event.resource,
+            resource_id=event.resource_id,
+            endpoint=endpoints.get(delivery.endpoint_id),
+        )
+        for delivery in deliveries
+    ]
+    return EventView(event=event, deliveries=lines)
+
+
+class EndpointLine(Struct, frozen=True, kw_only=True):
+    endpoint: Endpoint
+    state: EndpointState
+
+
+async def read_endpoint(context: BrowseContext, viewer: Viewer, endpoint_id: int) -> EndpointLine:
+    """One endpoint with how it is doing; refuses as ``list_deliveries`` does."""
+    (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
+    return line
+
+
+async def list_endpoint_lines(
+    context: BrowseContext, viewer: Viewer, endpoint_id: int | None = None
+) -> list[EndpointLine]:
+    """Endpoints by their ids, each with how it is doing; of one alone, it must be there."""
+    viewer.require("webhook.read")
+    endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
+    backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)
+    return [
+        EndpointLine(endpoint=endpoint, state=endpoint_rules.describe_state(endpoint, *backlogs[endpoint.id]))
+        for endpoint in endpoints
+    ]
+
+
+Look = Callable[[Position, int, int], Awaitable[Chunk]]
+
+
+async def _find_whose(pool: Pool, viewer: Viewer, *, is_narrowed: bool) -> Sequence[int] | None:
+    """Whose rows are merged by their indexes; ``None`` for all holders', which are looked at by their ids."""
+    if viewer.holder_id is not None:
+        return [viewer.holder_id]
+    # Where nothing is left out, the highest ids are the page already.
+    if not is_narrowed:
+        return None
+    found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
+    return found if len(found) <= HOLDERS_MERGED_MAX else None
+
+
+def _has_instants(wanted: Wanted) -> bool:
+    return wanted.initial_at is not None or wanted.final_at is not None
+
+
+async def _look_back(
+    context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None
+) -> Browsed[asyncpg.Record]:
+    """Look at more and more rows, until a page is full, nothing is left or the time is over."""
+    began_s = context.clock.monotonic_s()
+    _, newest = listing_store.bounds(span)
+    at, last_id = (newest, 2**63 - 1) if span.after is None else listing_store.begin_after(span.after, newest)
+    # Where ids alone say what comes next, an instant beyond the span's end does not.
+    if whose is None and span.after is not None:
+        last_id = span.after.id
+    before, rows = Position(at=at, id=last_id), list[asyncpg.Record]()
+    # Each of many holders may have all rows of a look: the first is no more than a page.
+    look_at_count = span.page_size + 1 if whose and len(whose) > _HOLDERS_OF_FIRST_LOOK else _FIRST_LOOK
+    while True:
+        look_began_s = context.clock.monotonic_s()
+        # One more than the page holds says whether there is a next one.
+        chunk = await look(before, look_at_count, span.page_size + 1 - len(rows))
+        rows += chunk.rows
+        if len(rows) > span.page_size:
+            last = rows[span.page_size - 1]
+            next_after = _cursor_text(span, last["created_at"], last["id"])
+            return Browsed(items=rows[: span.page_size], next=next_after)
+        if chunk.end is None or chunk.looked_at_count < look_at_count:
+            return Browsed(items=rows)
+        before, took_s = chunk.end, context.clock.monotonic_s() - look_began_s
+        if took_s < _LOOK_S:
+            look_at_count = min(2 * look_at_count, _LOOK_MAX)
+        # A look takes no longer than twice the one before it.
+        if context.clock.monotonic_s() - began_s + 2 * took_s > LOOK_BACK_S:
+            return Browsed(items=rows, next=_cursor_text(span, before.at, before.id), searched_to=before.at)
+
+
+def _cursor_text(span: Span, created_at: datetime, last_id: int) -> str:
+    position = span.position + span.page_size
+    return write_cursor(Cursor(created_at=created_at, id=last_id, position=position, total_count=0))
+
+
+def _with_items(found: Browsed[Any], items: Sequence[Item]) -> Browsed[Item]:
+    return Browsed(items=items, total_count=found.total_count, next=found.next, searched_to=found.searched_to)
+
+
+def _check_names(what: str, asked: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """What was asked for, or all; each once."""
+    for name in asked:
+        if name not in known:
+            raise errors.BadRequest(f"{what}: must be one of {', '.join(known)}")
+    return tuple(name for name in known if not asked or name in asked)
+
+
+def _check_span(wanted: Wanted, after: str | None, page_size: int) -> Span:
+    if not 1 <= page_size <= PAGE_SIZE_MAX:
+        raise errors.BadRequest(f"page_size: must be from 1 to {PAGE_SIZE_MAX}")
+    if wanted.counterparty is not None and not 1 <= len(wanted.counterparty) <= TEXT_LENGTH_MAX:
+        raise errors.BadRequest(f"counterparty: must have 1 to {TEXT_LENGTH_MAX} characters")
+    if wanted.counterparty is not None and not wanted.counterparty.isprintable():
+        raise errors.BadRequest("counterparty: must be printable")
+    return Span(
+        page_size=page_size,
+        initial_at=wanted.initial_at,
+        final_at=wanted.final_at,
+        after=None if after is None else read_cursor(after),
+    )

@@ -1,0 +1,163 @@
+"""Reads everything that is known of one charge, transfer or refund, for whoever may see it.
+
+How often the rail was asked is known while the order is open, and forgotten with it. Events and deliveries are there as long as
+they are kept; of a holder's endpoints that were deleted, the last twenty are known.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event, Resource
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.money.order import name_of
+from pixconnect.domain.reading import timeline
+from pixconnect.domain.reading.timeline import Facts, Timeline, Waiting
+from pixconnect.domain.webhooks import signature as webhook_signature
+from pixconnect.domain.webhooks.delivery import Delivery
+from pixconnect.domain.webhooks.endpoint import ENDPOINTS_MAX, Endpoint
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, HasSigner
+from pixconnect.usecases.webhooks.delivery import open_secrets
+from pixconnect.writing.service_time import service_now
+
+_READS: Final = ("charge.read", "transfer.read", "refund.read", "ledger.read", "webhook.read")
+
+
+class TimelineContext(HasPool, HasClock, Protocol): ...
+
+
+class DeliveryContext(TimelineContext, HasSecretBox, HasSigner, Protocol): ...
+
+
+class DeliveryView(Struct, frozen=True, kw_only=True):
+    delivery: Delivery
+    event: Event | None
+    """``None`` where it is kept no more."""
+    endpoint: Endpoint | None
+    """As it is now; ``None`` where it was deleted."""
+    headers: tuple[tuple[str, str], ...]
+    """Of an attempt that would be made now; empty where there can be none, or for who may not make one."""
+    waiting: Waiting | None
+
+
+async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
+    """What is known of a charge, transfer or refund and of everything that belongs to it.
+
+    Raises:
+        Forbidden: The viewer may not see things of this kind.
+        NotFound: There is none, or it is another holder's.
+    """
+    viewer.require(f"{kind}.read")
+    holder_id, facts = await _find(context.pool, viewer, kind, resource_id)
+    hidden = tuple(scope for scope in _READS if not viewer.may(scope))
+    if viewer.may("refund.read"):
+        transfer_ids = [transfer.id for transfer in facts.transfers]
+        facts = structs.replace(facts, refunds=await timeline_store.find_refunds(context.pool, holder_id, transfer_ids))
+    facts = await _add_what_follows(context.pool, viewer, holder_id, facts)
+    now = await service_now(context.clock, context.pool)
+    return Timeline(
+        kind=kind,
+        holder_id=holder_id,
+        facts=facts,
+        steps=timeline.lay_out(facts, now),
+        waiting=timeline.explain(facts, now),
+        now=now,
+        hidden=hidden,
+    )
+
+
+async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) -> tuple[int, Facts]:
+    """The charge and the transfers that something belongs to, and whose that is."""
+    whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
+    if kind == "refund":
+        refund = await timeline_store.find_refund(pool, resource_id, whose)
+        if refund is None:
+            raise errors.NotFound("id: there is no such refund")
+        if not viewer.may("transfer.read"):
+            return refund.holder_id, Facts(refunds=[refund])
+        transfer_id, whose = refund.transfer_id, refund.holder_id
+    if kind != "charge":
+        transfer = await timeline_store.find_transfer(pool, transfer_id, whose)
+        if transfer is None:
+            raise errors.NotFound("id: there is no such transfer")
+        if transfer.charge_id is None or not viewer.may("charge.read"):
+            return transfer.holder_id, Facts(transfers=[transfer])
+        charge_id, whose = transfer.charge_id, transfer.holder_id
+    charge = await timeline_store.find_charge(pool, charge_id, whose)
+    if charge is None:
+        raise errors.NotFound("id: there is no such charge")
+    if not viewer.may("transfer.read"):
+        return charge.holder_id, Facts(charge=charge)
+    return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
+
+
+async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
+    names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]
+    if names:
+        facts = structs.replace(facts, orders=await timeline_store.find_orders(pool, names))
+    if viewer.may("ledger.read"):
+        transfer_ids = [transfer.id for transfer in facts.transfers]
+        facts = structs.replace(facts, entries=await timeline_store.find_entries(pool, holder_id, transfer_ids))
+    if not viewer.may("webhook.read"):
+        return facts
+    of: list[tuple[Resource, int]] = [
+        *([] if facts.charge is None else [("charge", facts.charge.id)]),
+        *(("transfer", transfer.id) for transfer in facts.transfers),
+        *(("refund", refund.id) for refund in facts.refunds),
+    ]
+    events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
+    endpoints = await endpoint_store.list_all(pool, holder_id, None, ENDPOINTS_MAX)
+    endpoint_ids = [*(endpoint.id for endpoint in endpoints), *await endpoint_store.list_removed(pool, holder_id)]
+    deliveries = await timeline_store.find_deliveries(pool, endpoint_ids, events)
+    return structs.replace(facts, events=events, endpoints=endpoints, deliveries=deliveries)
+
+
+async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_id: int) -> DeliveryView:
+    """A delivery with its attempts, and the headers that another would have now.
+
+    Raises:
+        Forbidden: The viewer may not see webhooks.
+        NotFound: There is none, or it is another holder's.
+    """
+    viewer.require("webhook.read")
+    pool = context.pool
+    delivery = await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id)
+    if delivery is None:
+        raise errors.NotFound("id: there is no such delivery")
+    event = await timeline_store.find_event(pool, delivery.event_id, delivery.holder_id)
+    endpoint = (await endpoint_store.find_many(pool, [delivery.endpoint_id])).get(delivery.endpoint_id)
+    now, waiting = await service_now(context.clock, pool), None
+    if delivery.status == "pending" and event is not None:
+        held = await timeline_store.is_held_back(pool, delivery, event)
+        waiting = timeline.explain_delivery(delivery, event, endpoint, now, is_held_back=held)
+    may_send = event is not None and endpoint is not None and viewer.may("webhook.write")
+    # The webhook of a key is sent another body than the event's.
+    is_event_sent = endpoint is not None and endpoint.pix_key is None
+    is_shown = may_send and is_event_sent
+    headers = await _make_headers(context, delivery, event, endpoint) if is_shown and event and endpoint else ()
+    return DeliveryView(delivery=delivery, event=event, endpoint=endpoint, headers=headers, waiting=waiting)
+
+
+async def _make_headers(
+    context: DeliveryContext, delivery: Delivery, event: Event, endpoint: Endpoint
+) -> tuple[tuple[str, str], ...]:
+    await context.signer.look_after_rest()
+    real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)
+    try:
+        secrets = open_secrets(context.secret_box, endpoint, context.clock.now())
+        signed = webhook_signature.jws_header(delivery.holder_id, message, int(real_now.timestamp()))
+        jws = context.signer.sign_detached(body, signed)
+    # Without its secret, or without a key to sign with, an attempt would fail before it is sent.
+    except (SealBroken, errors.ServiceUnavailable):
+        return ()
+    number = (delivery.attempts[-1].number if delivery.attempts else 0) + 1
+    return tuple(
+        webhook_signature.request_headers(secrets, message, body, jws=jws, attempt_number=number, real_now=real_now)
+    )

@@ -1,0 +1,201 @@
+"""The health of the service, told within two seconds whatever hangs.
+
+Checks run at the same time, each with its own timeout; one that does not end is left behind. Callers that ask while the checks
+run share one answer, and so do those that ask within ``KEPT_S`` of their beginning: nobody can wear out the database through
+this public address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.money.rail import Rail, RailUnavailable
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.full_disk import database_disk
+from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shares import for_everybody
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.money import unresolved
+from pixconnect.usecases.money.unresolved import RailWaiting
+from pixconnect.writing.service_time import service_now_to_write
+
+CHECK_TIMEOUT_S = 1.5
+KEPT_S = 0.2
+"""How long after a look has begun its answer is given again: what breaks, or is mended, is seen so much later at most."""
+WEBHOOK_LAG_MAX_S = 60
+"""If a delivery that nothing holds back is overdue for longer than this, webhooks are not being sent."""
+
+HealthStatus = Literal["healthy", "degraded", "unhealthy"]
+Check = Callable[[], Awaitable[None]]
+"""Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
+
+_log = structlog.get_logger(__name__)
+
+
+class CheckResult(Struct, frozen=True, kw_only=True):
+    status: HealthStatus
+    """``healthy``, or what a failure of this check makes of the whole service."""
+    duration_s: float
+    error: str | None = None
+    """The reason, without addresses or secrets."""
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    status: HealthStatus
+    """``unhealthy`` without the database, ``degraded`` if anything else fails."""
+    duration_s: float
+    """How long the checks took."""
+    checked_at: datetime
+    checks: dict[str, CheckResult]
+    uptime_s: float
+    """Since this process started."""
+
+
+class HealthWatch:
+    """Runs the checks, which have names; without ``database`` nothing works."""
+
+    def __init__(self, checks: Mapping[str, Check], clock: Clock) -> None:
+        self._checks = checks
+        self._clock = clock
+        self._started_s = clock.monotonic_s()
+        self._looking: asyncio.Task[Health] | None = None
+        self._look_began_s = 0.0
+
+    async def read_health(self) -> Health:
+        """Run the checks, or wait for those that are running; or tell what they have just found."""
+        if self._looking is None or (self._looking.done() and not self._is_fresh(self._looking)):
+            self._look_began_s = self._clock.monotonic_s()
+            self._looking = asyncio.create_task(self._look(), name="health")
+        # Shielded: a caller that goes away must not take the answer from the others.
+        return await asyncio.shield(self._looking)
+
+    def _is_fresh(self, looked: asyncio.Task[Health]) -> bool:
+        # Counted from where it began: what a check has seen may be as old as that.
+        is_whole = not looked.cancelled() and looked.exception() is None
+        return is_whole and self._clock.monotonic_s() - self._look_began_s < KEPT_S
+
+    async def _look(self) -> Health:
+        started_s = self._clock.monotonic_s()
+        names = list(self._checks)
+        # Its connections count for the service, not for the address that happened to ask first.
+        with for_everybody():
+            found = await asyncio.gather(*(self._run(name) for name in names))
+        checks = dict(zip(names, found, strict=True))
+        bad = {result.status for result in found}
+        status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
+        now_s = self._clock.monotonic_s()
+        return Health(
+            status=status,
+            duration_s=now_s - started_s,
+            checked_at=self._clock.now(),
+            checks=checks,
+            uptime_s=now_s - self._started_s,
+        )
+
+    async def _run(self, name: str) -> CheckResult:
+        started_s = self._clock.monotonic_s()
+        task = asyncio.ensure_future(self._checks[name]())
+        # Not wait_for: that would wait on for a check that does not let itself be cancelled.
+        await asyncio.wait([task], timeout=CHECK_TIMEOUT_S)
+        duration_s = self._clock.monotonic_s() - started_s
+        error = _verdict(name, task)
+        if error is None:
+            return CheckResult(status="healthy", duration_s=duration_s)
+        status: HealthStatus = "unhealthy" if name == "database" else "degraded"
+        return CheckResult(status=status, duration_s=duration_s, error=error)
+
+
+def _verdict(name: str, task: asyncio.Future[None]) -> str | None:
+    if not task.done():
+        task.cancel()
+        task.add_done_callback(_forget)
+        return f"no answer within {CHECK_TIMEOUT_S} s"
+    if task.cancelled():
+        return "was cancelled"
+    error = task.exception()
+    if error is None or isinstance(error, errors.PixConnectError):
+        return error.message if error else None
+    # An error that no check foresaw may name hosts or secrets, so the public is not told its text.
+    _log.warning("health check failed", check=name, error=type(error).__name__)
+    return "cannot be reached"
+
+
+def _forget(task: asyncio.Future[None]) -> None:
+    # Nobody waits for this check any more; asyncio logs an error that nobody has retrieved.
+    if not task.cancelled():
+        task.exception()
+
+
+async def check_database(pool: Pool) -> None:
+    async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        await connection.fetchval("select 1", timeout=CHECK_TIMEOUT_S)
+
+
+async def check_disk(pool: Pool) -> None:
+    """See whether the database has room to write, once it had none."""
+    await database_disk.check(pool, CHECK_TIMEOUT_S)
+
+
+async def check_rail(rail: Rail, read_waiting: Callable[[], Awaitable[RailWaiting]], *, has_rail: bool = True) -> None:
+    """See whether a rail is there and answers, and whether reports, silent orders or unsettled payments wait for somebody."""
+    problems: list[str] = []
+    try:
+        waiting = await read_waiting()
+    except DATABASE_FAILED:
+        # The check of the database reports that.
+        waiting = RailWaiting(reports_count=0, silent_count=0)
+    try:
+        await rail.check()
+    except RailUnavailable:
+        problems.append(
+            "the rail cannot be reached" if has_rail else "no rail is configured: nobody can pay nor be paid"
+        )
+    if waiting.reports_count:
+        problems.append(_count(waiting.reports_count, "report waits", "reports wait") + " for an operator")
+    if waiting.silent_count:
+        silent = _count(waiting.silent_count, "order has", "orders have")
+        problems.append(f"{silent} been silent for over {unresolved.SILENT_MAX // timedelta(seconds=1)} s")
+    if waiting.accepted_count:
+        accepted = _count(waiting.accepted_count, "payment was", "payments were")
+        problems.append(
+            f"{accepted} accepted over {unresolved.SILENT_MAX // timedelta(seconds=1)} s ago and not settled"
+        )
+    if problems:
+        raise errors.ServiceUnavailable("; ".join(problems))
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+async def check_settings(*, lacks_proxies: bool) -> None:
+    if lacks_proxies:
+        # Anybody reads this: what it is would tell them how to lock all callers out.
+        raise errors.ServiceUnavailable(
+            "a setting is probably wrong: the service said at its start which, as `doctor` does"
+        )
+
+
+async def check_clock(pool: Pool, clock: Clock) -> None:
+    async with pool.acquire(timeout=CHECK_TIMEOUT_S) as connection:
+        # Raises where the two clocks are too far apart to write anything.
+        await service_now_to_write(clock, connection)
+
+
+async def check_signing_key(keyring: Keyring) -> None:
+    keyring.check()
+
+
+async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None]], clock: Clock) -> None:
+    """See whether due deliveries are sent, by when the oldest was due that nothing holds back."""
+    due_at = await read_oldest_due()
+    if due_at is not None and (lag_s := (clock.now() - due_at).total_seconds()) > WEBHOOK_LAG_MAX_S:
+        raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")

@@ -1,0 +1,49 @@
+"""What the health check and a load balancer's probe look at."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pixconnect.foundation.pool import Pool
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.money import unresolved
+from pixconnect.usecases.running import health, installation, partition
+from pixconnect.usecases.running.health import HealthWatch
+from pixconnect.usecases.webhooks import delivery, feed
+
+
+def watch_health(context: Context, keyring: Keyring, *, lacks_proxies: bool = False) -> HealthWatch:
+    policy = context.policy
+    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    live = {} if policy.is_sandbox else {"settings": partial(health.check_settings, lacks_proxies=lacks_proxies)}
+    read_waiting = partial(unresolved.read_waiting, context)
+    return HealthWatch(
+        {
+            "database": partial(health.check_database, context.pool),
+            "disk": partial(health.check_disk, context.pool),
+            "clock": partial(health.check_clock, context.pool, context.clock),
+            "rail": partial(health.check_rail, context.rail, read_waiting, has_rail=policy.has_rail),
+            "webhooks": partial(health.check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
+            "signing_key": partial(health.check_signing_key, keyring),
+            "partitions": partial(partition.check_partitions, context.pool),
+            "database_loss": partial(installation.check_losses, context.pool),
+            "feed": partial(feed.check_feed, context.pool, context.clock),
+            **live,
+        },
+        context.clock,
+    )
+
+
+def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
+    """What a load balancer asks: only what another process may have in order while this one has not."""
+    return HealthWatch(
+        {
+            # By the connection for access, which is free when callers hold all others: a busy process is ready.
+            "database": partial(health.check_database, access_pool),
+            "disk": partial(health.check_disk, access_pool),
+            "clock": partial(health.check_clock, access_pool, context.clock),
+            "signing_key": partial(health.check_signing_key, keyring),
+        },
+        context.clock,
+    )

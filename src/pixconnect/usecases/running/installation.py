@@ -1,0 +1,99 @@
+"""Checks that the database is the right one: of our mode, durable, and with nothing forgotten that no operator has read of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running.installation import Loss, Mode
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+
+_log = structlog.get_logger(__name__)
+
+
+class InstallationError(Exception):
+    """We may not work with this database; the message says why, and what to do."""
+
+
+async def check_mode(connection: Connection, mode: Mode) -> None:
+    """Raise ``InstallationError`` for a database of the other mode; a new one takes ours."""
+    refuse_other_mode(await installation_store.take_mode(connection, mode), mode)
+
+
+def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
+    """Raise ``InstallationError`` for a database of the other mode; ``None`` is one without tables."""
+    if found is None or found == mode:
+        return
+    raise InstallationError(
+        f"this database was made in {found} mode and cannot be used in {mode} mode: set PIXCONNECT_MODE={found}, "
+        "or begin with another home or an empty database"
+    )
+
+
+async def check_durability(connection: Connection, mode: Mode) -> None:
+    """Log the server's durability settings; in live mode raise ``InstallationError`` for those that may lose a commit."""
+    found = await installation_store.read_durability(connection)
+    weak = [name for name in ("fsync", "full_page_writes") if found[name] != "on"]
+    if weak and mode == "live":
+        raise InstallationError(
+            f"the database runs with {' and '.join(f'{name} = off' for name in weak)} and may lose what was committed: "
+            "set it on in postgresql.conf"
+        )
+    if weak:
+        _log.warning("the database may lose what was committed", **found)
+    elif mode == "live":
+        _log.info("the database keeps what was committed", **found)
+
+
+async def describe_database(context: OperatorContext) -> Mapping[str, str | int]:
+    """What an operator wants to know about the database: mode, version, identity, durability."""
+    async with context.pool.acquire() as connection:
+        server = await installation_store.read_server(connection)
+        return {
+            "mode": await connection.fetchval("select mode from installation"),
+            "postgresql": await connection.fetchval("select current_setting('server_version')"),
+            "system_identifier": str(server.system_identifier),
+            "timeline": server.timeline,
+            "database_oid": server.database_oid,
+            "started_at": server.started_at.isoformat(),
+            "losses_count": len(await installation_store.find_losses(connection)),
+            "in_recovery": str(await connection.fetchval("select pg_is_in_recovery()")).lower(),
+            **await installation_store.read_durability(connection),
+        }
+
+
+async def check_losses(pool: Pool) -> None:
+    """A check of the service's health: has the database forgotten something that no operator has read of?"""
+    losses = await installation_store.find_losses(pool)
+    if losses:
+        raise errors.ServiceUnavailable(
+            f"the database has forgotten something ({losses[-1].reason}): read 'After a restore or a failover' in the guide to "
+            "production, and end this by `pixconnect database recovered`"
+        )
+
+
+async def close_losses(context: OperatorContext) -> Sequence[Loss]:
+    """Note that the operator knows what the database has forgotten, and has done what there is to do.
+
+    Raises:
+        NotFound: Nothing was seen to be forgotten, or somebody has closed it already.
+    """
+    async with write_alone(context.pool) as connection:
+        losses = await installation_store.find_losses(connection)
+        if not losses:
+            raise errors.NotFound("database: nothing is known to be forgotten that an operator has not read of")
+        await installation_store.close_losses(connection, [loss.id for loss in losses], context.operator)
+        await audit.record(
+            context,
+            connection,
+            "database recovered",
+            "database",
+            before={"losses": [f"{loss.noticed_at.isoformat()}: {loss.reason}" for loss in losses]},
+        )
+    return losses

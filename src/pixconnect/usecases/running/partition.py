@@ -1,0 +1,88 @@
+"""Makes the partitions of events and deliveries ahead of time, and drops the old ones.
+
+It goes by the database's real time, whatever the sandbox clock says. A new partition begins when the present one covers a tenth
+of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
+retention and no pending delivery needs it: those are given up first, and can be read as such until the next pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Final
+
+import asyncpg
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.foundation.database_failure import DATABASE_AWAY
+from pixconnect.foundation.exception_text import name_database_error
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.running import partition as partition_store
+from pixconnect.writing.service_time import service_now_to_write
+
+_GIVEN_UP_MAX: Final = 5_000
+"""Deliveries given up in one transaction."""
+_MISSED_PASSES: Final = timedelta(minutes=5)
+
+_log = structlog.get_logger(__name__)
+
+
+async def keep_partitions(pool: Pool, clock: Clock, retention: timedelta) -> None:
+    """Make the partitions that will be needed and drop the old ones, as the role ``pixconnect_service``.
+
+    A step that fails keeps none of the others from being done; its error is raised in the end.
+    """
+    failures: list[asyncpg.PostgresError] = []
+    async with pool.acquire() as connection:
+        for parent in partition_store.PARENTS:
+            with _going_on(failures, "make", parent):
+                for name in await partition_store.make(connection, parent):
+                    _log.debug("partition made", name=name)
+        jump = await partition_store.note(connection)
+        if jump is not None:
+            _log.warning(
+                "the clock jumped since partitions were looked after: none is dropped for an hour", jump=str(jump)
+            )
+        # From here on history is lost: a process whose clock is wrong raises ServiceUnavailable instead.
+        now = await service_now_to_write(clock, connection)
+        for parent in partition_store.PARENTS:
+            # If the owner of the database has set a longer retention, that one counts.
+            with _going_on(failures, "close", parent):
+                for name in await partition_store.close(connection, parent, retention):
+                    _log.debug("partition closed", name=name)
+            # Detached first, which is quick: a drop takes long, because it reads all that lists no longer count.
+            with _going_on(failures, "detach", parent):
+                while (name := await partition_store.detach_old(connection, parent, retention)) is not None:
+                    _log.debug("partition detached", name=name)
+        with _going_on(failures, "drop", "detached"):
+            while (name := await partition_store.drop_detached(connection)) is not None:
+                _log.info("partition dropped", name=name)
+        while count := await partition_store.give_up_old(connection, retention, now, _GIVEN_UP_MAX):
+            _log.warning("deliveries given up: they waited for longer than events are kept", deliveries_count=count)
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def _going_on(failures: list[asyncpg.PostgresError], step: str, of: str) -> Generator[None]:
+    try:
+        yield
+    except DATABASE_AWAY:
+        raise
+    except asyncpg.PostgresError as error:
+        _log.warning("partitions wait", step=step, of=of, reason=name_database_error(error))
+        failures.append(error)
+
+
+async def check_partitions(pool: Pool) -> None:
+    """A check of the service's health: are partitions made ahead of the events and deliveries to come?"""
+    ahead = await partition_store.read_ahead(pool)
+    fewest = min(ahead.counts.values(), default=0)
+    # One is enough while workers run, since they make the next; it is not when none has passed for a while.
+    if fewest < 1 or (fewest < 2 and ahead.passed_for > _MISSED_PASSES):
+        raise errors.ServiceUnavailable(
+            "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
+        )

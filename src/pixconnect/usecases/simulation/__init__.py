@@ -1,0 +1,1 @@
+"""What exists in a sandbox only: the network's controls, holders for tests, the demonstration."""

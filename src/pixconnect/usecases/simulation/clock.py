@@ -1,0 +1,273 @@
+"""The sandbox clock: walks from deadline to deadline, and everything that falls due on the way is done.
+
+::
+
+    now ──► first deadline ──► all that is due by then is done ──► next deadline ──► ... ──► target
+            (those within a moment of it are one stop)
+
+Four days are walked in the time that their work takes. One process walks at a time. What cannot be done in time falls due at
+the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import asyncpg
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import SLOTS_COUNT
+from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store.frame import clock as clock_store
+from pixconnect.store.standard import received as received_store
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
+from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX
+from pixconnect.usecases.webhooks.delivery import WalkContext, wait_until_sent
+from pixconnect.writing.service_time import service_now
+
+WALK_MAX_S: Final = 24.0
+"""Real seconds that a walk may take."""
+WINDOW: Final = timedelta(milliseconds=500)
+"""Deadlines this near to each other are one stop: far below the 5 s of the shortest webhook retry."""
+WIDE_WINDOW: Final = timedelta(seconds=4)
+"""The same once a walk has taken long: hundreds of charges made over minutes must not use up its time."""
+
+_HURRY_AFTER_S = 4.0
+_SLOW_AFTER_S = 4.0
+"""A walk waits for an endpoint this long at a stop; after that, only at its end."""
+
+_STEP_S = 0.005
+_HEARD_AFTER_S = 0.02
+"""By then every process has got the notification of a move."""
+_REJOIN_AFTER_S = 0.5
+_LOOK_AGAIN_S = 0.05
+_LATEST = datetime.fromisoformat("9000-01-01T00:00:00+00:00")
+BEHIND_MAX: Final = timedelta(days=30)
+"""How far back the clock goes behind real time: a reset walks all of it again, deadline by deadline."""
+_EXPIRED_MAX = 1000
+_ALL_SLOTS = range(SLOTS_COUNT)
+
+_log = structlog.get_logger(__name__)
+
+
+class ClockContext(HasPool, HasClock, Protocol): ...
+
+
+class MovingContext(ClockContext, ExpiryContext, WalkContext, Protocol):
+    """What doing everything that falls due on the way needs."""
+
+
+async def read_clock(context: ClockContext) -> datetime:
+    await service_now(context.clock, context.pool)
+    return context.clock.now()
+
+
+async def advance_clock(context: MovingContext, control: SandboxControl, by: timedelta) -> datetime:
+    async with _moving_alone(context):
+        return await _walk(context, control, await read_clock(context) + by)
+
+
+async def move_clock(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
+    """Move the clock: forward it walks, back it jumps.
+
+    Returns:
+        Service time after the move, when all that became due is done or the time for walking is up.
+
+    Raises:
+        BadRequest: The target is beyond any calendar, or too far behind real time.
+        ServiceUnavailable: The sandbox cannot be reached, or somebody else is moving the clock.
+    """
+    async with _moving_alone(context):
+        now = await read_clock(context)
+        if target < now:
+            if target < context.clock.real_now() - BEHIND_MAX:
+                raise errors.BadRequest(f"now: the clock goes back to {BEHIND_MAX.days} days before real time at most")
+            return await _jump_back(context, control, context.clock.offset - (now - target))
+        return await _walk(context, control, target)
+
+
+async def reset_clock(context: MovingContext, control: SandboxControl) -> datetime:
+    """Return to real time. Open deadlines move back by as much as the clock does."""
+    async with _moving_alone(context):
+        await read_clock(context)
+        if context.clock.offset < timedelta(0):
+            await _walk(context, control, context.clock.real_now())
+            # Real time went on while it walked, and little is left of that.
+            return await _walk(context, control, context.clock.real_now())
+        return await _jump_back(context, control, timedelta(0))
+
+
+async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> None:
+    """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
+    async with context.pool.acquire() as connection:
+        if not await clock_store.try_lock(connection):
+            return  # whoever is moving it sets both
+        try:
+            await read_clock(context)
+            await control.call(SET_OFFSET, context.clock.offset)
+        finally:
+            await clock_store.unlock(connection)
+
+
+async def follow_clock(
+    context: ClockContext, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]
+) -> None:
+    """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
+    while True:
+        try:
+            await _follow(context, await connect())
+        except DATABASE_FAILED as error:
+            _log.warning("clock is not heard", reason=type(error).__name__)
+        await asyncio.sleep(_REJOIN_AFTER_S)
+
+
+async def _follow(context: ClockContext, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    lost = asyncio.Event()
+
+    def hear(_connection: object, _pid: int, _channel: str, notice: object) -> None:
+        context.clock.set_offset(*clock_store.read_notice(str(notice)))
+
+    def lose(_connection: object) -> None:
+        lost.set()
+
+    try:
+        connection.add_termination_listener(lose)
+        await connection.add_listener(clock_store.CHANNEL, hear)
+        # After the listener is there: a move before it was not heard.
+        await read_clock(context)
+        await lost.wait()
+    finally:
+        connection.terminate()
+
+
+@asynccontextmanager
+async def _moving_alone(context: ClockContext) -> AsyncGenerator[None]:
+    async with _holding_lock(context):
+        try:
+            yield
+        except SandboxUnavailable:
+            raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
+    # Other processes date what they answer from memory: give them time to hear of the move.
+    await asyncio.sleep(_HEARD_AFTER_S)
+
+
+@asynccontextmanager
+async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
+    # Who waits for the lock looks again and again, and holds no connection meanwhile: there are ten, and others need them.
+    deadline_s = context.clock.monotonic_s() + WALK_MAX_S
+    while True:
+        async with context.pool.acquire() as connection:
+            if await clock_store.try_lock(connection):
+                try:
+                    yield
+                finally:
+                    await clock_store.unlock(connection)
+                return
+        if context.clock.monotonic_s() > deadline_s:
+            raise errors.ServiceUnavailable("the clock is being moved by somebody else")
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+class _Walk:
+    """How long a walk may take, and the endpoints that it no longer waits for."""
+
+    def __init__(self, started_at_s: float) -> None:
+        self.ends_at_s = started_at_s + WALK_MAX_S
+        self.hurries_at_s = started_at_s + _HURRY_AFTER_S
+        self.timeout_s = _SLOW_AFTER_S
+        self.slow_endpoint_ids: set[int] = set()
+
+    def end(self) -> None:
+        """At the last stop the walk waits for slow endpoints too, while there is time."""
+        self.timeout_s = WALK_MAX_S
+        self.slow_endpoint_ids.clear()
+
+
+async def _walk(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
+    if target > _LATEST:
+        raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
+    walk = _Walk(context.clock.monotonic_s())
+    is_in_time = await _finish_due(context, control, walk)
+    while is_in_time:
+        stop = await _next_stop(context, control, target, walk)
+        if stop is None:
+            break
+        await _set_time(context, control, stop)
+        is_in_time = await _finish_due(context, control, walk)
+    # Time was up, or no deadline is left before the target.
+    if context.clock.now() < target:
+        await _set_time(context, control, target)
+    if is_in_time:
+        walk.end()
+        await _finish_due(context, control, walk)
+    return context.clock.now()
+
+
+async def _next_stop(context: ClockContext, control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
+    """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
+    candidates = [
+        await clock_store.find_first_due(context.pool),
+        await delivery_store.next_due_at(context.pool, target, walk.slow_endpoint_ids),
+        (await control.call(READ_DUE, None)).next_due_at,
+    ]
+    first = min((due_at for due_at in candidates if due_at is not None), default=None)
+    if first is None or first >= target:
+        return None
+    window = WIDE_WINDOW if context.clock.monotonic_s() > walk.hurries_at_s else WINDOW
+    last = await clock_store.find_last_due(context.pool, min(first + window, target))
+    return max(first, last or first)
+
+
+async def _set_time(context: ClockContext, control: SandboxControl, now: datetime) -> None:
+    # Never back: real time may have overtaken the stop.
+    offset = max(now - context.clock.real_now(), context.clock.offset)
+    context.clock.set_offset(offset, await clock_store.move(context.pool, offset))
+    await control.call(SET_OFFSET, offset)
+
+
+async def _finish_due(context: MovingContext, control: SandboxControl, walk: _Walk) -> bool:
+    """Wait until workers have done all that is due; ``False`` if the time for walking is up."""
+    context.wake_workers()
+    while context.clock.monotonic_s() < walk.ends_at_s:
+        if await _is_all_done(context, control, walk):
+            return True
+        await asyncio.sleep(_STEP_S)
+    return False
+
+
+async def _is_all_done(context: MovingContext, control: SandboxControl, walk: _Walk) -> bool:
+    now = context.clock.now()
+    sandbox = await control.call(READ_DUE, None)
+    if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
+        return False
+    # What was reported in a charge's time is recorded now: whatever is left of those that are due was not paid.
+    await expire_charges(context, _ALL_SLOTS, now, _EXPIRED_MAX)
+    first_due_at = await clock_store.find_first_due(context.pool)
+    if first_due_at is not None and first_due_at <= now:
+        return False
+    timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
+    if not await wait_until_sent(context, now, timeout_s, walk.slow_endpoint_ids):
+        # What it still owes is sent all the same: one bad endpoint must not cost the others their attempts.
+        walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
+    return True
+
+
+async def _jump_back(context: ClockContext, control: SandboxControl, offset: timedelta) -> datetime:
+    by = context.clock.offset - offset
+    now = context.clock.real_now() + offset
+    async with context.pool.acquire() as connection, connection.transaction():
+        await clock_store.move_back(connection, now, by, ASK_AFTER, ASK_AFTER_MAX)
+        await delivery_store.move_back(connection, now, by)
+        await received_store.forget_hours(connection)
+        revision = await clock_store.move(connection, offset)
+    context.clock.set_offset(offset, revision)
+    await control.call(SET_OFFSET, offset)
+    return context.clock.now()

@@ -1,0 +1,101 @@
+"""The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
+
+Every step looks first at what is there, so that the whole may be interrupted anywhere and run again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import OWN_SCOPES, SCOPES
+from pixconnect.domain.money.holder import Holder, KeyType
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.identity import access, holder
+from pixconnect.usecases.identity.holder import NewHolder
+from pixconnect.usecases.money import ledger
+from pixconnect.usecases.money.ledger import LedgerContext
+
+DEPOSIT_CENTS: Final = 100_000_000
+"""R$ 1 000 000.00."""
+
+_HOLDER: Final = NewHolder(
+    name="Loja Demonstração Ltda",
+    tax_id="12345678000195",
+    city="São Paulo",
+    branch="0001",
+    account_number="10000001",
+    account_type="TRANSACTIONAL",
+)
+_KEYS: Final[dict[KeyType, str | None]] = {
+    "EMAIL": "loja@demo.pix.example",
+    "CPF": "12345678909",
+    "CNPJ": "12345678000195",
+    "PHONE": "+5511987654321",
+    "EVP": None,  # the service makes it
+}
+
+
+class DemoCredentials(Struct, frozen=True, kw_only=True):
+    """What a developer needs to call the sandbox."""
+
+    client_id: str
+    client_secret: str
+    holder_id: str
+    pix_keys: list[str]
+
+
+async def prepare_demonstration(
+    context: LedgerContext, operator: OperatorContext, known: DemoCredentials | None
+) -> DemoCredentials:
+    """Make what is missing of the demonstration.
+
+    Args:
+        known: What an earlier start returned: a client's secret is shown once, and the database has only its hash.
+    """
+    owner = await _open_holder(operator)
+    keys = {key.key_type: key.key for key in await holder.list_pix_keys(operator, owner.id)}
+    for key_type, text in _KEYS.items():
+        if key_type in keys:
+            continue
+        # An operator may have removed it and given it to somebody else since.
+        with suppress(errors.InvalidPixKey):
+            keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
+    balance = await ledger_store.find_balance(context.pool, owner.id)
+    # A holder with any entry has had its deposit, whatever is left of it.
+    if balance is not None and balance.last_number == 0:
+        await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
+    clients = await access.list_clients(operator, owner.id)
+    scopes = {client.client_id: client.scopes for client in clients if not client.disabled_at}
+    if known is not None and known.client_id in scopes:
+        client_id, client_secret = known.client_id, known.client_secret
+        # It was made before the scopes of the central bank's API were. One whose scopes an operator chose stays as it is.
+        if set(scopes[client_id]) == set(OWN_SCOPES):
+            await access.set_scopes(operator, client_id, SCOPES)
+    else:
+        # Also where the credentials were lost: nobody can read the old client's secret again.
+        issued = await access.create_client(operator, owner.id, "demonstration", SCOPES)
+        client_id, client_secret = issued.client.client_id, issued.client_secret
+    return DemoCredentials(
+        client_id=client_id,
+        client_secret=client_secret,
+        holder_id=str(owner.id),
+        pix_keys=[keys[key_type] for key_type in _KEYS if key_type in keys],
+    )
+
+
+async def _open_holder(context: OperatorContext) -> Holder:
+    try:
+        return await holder.create_holder(context, _HOLDER)
+    except errors.InvalidAccount:
+        # The account number is taken: by an earlier start, unless it is invalid for another reason.
+        async with context.pool.acquire() as connection:
+            found = await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
+        if found is None:
+            raise
+        return found

@@ -1,0 +1,227 @@
+"""What people outside do, for the holder who asks: checked against our rows here, and done by the sandbox.
+
+The rules are the scheme's: what reaches the rail is answered by the rail. Only what cannot be meant for this holder is refused
+before that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors, money
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import br_code, pix_key, tax_id
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import (
+    Answered,
+    Arrival,
+    Asked,
+    ControlCall,
+    NewKey,
+    NewQrCode,
+    OutsidePayer,
+    OutsideReturn,
+    OutsideTransfer,
+    SandboxControl,
+    SandboxRefusal,
+    SandboxSilent,
+    SandboxUnavailable,
+)
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasSandboxControl
+from pixconnect.usecases.frame.directory import with_key
+
+
+class OutsideContext(HasPool, HasPolicy, HasDirectory, HasSandboxControl, Protocol): ...
+
+
+async def pay_by_code(
+    context: OutsideContext,
+    caller: Caller,
+    text: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+) -> Arrival:
+    """Let somebody outside scan one of the holder's QR codes and pay; without an amount, what the code asks for.
+
+    Raises:
+        PixKeyNotOwned: The code belongs to somebody else.
+        BadRequest: Neither the code nor the caller says an amount.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    code = br_code.parse_br_code(text)
+    if code.location is not None:
+        charge = await _find_served(context, caller, code.location)
+        if charge is None:
+            raise errors.PixKeyNotOwned("emv: is not a QR code of this holder")
+        return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+    amount_cents = amount_cents or code.fixed_amount_cents
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    return await _pay(
+        context,
+        OutsideTransfer(
+            credit_party=await _own_party(context, caller, code.key or "", "emv"),
+            amount_cents=amount_cents,
+            txid=code.txid,
+            initiation_type="QRCODE",
+            payer=payer,
+            payer_message=payer_message,
+        ),
+    )
+
+
+async def pay_by_location(
+    context: OutsideContext,
+    caller: Caller,
+    location: str,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+) -> Arrival:
+    """Let somebody outside read the payload at one of the holder's locations and pay what it asks for, or an amount.
+
+    Raises:
+        PixKeyNotOwned: It is no location of this holder, or serves nothing.
+        BadRequest: Neither the payload nor the caller says an amount.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    charge = await _find_served(context, caller, location)
+    if charge is None:
+        raise errors.PixKeyNotOwned("location: is not one of this holder that serves a charge")
+    return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message)
+
+
+async def _find_served(context: OutsideContext, caller: Caller, location: str) -> Charge | None:
+    charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
+    return charge if charge is not None and charge.holder_id == caller.holder_id else None
+
+
+async def _pay_charge(
+    context: OutsideContext,
+    caller: Caller,
+    charge: Charge,
+    amount_cents: int | None,
+    payer: OutsidePayer,
+    payer_message: str | None,
+) -> Arrival:
+    # Of a free amount of 0 nobody can say what the payer would choose.
+    amount_cents = amount_cents or charge.amount_cents or None
+    if amount_cents is None:
+        raise errors.BadRequest("amount: missing; the code carries none")
+    return await _pay(
+        context,
+        OutsideTransfer(
+            credit_party=await _own_party(context, caller, charge.key, "emv"),
+            amount_cents=amount_cents,
+            txid=charge.txid,
+            initiation_type="QRCODE",
+            payer=payer,
+            payer_message=payer_message,
+        ),
+    )
+
+
+async def pay_by_key(
+    context: OutsideContext,
+    caller: Caller,
+    key: str,
+    amount_cents: int,
+    payer: OutsidePayer,
+    payer_message: str | None = None,
+) -> Arrival:
+    """Let somebody outside pay to one of the holder's keys.
+
+    Raises:
+        PixKeyNotOwned: The key is not this holder's.
+    """
+    money.check_amount(amount_cents)
+    party = await _own_party(context, caller, key, "key")
+    transfer = OutsideTransfer(credit_party=party, amount_cents=amount_cents, payer=payer, payer_message=payer_message)
+    return await _pay(context, transfer)
+
+
+async def give_back(
+    context: OutsideContext, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
+) -> Arrival:
+    """Let the receiver of a transfer of this holder return an amount, or what is left of it.
+
+    Raises:
+        OriginalNotRefundable: It is no settled transfer of this holder over the rail.
+    """
+    if amount_cents is not None:
+        money.check_amount(amount_cents)
+    transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "OUT" or transfer.is_book:
+        raise errors.OriginalNotRefundable("end_to_end_id: is not a transfer that this holder sent over the rail")
+    # Of nothing left the sandbox is asked for all of it: it is the network that refuses that.
+    if amount_cents is None and transfer.returned_cents < transfer.amount_cents:
+        amount_cents = transfer.amount_cents - transfer.returned_cents
+    asked = OutsideReturn(end_to_end_id=transfer.end_to_end_id, amount_cents=amount_cents, reason=reason)
+    return await call(context, sandbox_control.GIVE_BACK, asked)
+
+
+async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:
+    """Add a directory entry of a new outside account, or return the one that the key has already.
+
+    Raises:
+        InvalidPixKey: The key has not the form of its type, or is one of ours.
+    """
+    key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
+    # Our own directory answers for our keys first, so an entry outside would never be found.
+    if key is not None and await context.directory.find_owner(key) is not None:
+        raise errors.InvalidPixKey("key: belongs to a holder of this service")
+    if new.tax_id is not None:
+        tax_id.check_tax_id(new.tax_id, "tax_id")
+    return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
+
+
+async def make_qr_code(context: HasSandboxControl, new: NewQrCode) -> str:
+    if new.amount_cents is not None:
+        money.check_amount(new.amount_cents)
+    return await call(context, sandbox_control.MAKE_QR_CODE, new)
+
+
+async def call(context: HasSandboxControl, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+    """Ask the sandbox, and make its refusals and its silence errors for the caller."""
+    try:
+        return await find_control(context).call(what, asked)
+    except SandboxRefusal as refusal:
+        raise what.refused(refusal.message) from None
+    except SandboxUnavailable as error:
+        # A read changes nothing, so there is no outcome that anybody could not know.
+        if what.only_reads:
+            raise errors.ServiceUnavailable("the sandbox cannot be asked") from None
+        if isinstance(error, SandboxSilent):
+            raise errors.OutcomeUnknown(
+                "the sandbox gave no answer: what was asked for may have been done; look, then ask again"
+            ) from None
+        raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
+
+
+def find_control(context: HasSandboxControl) -> SandboxControl:
+    """Return the sandbox's control; in live mode there is none (``NotFound``)."""
+    if context.sandbox_control is None:
+        raise errors.NotFound("there is no sandbox in live mode")
+    return context.sandbox_control
+
+
+async def _own_party(context: HasDirectory, caller: Caller, text: str, field: str) -> Party:
+    key = pix_key.parse_pix_key(text)
+    if await context.directory.find_owner(key.key) != caller.holder_id:
+        raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
+    return with_key((await context.directory.read_account(caller.holder_id)).party, key)
+
+
+async def _pay(context: HasSandboxControl, transfer: OutsideTransfer) -> Arrival:
+    if transfer.payer.tax_id is not None:
+        tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
+    return await call(context, sandbox_control.PAY, transfer)

@@ -1,0 +1,100 @@
+"""Callers of a sandbox make holders for their tests: each with a client, a Pix key and money of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors, money
+from pixconnect.domain.identity import access as access_rules
+from pixconnect.domain.identity.access import SCOPES, Caller, Client
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import tax_id as tax_id_rules
+from pixconnect.store.identity import sandbox_holder as sandbox_holder_store
+from pixconnect.store.identity.access import StoredClient
+from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasPolicy, HasSecretBox
+from pixconnect.usecases.frame.lone_write import writing
+from pixconnect.usecases.identity import access
+from pixconnect.usecases.money import ledger
+from pixconnect.usecases.money.ledger import LedgerContext
+from pixconnect.writing.service_time import service_now_to_write
+
+HOLDERS_MAX = 1_000_000
+"""Of a sandbox, whoever made them."""
+
+_NAME_LENGTH_MAX = 255
+
+
+class SandboxHolderContext(LedgerContext, HasClock, HasEntropy, HasPolicy, HasSecretBox, Protocol): ...
+
+
+class NewSandboxHolder(Struct, frozen=True, kw_only=True):
+    name: str = "Loja de Teste"
+    tax_id: str = "12345678000195"
+    balance_cents: int | None = None
+    """``None`` is an empty account."""
+    scopes: Sequence[str] = SCOPES
+    """Of its client."""
+
+
+class SandboxHolder(Struct, frozen=True, kw_only=True):
+    """What a test needs to act as this holder."""
+
+    holder_id: int
+    client_id: str
+    client_secret: str
+    """Returned here and cannot be read again."""
+    key: str
+    """An EVP."""
+
+
+async def open_sandbox_holder(context: SandboxHolderContext, caller: Caller, new: NewSandboxHolder) -> SandboxHolder:
+    """Make a holder with a client, a Pix key and, if asked, money.
+
+    Raises:
+        NotFound: This is no sandbox.
+        BadRequest: The name has a wrong length, or a scope does not exist or is missing.
+        InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
+        AmountOutOfRange: The balance is one that no Pix can have.
+        LimitExceeded: The sandbox has as many holders as it may have.
+    """
+    if not context.policy.is_sandbox:
+        raise errors.NotFound("there is no sandbox in live mode")
+    if not 1 <= len(new.name) <= _NAME_LENGTH_MAX or not new.name.isprintable():
+        raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
+    tax_id_rules.check_tax_id(new.tax_id, "tax_id")
+    if new.balance_cents is not None:
+        money.check_amount(new.balance_cents, "balance")
+    client = Client(
+        client_id=access.make_client_id(context.entropy),
+        holder_id=0,
+        name="tests",
+        scopes=access_rules.parse_scopes(new.scopes),
+        created_at=context.clock.real_now(),
+    )
+    client_secret = access.make_secret(context.entropy)
+    secret_hash, *_ = access.hash_secret(context.secret_box, client.client_id, client_secret)
+    stored = StoredClient(
+        client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
+    )
+    key = pix_key.parse_pix_key(str(context.entropy.uuid4()), "EVP")
+    # Two transactions: where the second fails, the holder is there, and its secret is lost.
+    async with writing(context.pool) as write:
+        async with write.transaction() as connection:
+            holder_id = await sandbox_holder_store.open_holder(
+                connection,
+                new.name,
+                new.tax_id,
+                key,
+                stored,
+                now=await service_now_to_write(context.clock, connection),
+                asked_by=f"client {caller.client_id}",
+                holders_max=HOLDERS_MAX,
+            )
+            if holder_id is None:
+                raise errors.LimitExceeded(f"a sandbox can have {HOLDERS_MAX} holders: begin with an empty home")
+        if new.balance_cents is not None:
+            await ledger.deposit(context, holder_id, new.balance_cents)
+    return SandboxHolder(holder_id=holder_id, client_id=client.client_id, client_secret=client_secret, key=key.key)

@@ -1,0 +1,45 @@
+"""What an operator does about a holder's charge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.charge import Charge, may_be_changed
+from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.standard.charge import remove
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.unit_of_work import begin_work
+
+
+async def remove_charge(context: OperatorContext, holder_id: int, txid: str) -> Charge:
+    """Remove a charge, so that nobody can pay it any more; its holder is told that it has expired.
+
+    Raises:
+        NotFound: The holder has no such charge.
+        BadRequest: It is paid or removed already, or a payment of it was accepted and has not settled.
+    """
+    async with write_alone(context.pool) as connection:
+        # Locked before the ids are taken, as for expiry. No other process is woken: workers look by themselves.
+        charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])
+        charge = charges.get((txid, holder_id))
+        if charge is None:
+            raise errors.NotFound(f"txid: holder {holder_id} has no such charge")
+        if not may_be_changed(charge):
+            held = " and a payment of it was accepted" if charge.held_by is not None else ""
+            raise errors.BadRequest(f"txid: the charge is {charge.status}{held}: it cannot be removed")
+        work = await begin_work(Batch[Any]((), connection, context.clock, _wake_nobody, _wake_nobody))
+        removed = remove(work, charge, "REMOVED_BY_PSP")
+        await work.write()
+        before, after = {"status": charge.status}, {"status": removed.status}
+        await audit.record(
+            context, connection, "operator charge remove", f"charge {charge.id}", before=before, after=after
+        )
+    return removed
+
+
+def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> None:
+    del orders_count, only_deliveries

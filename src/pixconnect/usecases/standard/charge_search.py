@@ -1,0 +1,46 @@
+"""Lists of charges at the standard's door, and the Pix that paid them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.standard.charge_search import ChargeSearch
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.standard import charge_search as search_store
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.standard import pix as standard_pix
+from pixconnect.usecases.standard.charge import StandardCharge
+from pixconnect.usecases.standard.location import LocatingContext, locate_charges
+from pixconnect.usecases.standard.pix import Pix
+
+
+async def search_charges(
+    context: LocatingContext, caller: Caller, search: ChargeSearch, span: Span
+) -> Page[StandardCharge]:
+    """One page of the holder's charges, whichever door made them, newest first."""
+    page = await search_store.read_page(context.pool, caller.holder_id, search, span)
+    locations = await locate_charges(context, page.items)
+    return page.with_items(
+        [
+            StandardCharge(
+                charge=charge,
+                contents=charge_rules.read_contents(charge),
+                revision=charge.revision or 0,
+                location=locations.get(charge.id),
+            )
+            for charge in page.items
+        ]
+    )
+
+
+async def find_pix(context: HasPool, caller: Caller, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
+    """What paid those that are paid, by the charge's id."""
+    paid = [each.charge.id for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
+    if not paid:
+        return {}
+    transfers = await transfer_store.find_all_paying(context.pool, caller.holder_id, paid)
+    shown = await standard_pix.show_all(context.pool, transfers.values())
+    return {charge_id: shown[transfer.id] for charge_id, transfer in transfers.items()}

@@ -1,0 +1,200 @@
+"""Locations of the standard's door (``loc``): make, read, list, take away from a charge.
+
+A location belongs to a charge only under that charge's lock: so the two agree on it, and two charges that want one do not both
+get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import charge as charge_rules
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.standard import location as location_rules
+from pixconnect.domain.standard.location import Location, LocationKind
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.standard import location as location_store
+from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasPool, HasWrites
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
+
+
+class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, Protocol): ...
+
+
+class LocatingContext(HasPool, HasWrites, HasIds, Protocol): ...
+
+
+class NewLocation(Struct, kw_only=True):
+    holder_id: int
+    location_id: int
+    token: str
+    kind: LocationKind
+    was_tried: bool = False
+    """A commit was lost, so it may be there."""
+
+
+class UnboundLocation(Struct, kw_only=True):
+    """A location that is to be taken away from its charge."""
+
+    holder_id: int
+    location_id: int
+    taken_from: int | None = None
+    """The charge that an earlier try took it from; the COMMIT may have been lost."""
+
+
+class ShownLocation(Struct, frozen=True, kw_only=True):
+    location: Location
+    txid: str | None
+    """Of the charge that it leads to."""
+
+
+async def create_location(context: LocationContext, caller: Caller, kind: LocationKind) -> Location:
+    new = NewLocation(
+        holder_id=caller.holder_id,
+        location_id=await context.ids.location_id(),
+        token=context.entropy.token(location_rules.TOKEN_LENGTH),
+        kind=kind,
+    )
+    return await context.writes.submit(CREATE_LOCATIONS, new)
+
+
+async def _create_locations(batch: Batch[NewLocation]) -> list[Location]:
+    work = await begin_work(batch)
+    tried = [(new.location_id, new.holder_id) for new in batch if new.was_tried]
+    known = await location_store.lock(work.connection, tried) if tried else {}
+    made: list[Location] = []
+    for new in batch:
+        new.was_tried = True
+        location = known.get((new.location_id, new.holder_id))
+        if location is None:
+            location = location_rules.open_location(new.location_id, new.holder_id, new.token, new.kind, None, work.now)
+            work.changes.add_location(location)
+        made.append(location)
+    await work.write()
+    return made
+
+
+CREATE_LOCATIONS: Final = WriteOperation("create_locations", _create_locations)
+
+
+async def read_location(context: LocationContext, caller: Caller, location_id: int) -> ShownLocation:
+    location = await location_store.find_by_id(context.pool, caller.holder_id, location_id)
+    if location is None:
+        raise errors.NotFound("id: there is no such location")
+    (shown,) = await _show_all(context, [location])
+    return shown
+
+
+async def list_locations(
+    context: LocationContext, caller: Caller, kind: LocationKind | None, span: Span, *, is_bound: bool | None
+) -> Page[ShownLocation]:
+    """One page of the holder's locations, newest first; ``None`` is any kind, and bound or not.
+
+    Those of the contract's charges are there once this door has shown them.
+    """
+    statuses = location_rules.list_statuses(kind, is_bound=is_bound)
+    page = await location_store.read_page(context.pool, caller.holder_id, statuses, span)
+    return page.with_items(await _show_all(context, page.items))
+
+
+async def unbind_location(context: LocationContext, caller: Caller, location_id: int) -> Location:
+    """Take a location away from its charge, which no code leads to from then on; one that is free stays as it is.
+
+    Raises:
+        NotFound: There is no such location.
+        ServiceUnavailable: It was given to another charge at the same time.
+    """
+    return await context.writes.submit(
+        UNBIND_LOCATIONS, UnboundLocation(holder_id=caller.holder_id, location_id=location_id)
+    )
+
+
+async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | errors.PixConnectError]:
+    work = await begin_work(batch)
+    wanted = {(item.location_id, item.holder_id) for item in batch}
+    seen = await location_store.find(work.connection, wanted)
+    charge_ids = {(place.charge_id, place.holder_id) for place in seen.values() if place.charge_id is not None}
+    # Charges before locations, as everywhere. So a location may have gone to another charge before it is locked.
+    charges = await work.lock_charges(sorted(charge_ids))
+    locations = await location_store.lock(work.connection, wanted)
+    outcomes: list[Location | errors.PixConnectError] = []
+    for item in batch:
+        name = item.location_id, item.holder_id
+        location = locations.get(name)
+        if location is None:
+            outcomes.append(errors.NotFound("id: there is no such location"))
+            continue
+        # That another charge has it now shows that the earlier try was carried out: from that one nobody asked to take it.
+        if item.taken_from is not None and location.charge_id not in {None, item.taken_from}:
+            location = location_rules.free_location(location)
+        elif location.charge_id is not None:
+            item.taken_from = location.charge_id
+            charge = charges.get((location.charge_id, location.holder_id))
+            if charge is None:
+                outcomes.append(
+                    errors.ServiceUnavailable("the location was given to a charge just now; nothing was done")
+                )
+                continue
+            free = locations[name] = location_rules.free_location(location)
+            work.changes.move_location(location, free)
+            work.changes.revise_charge(charge, charge_rules.unbind_charge(charge))
+            location = free
+        outcomes.append(location)
+    await work.write()
+    return outcomes
+
+
+UNBIND_LOCATIONS: Final = WriteOperation("unbind_locations", _unbind_locations)
+
+
+def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Location:
+    """Make the location of a charge of the contract, which is locked and has none yet: where its code leads already."""
+    errors.ensure(charge.contents is None, "a charge that the standard's door has written has its location")
+    location = location_rules.open_location(
+        location_id, charge.holder_id, charge.txid, "cob", charge.id, charge.created_at
+    )
+    work.changes.add_location(location)
+    return location
+
+
+async def locate_charges(context: LocatingContext, charges: Sequence[Charge]) -> dict[int, Location]:
+    """The locations of charges of one holder, by the charge's id; those that have none yet get theirs."""
+    bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
+    found = await location_store.find_of_charges(context.pool, bound) if bound else {}
+    missing = [name for name, charge in bound.items() if name not in found and charge.contents is None]
+    if missing:
+        found |= await _place_missing(context, sorted(missing))
+    return {charge_id: location for (charge_id, _), location in found.items()}
+
+
+async def _place_missing(
+    context: LocatingContext, missing: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], Location]:
+    location_ids = {name: await context.ids.location_id() for name in missing}
+    async with context.writes.transaction() as batch:
+        # Locked first: whoever else places them has to wait, and then they are placed.
+        charges, _ = await charge_store.lock(batch.connection, missing)
+        work = await begin_work(batch)
+        placed = await location_store.find_of_charges(batch.connection, charges)
+        for name, charge in charges.items():
+            if name not in placed and not charge.is_unbound and charge.contents is None:
+                placed[name] = open_own_location(work, charge, location_ids[name])
+        await work.write()
+    return placed
+
+
+async def _show_all(context: LocationContext, locations: Sequence[Location]) -> list[ShownLocation]:
+    charge_ids = {location.charge_id for location in locations if location.charge_id is not None}
+    charges: dict[int, Charge] = {}
+    if charge_ids:
+        charges = await charge_store.find_by_ids(context.pool, locations[0].holder_id, charge_ids)
+    txids = {charge.id: charge.txid for charge in charges.values()}
+    return [ShownLocation(location=location, txid=txids.get(location.charge_id or 0)) for location in locations]

@@ -1,0 +1,231 @@
+"""A received Pix with its refunds, in the words of the central bank's API: one record for answers and for webhooks.
+
+It holds every settled incoming transfer: by key, by code or by account, from outside or by book. What was refused or has not
+settled yet is no Pix there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal, Protocol
+
+from msgspec import Meta, Struct, field
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.refund import Refund, RefundReason, RefundStatus
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.standard.received import SEARCHED_MAX, ReceivedSearch
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.standard import received as received_store
+from pixconnect.usecases.frame.context import HasClock, HasPool
+
+DevolucaoStatus = Literal["EM_PROCESSAMENTO", "DEVOLVIDO", "NAO_REALIZADO"]
+Natureza = Literal["ORIGINAL", "RETIRADA", "MED_OPERACIONAL", "MED_FRAUDE"]
+
+_MOTIVO_LENGTH_MAX: Final = 140
+_SETTLED_WITHIN: Final = timedelta(minutes=10)
+_REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
+_STATUSES: Final = dict[RefundStatus, DevolucaoStatus](
+    (
+        ("PROCESSING", "EM_PROCESSAMENTO"),
+        ("RETURNED", "DEVOLVIDO"),
+        ("ERROR", "NAO_REALIZADO"),
+    )
+)
+_NATURES: Final = dict[RefundReason, Natureza](
+    (
+        ("MD06", "ORIGINAL"),
+        ("SL02", "ORIGINAL"),
+        ("BE08", "MED_OPERACIONAL"),
+        ("FR01", "MED_FRAUDE"),
+    )
+)
+
+
+Reais = Annotated[str, Meta(pattern=r"^[0-9]{1,10}\.[0-9]{2}$", examples=["123.45"])]
+Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"), examples=["2026-11-21T12:00:00.000Z"])]
+
+
+class StandardPixContext(HasPool, HasClock, Protocol): ...
+
+
+class Horario(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Quando uma devolução foi pedida e liquidada."""
+
+    solicitacao: Instante
+    """Quando foi pedida."""
+    liquidacao: Instante | None = None
+    """Quando o dinheiro voltou ao pagador."""
+
+
+class Devolucao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um Pix recebido que volta ao pagador, todo ou em parte."""
+
+    id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")]
+    """O identificador dado por quem a pediu."""
+    rtr_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{32}$")]
+    """O identificador na rede."""
+    valor: Reais
+    """Em reais, com dois decimais."""
+    natureza: Natureza
+    """Por que volta."""
+    descricao: str | None = None
+    """Para o pagador ler."""
+    horario: Horario
+    """Quando."""
+    status: DevolucaoStatus
+    """Se já voltou."""
+    motivo: Annotated[str, Meta(max_length=_MOTIVO_LENGTH_MAX)] | None = None
+    """Por que não voltou."""
+
+
+class Componente(Struct, frozen=True, kw_only=True):
+    """Uma parte do valor de um Pix."""
+
+    valor: Reais
+    """Em reais, com dois decimais."""
+
+
+class ComponentesValor(Struct, frozen=True, kw_only=True):
+    """De que partes o valor de um Pix se compõe."""
+
+    original: Componente
+    """O valor da cobrança; de uma de valor livre, o que foi pago."""
+
+
+class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Um Pix recebido e liquidado."""
+
+    end_to_end_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{32}$")]
+    """O identificador na rede."""
+    txid: str | None = None
+    """A cobrança ou o código que foi pago; ausente se não há."""
+    valor: Reais
+    """Em reais, com dois decimais."""
+    componentes_valor: ComponentesValor | None = None
+    """Presente se uma cobrança foi paga."""
+    chave: str | None = None
+    """A chave a que foi pago; ausente se foi pago por conta."""
+    horario: Instante
+    """Quando foi liquidado."""
+    payer_message: str | None = field(default=None, name="infoPagador")
+    """O que o pagador escreveu."""
+    devolucoes: Sequence[Devolucao] | None = None
+    """As devoluções, na ordem em que foram pedidas; ausente se não há."""
+
+
+async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
+    """A Pix that the caller received; raises ``NotFound``."""
+    transfer = await find_received(context.pool, caller.holder_id, end_to_end_id)
+    return (await show_all(context.pool, [transfer]))[transfer.id]
+
+
+async def list_pix(context: StandardPixContext, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
+    """One page of what the caller received, newest first.
+
+    Raises:
+        Violated: Too many would have to be looked at one by one.
+    """
+    pool, holder_id = context.pool, caller.holder_id
+    await received_store.count_hours(pool, holder_id, _last_whole_hour(context.clock.now()))
+    if search.txid is None and not search.is_filtered:
+        page = await received_store.read_page(pool, holder_id, span)
+    else:
+        if search.txid is None and (count := await received_store.count_all(pool, holder_id, span)) > SEARCHED_MAX:
+            reason = f"com estes filtros o intervalo pode ter {SEARCHED_MAX} Pix, e tem {count}: escolha um menor"
+            raise Violated("pix", [Violation(property="inicio", reason=reason)])
+        page = await received_store.read_searched_page(pool, holder_id, search, span)
+    shown = await show_all(pool, page.items)
+    return page.with_items([shown[transfer.id] for transfer in page.items])
+
+
+def _last_whole_hour(now: datetime) -> datetime:
+    # What settles is dated inside its transaction, and none takes as long as this.
+    return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
+
+
+async def find_received(pool: Pool, holder_id: int, end_to_end_id: str) -> Transfer:
+    """The settled incoming transfer behind a Pix; raises ``NotFound``."""
+    transfer = await transfer_store.find_by_end_to_end_id(pool, holder_id, end_to_end_id)
+    if transfer is None or transfer.direction != "IN" or transfer.settled_at is None:
+        raise errors.NotFound("e2eid: there is no such Pix")
+    return transfer
+
+
+async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> dict[int, Pix]:
+    """Settled incoming transfers with their refunds, by the transfer's id, in the order given."""
+    received = list(transfers)
+    refunds = await refund_store.find_of_transfers(pool, [(each.id, each.holder_id) for each in received])
+    return {each.id: show_pix(each, refunds.get((each.id, each.holder_id), ())) for each in received}
+
+
+def show_pix(transfer: Transfer, refunds: Sequence[Refund]) -> Pix:
+    """A settled incoming transfer and its refunds, which come in the order in which they were asked for."""
+    if transfer.settled_at is None:
+        raise errors.InvariantBroken("only what has settled is a Pix")
+    valor = format_reais(transfer.amount_cents)
+    return Pix(
+        end_to_end_id=transfer.shown_id,
+        txid=transfer.txid if transfer.txid and _TXID.fullmatch(transfer.txid) else None,
+        valor=valor,
+        componentes_valor=None if transfer.charge_id is None else ComponentesValor(original=Componente(valor=valor)),
+        chave=transfer.own_key,
+        horario=format_milliseconds(transfer.settled_at),
+        payer_message=transfer.payer_message,
+        devolucoes=[show_refund(refund_id, refund) for refund_id, refund in name_refunds(transfer, refunds)] or None,
+    )
+
+
+def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[str, Refund]]:
+    """The refunds of a Pix with the ids that the standard's door gives them, in the order given.
+
+    One made there has the id of its path. One of the contract's door has its ``external_id`` if that fits and is no such id,
+    and else our name of it on the network, which never changes and which nobody else can have chosen. Its number is no name:
+    callers number their refunds too.
+    """
+    own = {refund.id: _own_name(transfer, refund) for refund in refunds}
+    taken = {*own.values(), *(refund.return_id for refund in refunds)}
+    return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
+
+
+def _own_name(transfer: Transfer, refund: Refund) -> str | None:
+    prefix, external_id = external_id_of(transfer, ""), refund.external_id or ""
+    name = external_id.removeprefix(prefix)
+    return name if name != external_id and _REFUND_ID.fullmatch(name) else None
+
+
+def _name_of_contract(refund: Refund, taken: Collection[str | None]) -> str:
+    given = refund.external_id or ""
+    return given if _REFUND_ID.fullmatch(given) and given not in taken else refund.return_id
+
+
+def external_id_of(transfer: Transfer, refund_id: str) -> str:
+    """The ``external_id`` of a refund that the standard's door makes: ids there are unique for one Pix only."""
+    return f"{transfer.end_to_end_id}:{refund_id}"
+
+
+def show_refund(refund_id: str, refund: Refund) -> Devolucao:
+    is_returned = refund.status == "RETURNED" and refund.settled_at is not None
+    return Devolucao(
+        id=refund_id,
+        rtr_id=refund.shown_id,
+        valor=format_reais(refund.amount_cents),
+        natureza=_NATURES[refund.reason],
+        descricao=refund.description or None,
+        horario=Horario(
+            solicitacao=format_milliseconds(refund.created_at),
+            liquidacao=format_milliseconds(refund.settled_at) if is_returned and refund.settled_at else None,
+        ),
+        status=_STATUSES[refund.status],
+        motivo=f"{refund.outcome_code}: {refund.outcome_reason}"[:_MOTIVO_LENGTH_MAX] if refund.outcome_code else None,
+    )

@@ -1,0 +1,138 @@
+"""Refunds as the central bank's API asks for them: under an id that is the caller's own and unique for one Pix.
+
+They are refunds like all others; what differs is the name, and that everything that stands against one is told at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.refund import WINDOW, Refund, RefundRequest
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.money.refund import RefundContext, start_refund
+from pixconnect.usecases.standard.pix import Devolucao, external_id_of, find_received, name_refunds, show_refund
+
+ENTITY: Final = "devolucao"
+_USED: Final = "já foi usado em outra devolução deste Pix, com outro conteúdo"
+_EXCEEDED: Final = "passa do que resta devolver deste Pix"
+_CLOSED: Final = "este Pix foi liquidado há mais de 90 dias"
+_BLOCKED: Final = "a conta está bloqueada para devoluções"
+_NO_FUNDS: Final = "é maior que o saldo disponível"
+_IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
+
+
+async def find_original(context: HasPool, caller: Caller, end_to_end_id: str) -> Transfer:
+    """The Pix that is to be given back; raises ``NotFound``."""
+    return await find_received(context.pool, caller.holder_id, end_to_end_id)
+
+
+async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
+    """A refund of a Pix by its id; raises ``NotFound``."""
+    original = await find_original(context, caller, end_to_end_id)
+    refund = await _find(context.pool, original, refund_id)
+    if refund is None:
+        raise errors.NotFound("id: there is no such refund of this Pix")
+    return show_refund(refund_id, refund)
+
+
+async def request_refund(
+    context: RefundContext,
+    caller: Caller,
+    original: Transfer,
+    refund_id: str,
+    *,
+    amount_cents: int,
+    description: str | None,
+) -> Devolucao:
+    """Accept a refund, or answer the one that the same request made before, as it is now.
+
+    Raises:
+        Violated: The id was used with other contents, or something stands against this refund.
+        ServiceUnavailable: Nothing was done.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    request = RefundRequest(
+        end_to_end_id=original.end_to_end_id,
+        amount_cents=amount_cents,
+        external_id=external_id_of(original, refund_id),
+        description=description,
+    )
+    made = await _find_made(context.pool, original, refund_id, request)
+    if made is None:
+        rows = await _judge(context.pool, context.clock, original, amount_cents)
+        if rows:
+            # The same request may have been accepted meanwhile, and be what stands against this one.
+            made = await _find_made(context.pool, original, refund_id, request)
+        if made is None:
+            if rows:
+                raise Violated(ENTITY, rows)
+            made = await _start(context, caller, refund_id, request)
+    return show_refund(refund_id, made)
+
+
+async def _find(pool: Pool, original: Transfer, refund_id: str) -> Refund | None:
+    refunds = await refund_store.find_of_transfers(pool, [(original.id, original.holder_id)])
+    return dict(name_refunds(original, refunds.get((original.id, original.holder_id), ()))).get(refund_id)
+
+
+async def _find_made(pool: Pool, original: Transfer, refund_id: str, request: RefundRequest) -> Refund | None:
+    made = await _find(pool, original, refund_id)
+    if made is None:
+        return None
+    # One of the contract's door may have this id as its external id, and be the same refund. One that the network's name alone
+    # tells was asked for under another name, so it never answers for this request.
+    is_chosen = refund_id != made.return_id
+    contents = (made.amount_cents, made.description or None, made.reason)
+    if not is_chosen or contents != (request.amount_cents, request.description, request.reason):
+        raise Violated(ENTITY, [_row("id", _USED, refund_id)])
+    return made
+
+
+async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int) -> list[Violation]:
+    """All that stands against a refund at this moment; what decides is judged again under the lock."""
+    # As it is now: what was read before may have been refunded since.
+    now = await transfer_store.find_by_end_to_end_id(pool, original.holder_id, original.end_to_end_id) or original
+    balance = await ledger_store.find_balance(pool, original.holder_id)
+    rows: list[Violation] = []
+    if balance is not None and not balance.may_withdraw:
+        rows.append(_row(ENTITY, _BLOCKED))
+    if amount_cents > now.amount_cents - now.returned_cents - now.returning_cents:
+        rows.append(_row("devolucao.valor", _EXCEEDED, format_reais(amount_cents)))
+    if now.settled_at is not None and clock.now() > now.settled_at + WINDOW:
+        rows.append(_row("e2eid", _CLOSED, now.shown_id))
+    if balance is not None and balance.available_cents < amount_cents:
+        rows.append(_row("devolucao.valor", _NO_FUNDS, format_reais(amount_cents)))
+    return rows
+
+
+async def _start(context: RefundContext, caller: Caller, refund_id: str, request: RefundRequest) -> Refund:
+    sent = format_reais(request.amount_cents)
+    try:
+        return await start_refund(context, caller, request)
+    except errors.ExternalIdConflict:
+        row = _row("id", _USED, refund_id)
+    except errors.HolderBlocked:
+        row = _row(ENTITY, _BLOCKED)
+    except errors.RefundExceedsOriginal:
+        row = _row("devolucao.valor", _EXCEEDED, sent)
+    except errors.RefundWindowClosed:
+        row = _row("e2eid", _CLOSED, request.end_to_end_id)
+    except errors.InsufficientFunds:
+        row = _row("devolucao.valor", _NO_FUNDS, sent)
+    except errors.AmountMismatch:
+        row = _row("devolucao.valor", _IN_PART, sent)
+    raise Violated(ENTITY, [row])
+
+
+def _row(name: str, reason: str, value: str | None = None) -> Violation:
+    return Violation(property=name, reason=reason, value=value)

@@ -1,0 +1,247 @@
+"""What a worker does with deliveries: post one that is due, and record the attempt, in batches.
+
+No transaction is open while a receiver is asked. Every record is fenced: a worker that lost its slot cannot write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
+from pixconnect.domain.webhooks import delivery as delivery_rules
+from pixconnect.domain.webhooks import endpoint as endpoint_rules
+from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks import signature as webhook_signature
+from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
+from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.receivers import Exchange
+from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.shares import current_party
+from pixconnect.store.running import lease as lease_store
+from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import notice as notice_store
+from pixconnect.usecases.frame.context import (
+    HasClock,
+    HasEntropy,
+    HasPool,
+    HasReceivers,
+    HasSecretBox,
+    HasWakeWorkers,
+    HasWrites,
+)
+from pixconnect.writing.batch import Batch
+from pixconnect.writing.operation import WriteOperation
+
+_WAIT_STEP_S = 0.02
+_OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
+
+_log = structlog.get_logger(__name__)
+
+
+class AttemptContext(HasClock, HasEntropy, HasReceivers, HasSecretBox, Protocol):
+    """What an attempt needs."""
+
+
+class BacklogContext(HasPool, HasClock, Protocol):
+    """What reading the deliveries that wait needs."""
+
+
+class WalkContext(BacklogContext, HasWakeWorkers, Protocol):
+    """What waiting for the workers needs."""
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """A conclusion that is to be recorded."""
+
+    conclusion: Conclusion
+    epoch: int
+    """The epoch of its slot when this worker read the delivery."""
+
+    @property
+    def holder_id(self) -> int:
+        return self.conclusion.delivery.holder_id
+
+
+class Signatures(Protocol):
+    """Signs events with the published key."""
+
+    def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
+        """The detached JWS of an event for its holder, made at most a minute ago."""
+        ...
+
+
+class Recipient:
+    """An endpoint as attempts that begin together find it: its secrets are opened once for all of them."""
+
+    __slots__ = ("_secrets", "endpoint", "url")
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.url = endpoint.url if endpoint.pix_key is None else key_webhook.callback_url(endpoint.url)
+        self._secrets: list[str] | None = None
+
+    def open_secrets(self, context: AttemptContext) -> list[str]:
+        """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
+        if self._secrets is None:
+            self._secrets = open_secrets(context.secret_box, self.endpoint, context.clock.now())
+        return self._secrets
+
+
+async def attempt(
+    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+) -> Conclusion:
+    """Post a delivery once; whatever goes wrong, on our side too, becomes the conclusion.
+
+    Raises:
+        ServiceUnavailable: There is no key to sign with; nothing was sent.
+    """
+    try:
+        return _conclude(context, delivery, await _post(context, delivery, recipient, signatures))
+    except errors.ServiceUnavailable:
+        raise
+    except Exception:  # noqa: BLE001  an attempt that is not counted would be repeated for ever
+        _log.exception("attempt failed by a defect", delivery_id=delivery.id)
+        return conclude_defect(context, delivery)
+
+
+def conclude_defect(context: AttemptContext, delivery: DueDelivery) -> Conclusion:
+    """The conclusion of an attempt that failed by a defect of ours; its details are in the log only."""
+    return _conclude(context, delivery, _failed(_OUR_DEFECT))
+
+
+async def _post(
+    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+) -> Exchange:
+    try:
+        secrets = recipient.open_secrets(context)
+    except SealBroken:
+        return _failed("the endpoint's secret cannot be read here any more: set it again")
+    body, real_now = delivery.body.encode(), context.clock.real_now()
+    headers = webhook_signature.request_headers(
+        secrets,
+        delivery.message_id,
+        body,
+        jws=signatures.sign(delivery, real_now),
+        attempt_number=delivery.attempts_count + 1,
+        real_now=real_now,
+    )
+    # Outgoing connections are shared fairly among holders.
+    whose = current_party.set(delivery.holder_id)
+    try:
+        return await context.receivers.post(recipient.url, headers, body)
+    finally:
+        current_party.reset(whose)
+
+
+def _failed(reason: str) -> Exchange:
+    return Exchange(status_code=None, retry_after=None, response=b"", error=reason, duration_us=0)
+
+
+def _conclude(context: AttemptContext, delivery: DueDelivery, exchange: Exchange) -> Conclusion:
+    return delivery_rules.conclude(
+        delivery,
+        exchange,
+        ended_at=context.clock.now(),
+        real_now=context.clock.real_now(),
+        chance=context.entropy.fraction(),
+    )
+
+
+def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> list[str]:
+    """The secrets that sign for an endpoint now, the newest first: for a while after a change there are two."""
+    about = endpoint_rules.endpoint_seal(endpoint.id)
+    secrets = [secret_box.open(endpoint.secret_sealed, about).decode()]
+    previous, until = endpoint.previous_secret_sealed, endpoint.previous_secret_until
+    if previous is not None and until is not None and now < until:
+        secrets.append(secret_box.open(previous, about).decode())
+    return secrets
+
+
+async def record(context: HasWrites, conclusion: Conclusion, epoch: int) -> bool:
+    """Record an attempt and what follows from it; False if its slot belongs to another worker by now.
+
+    After ``OutcomeUnknown`` it is safe to record it again.
+    """
+    return await context.writes.submit(RECORD, Recording(conclusion=conclusion, epoch=epoch))
+
+
+async def _record(recordings: Batch[Recording]) -> Sequence[bool]:
+    # One batch may hold recordings of several epochs of a slot: only those of the latest may be written.
+    epochs: dict[int, int] = {}
+    for recording in recordings:
+        slot = recording.conclusion.delivery.slot
+        epochs[slot] = max(recording.epoch, epochs.get(slot, 0))
+    # The order of locks is slots, endpoints, deliveries, each in ascending order.
+    held = await lease_store.fence(recordings.connection, epochs)
+    answers = [
+        recording.conclusion.delivery.slot in held and recording.epoch == epochs[recording.conclusion.delivery.slot]
+        for recording in recordings
+    ]
+    fenced = [recording.conclusion for recording, is_held in zip(recordings, answers, strict=True) if is_held]
+    if fenced:
+        await _update_endpoints(recordings.connection, fenced)
+        await _record_attempts(recordings.connection, sorted(fenced, key=lambda conclusion: conclusion.delivery.id))
+    return answers
+
+
+async def _record_attempts(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    ids = [conclusion.delivery.id for conclusion in conclusions]
+    covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
+    if covered_ids:
+        await notice_store.lock(connection, [*ids, *covered_ids])
+    await delivery_store.record(connection, conclusions)
+    if covered_ids:
+        await notice_store.follow(connection, ids, covered_ids)
+
+
+RECORD: Final = WriteOperation("record_attempts", _record)
+
+
+async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
+    by_endpoint: dict[int, list[Conclusion]] = {}
+    failing: set[int] = set()
+    for conclusion in conclusions:
+        endpoint_id = conclusion.delivery.endpoint_id
+        by_endpoint.setdefault(endpoint_id, []).append(conclusion)
+        if conclusion.status != "delivered":
+            failing.add(endpoint_id)
+    for before in await endpoint_store.lock_concerned(connection, sorted(by_endpoint), sorted(failing)):
+        after = delivery_rules.judge_endpoint(before, by_endpoint[before.id])
+        # Most deliveries change nothing of their endpoint.
+        if after != before:
+            await endpoint_store.update(connection, after)
+
+
+# For a sandbox clock that walks from deadline to deadline.
+
+
+async def wait_until_sent(
+    context: WalkContext, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
+) -> bool:
+    """Wait in real time until workers have tried every delivery that is due by then; returns whether they have."""
+    give_up_s = context.clock.monotonic_s() + timeout_s
+    context.wake_workers()
+    while await delivery_store.next_due_at(context.pool, until, except_endpoint_ids) is not None:
+        if context.clock.monotonic_s() >= give_up_s:
+            return False
+        await asyncio.sleep(_WAIT_STEP_S)
+    return True
+
+
+async def read_oldest_due(context: BacklogContext) -> datetime | None:
+    """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
+    async with context.pool.acquire() as connection:
+        # Workers note what they could send and have not yet.
+        workers_count, oldest_due_at = await lease_store.read_backlog(connection)
+        # Without a worker, whatever is due waits for one.
+        if workers_count == 0:
+            return await delivery_store.next_due_at(connection, context.clock.now())
+    return None if oldest_due_at is None else oldest_due_at + context.clock.offset

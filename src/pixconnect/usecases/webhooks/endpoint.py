@@ -1,0 +1,401 @@
+"""What holders do with their webhook endpoints, their deliveries and their events, and what operators may do for them.
+
+No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
+For an id that the holder does not have, each function raises ``NotFound``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks import endpoint as endpoint_rules
+from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity import origin as origin_store
+from pixconnect.store.webhooks import delivery_history as delivery_history_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import event as event_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.audit import Act
+from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
+from pixconnect.usecases.frame.lone_write import write_alone, writing
+from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.webhooks import host as webhook_host
+from pixconnect.writing.service_time import service_now_to_write
+
+_BATCH_MAX = 5_000
+"""Deliveries that one statement makes or changes at most."""
+_ARRIVING_MAX: Final = 1_000
+"""If this many deliveries are due, a moment's wait will not see them sent, and nobody waits."""
+_ARRIVING_LOOKS_MAX: Final = 20
+_ARRIVING_LOOK_S: Final = 0.05
+_FIRST: Final = (0, 0, 0)
+_LISTED_MAX = 1_000
+_AUDITED_LENGTH_MAX: Final = 500
+"""Characters of a URL in the audit, which nobody can empty."""
+_RESUMED_MAX = 100
+"""Resumed endpoints that one pass of housekeeping takes at most."""
+
+
+class ResumingContext(HasPool, HasClock, HasWakeWorkers, Protocol): ...
+
+
+class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Protocol):
+    """What webhook endpoints need."""
+
+
+async def create_endpoint(
+    context: EndpointContext, caller: Caller, request: EndpointRequest, act: Act | None = None
+) -> Endpoint:
+    """Register a webhook endpoint of a holder; ``act``, here and below, is recorded with what is done.
+
+    Raises:
+        BadRequest: The event types or the secret are wrong.
+        LimitExceeded: The holder has as many endpoints as it can have.
+        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
+    """
+    event_types = endpoint_rules.parse_event_types(request.event_types)
+    endpoint_rules.check_secret(request.secret)
+    _check_count(await endpoint_store.count(context.pool, caller.holder_id))
+    await context.receivers.check_url(request.url)
+    endpoint_id = await endpoint_store.next_id(context.pool)
+    sealed = _seal(context, endpoint_id, request.secret)
+    async with write_alone(context.pool) as connection:
+        await endpoint_store.lock_holder(connection, caller.holder_id)
+        await webhook_host.refuse_anothers_host(context, connection, caller, request.url)
+        # Counted again under the lock: another request may have made one since.
+        _check_count(await endpoint_store.count(connection, caller.holder_id))
+        now = await service_now_to_write(context.clock, connection)
+        endpoint = Endpoint(
+            id=endpoint_id,
+            holder_id=caller.holder_id,
+            url=request.url,
+            event_types=event_types,
+            status="active",
+            status_reason=None,
+            secret_sealed=sealed,
+            previous_secret_sealed=None,
+            previous_secret_until=None,
+            first_failure_at=None,
+            created_at=now,
+            modified_at=now,
+        )
+        await endpoint_store.insert(connection, endpoint)
+        await note_change(connection, caller, "endpoint add", now, endpoint.id, after=endpoint)
+        await audit.record_act(connection, act and act.of(f"endpoint {endpoint_id}"))
+    return endpoint
+
+
+async def list_endpoints(context: EndpointContext, caller: Caller, span: Span) -> Page[Endpoint]:
+    """The holder's endpoints, newest first."""
+    return await endpoint_store.read_page(context.pool, caller.holder_id, span)
+
+
+async def read_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
+    return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
+
+
+async def change_endpoint(
+    context: EndpointContext, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
+) -> Endpoint:
+    """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
+
+    Raises:
+        BadRequest: The change is empty, or the event types or the secret are wrong.
+        InvalidWebhookUrl: The URL is wrong, or leads where no webhook may go.
+    """
+    if change == EndpointChange():
+        raise errors.BadRequest("body: name at least one of url, secret, event_types and status")
+    if change.event_types is not None:
+        endpoint_rules.parse_event_types(change.event_types)
+    if change.secret is not None:
+        endpoint_rules.check_secret(change.secret)
+    await read_endpoint(context, caller, endpoint_id)
+    if change.url is not None:
+        await context.receivers.check_url(change.url)
+    async with write_alone(context.pool) as connection:
+        before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        if change.url is not None and change.url != before.url:
+            await webhook_host.refuse_anothers_host(context, connection, caller, change.url)
+        now = await service_now_to_write(context.clock, connection)
+        after = _changed(context, before, change, now)
+        if after == before:
+            return before
+        after = structs.replace(after, modified_at=now)
+        await endpoint_store.update(connection, after)
+        verb = "endpoint set" if after.secret_sealed == before.secret_sealed else "endpoint rotate"
+        await note_change(connection, caller, verb, now, endpoint_id, before=before, after=after)
+        if after.status == "active" and before.status != "active":
+            await resume_backlog(connection, endpoint_id, now)
+        await audit.record_act(connection, act)
+    context.wake_workers()
+    return after
+
+
+async def note_change(
+    connection: Connection,
+    caller: Caller,
+    verb: str,
+    now: datetime,
+    endpoint_id: int,
+    *,
+    before: Endpoint | None = None,
+    after: Endpoint | None = None,
+) -> None:
+    """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
+    await origin_store.note(connection, "endpoint", endpoint_id, now, caller)
+    # The console says itself what is done in it, in the name of who has signed in.
+    if caller.token_id is not None:
+        shown = [
+            None if each is None else msgspec.json.encode(_shown_in_audit(each)).decode() for each in (before, after)
+        ]
+        await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
+
+
+def _shown_in_audit(endpoint: Endpoint) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "holder_id": endpoint.holder_id,
+        "url": endpoint.url[:_AUDITED_LENGTH_MAX],
+        "event_types": endpoint.event_types,
+        "status": endpoint.status,
+    }
+    return shown if endpoint.pix_key is None else shown | {"pix_key": endpoint.pix_key}
+
+
+async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime) -> None:
+    """Make due now what waited for an endpoint that is active again."""
+    # One batch at once, so that a small backlog is sent without delay; housekeeping does the rest, also after a crash.
+    await endpoint_store.set_resumed(connection, endpoint_id, now)
+    if await delivery_history_store.resume(connection, endpoint_id, now, now, _FIRST, _BATCH_MAX) is None:
+        await endpoint_store.forget_resumed(connection, endpoint_id, now)
+
+
+async def list_all_endpoints(
+    context: OperatorContext, holder_id: int | None, status: EndpointStatus | None
+) -> list[Endpoint]:
+    """Endpoints of one holder, or of all, by their ids."""
+    return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
+
+
+async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoint:
+    """Make an endpoint active again that was disabled; workers see it when they look next.
+
+    Raises:
+        BadRequest: Its owner has made it inactive.
+    """
+    async with write_alone(context.pool) as connection:
+        before = await endpoint_store.lock_by_id(connection, endpoint_id)
+        if before is None:
+            raise errors.NotFound(f"endpoint_id: there is no endpoint {endpoint_id}")
+        if before.status == "inactive":
+            raise errors.BadRequest("endpoint_id: its owner has made it inactive, and may make it active again")
+        if before.status == "active":
+            return before
+        now = await service_now_to_write(context.clock, connection)
+        # As for its owner: the five days start anew.
+        after = structs.replace(before, status="active", status_reason=None, first_failure_at=None, modified_at=now)
+        await endpoint_store.update(connection, after)
+        await resume_backlog(connection, endpoint_id, now)
+        await audit.record(
+            context,
+            connection,
+            "operator endpoint resume",
+            f"endpoint {endpoint_id}",
+            before={"status": before.status, "status_reason": before.status_reason},
+            after={"status": after.status},
+        )
+    return after
+
+
+async def finish_resuming(context: ResumingContext) -> int:
+    """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
+    batches_count = 0
+    for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
+        place: delivery_history_store.BacklogCursor | None = _FIRST
+        while place is not None:
+            async with context.pool.acquire() as connection:
+                now = await service_now_to_write(context.clock, connection)
+                place = await delivery_history_store.resume(connection, endpoint_id, resumed_at, now, place, _BATCH_MAX)
+            batches_count += 1
+            context.wake_workers()
+        await endpoint_store.forget_resumed(context.pool, endpoint_id, resumed_at)
+    return batches_count
+
+
+async def delete_endpoint(
+    context: EndpointContext, caller: Caller, endpoint_id: int, act: Act | None = None
+) -> Endpoint:
+    """Delete an endpoint; its pending deliveries are given up."""
+    async with write_alone(context.pool) as connection:
+        endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
+        await endpoint_store.delete(connection, caller.holder_id, endpoint_id)
+        now = await service_now_to_write(context.clock, connection)
+        await note_change(connection, caller, "endpoint remove", now, endpoint_id, before=endpoint)
+        await audit.record_act(connection, act)
+    return endpoint
+
+
+async def list_deliveries(
+    context: EndpointContext, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+) -> Page[Delivery]:
+    """An endpoint's deliveries with their attempts, newest first; of one status, or of all."""
+    await read_endpoint(context, caller, endpoint_id)
+    return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
+
+
+async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
+    delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
+    if delivery is None:
+        raise errors.NotFound("id: there is no such delivery")
+    return delivery
+
+
+async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
+    """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
+    await read_delivery(context, caller, delivery_id)
+    async with writing(context.pool) as write:
+        async with write.transaction() as connection:
+            now = await service_now_to_write(context.clock, connection)
+            await delivery_history_store.redeliver(connection, caller.holder_id, delivery_id, now)
+            await audit.record_act(connection, act)
+        context.wake_workers()
+        return await read_delivery(context, caller, delivery_id)
+
+
+async def redeliver_unacknowledged(context: EndpointContext, caller: Caller, endpoint_id: int, since: datetime) -> int:
+    """Redeliver everything that the endpoint has not acknowledged since an instant, and count it."""
+    await read_endpoint(context, caller, endpoint_id)
+    total_count, after_id, count = 0, 0, _BATCH_MAX
+    async with writing(context.pool) as write:
+        while count >= _BATCH_MAX:
+            async with write.transaction() as connection:
+                now = await service_now_to_write(context.clock, connection)
+                count, after_id = await delivery_history_store.redeliver_unacknowledged(
+                    connection, endpoint_id, since, after_id, now, _BATCH_MAX
+                )
+            total_count += count
+            context.wake_workers()
+    return total_count
+
+
+async def list_events(context: EndpointContext, caller: Caller, span: Span) -> Page[Event]:
+    """The holder's events, newest first, whether or not any endpoint was sent them."""
+    return await event_store.read_page(context.pool, caller.holder_id, span)
+
+
+async def replay_events(
+    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+) -> int:
+    """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
+
+    An event that waits for the endpoint already is neither sent twice nor counted.
+
+    Raises:
+        LimitExceeded: More deliveries would wait for the endpoint than may, or another replay to it is running.
+    """
+    return await replay_to(context, await read_endpoint(context, caller, endpoint_id), initial_at, final_at)
+
+
+async def replay_to(context: EndpointContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime) -> int:
+    """The same, to an endpoint of either kind."""
+    if endpoint.status == "active":
+        await _let_arrive(context, endpoint.id)
+    async with (
+        writing(context.pool) as write,
+        context.pool.acquire() as connection,
+        endpoint_store.replaying(connection, endpoint.id) as is_alone,
+    ):
+        if not is_alone:
+            raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
+        # Only one replay at a time: two that count at once would both find room.
+        await _check_room(context, connection, endpoint, initial_at, final_at)
+        total_count, after = 0, (initial_at, 0)
+        while True:
+            now = await service_now_to_write(context.clock, connection)
+            with write.committing():
+                count, after = await delivery_history_store.replay(
+                    connection, endpoint, after, final_at, now, _BATCH_MAX
+                )
+            total_count += count
+            context.wake_workers()
+            if count < _BATCH_MAX:
+                return total_count
+
+
+async def _let_arrive(context: EndpointContext, endpoint_id: int) -> None:
+    # A delivery that is just being sent still counts as waiting, so the replay would leave its event out.
+    for _ in range(_ARRIVING_LOOKS_MAX):
+        async with context.pool.acquire() as connection:
+            now = await service_now_to_write(context.clock, connection)
+            due_count = await delivery_history_store.count_pending(connection, endpoint_id, now, _ARRIVING_MAX)
+        if not 0 < due_count < _ARRIVING_MAX:
+            return
+        await asyncio.sleep(_ARRIVING_LOOK_S)
+
+
+async def _check_room(
+    context: EndpointContext, connection: Connection, endpoint: Endpoint, initial_at: datetime, final_at: datetime
+) -> None:
+    pending_max = context.policy.webhook_pending_max
+    waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
+    room = max(0, pending_max - waiting_count)
+    wanted_count = await delivery_history_store.count_replayable(connection, endpoint, initial_at, final_at, room + 1)
+    if wanted_count > room:
+        raise errors.LimitExceeded(
+            f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"
+        )
+
+
+def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
+    after = before
+    if change.url is not None:
+        after = structs.replace(after, url=change.url)
+    if change.event_types is not None:
+        after = structs.replace(after, event_types=endpoint_rules.parse_event_types(change.event_types))
+    # A secret that is the same again starts no overlap of two.
+    current = None if change.secret is None else _open_secret(context, before)
+    if change.secret is not None and change.secret != current:
+        after = structs.replace(
+            after,
+            secret_sealed=_seal(context, before.id, change.secret),
+            previous_secret_sealed=None if current is None else before.secret_sealed,
+            previous_secret_until=None if current is None else now + endpoint_rules.SECRET_OVERLAP,
+        )
+    if change.status is not None and change.status != before.status:
+        # The five days start anew: what failed before it was stopped says nothing about what its owner has mended since.
+        after = structs.replace(after, status=change.status, status_reason=None, first_failure_at=None)
+    return after
+
+
+def _seal(context: EndpointContext, endpoint_id: int, secret: str) -> bytes:
+    return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
+
+
+def _open_secret(context: EndpointContext, endpoint: Endpoint) -> str | None:
+    """The current secret; ``None`` if it was sealed with a key that is gone."""
+    try:
+        return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()
+    except SealBroken:
+        return None
+
+
+def _check_count(count: int) -> None:
+    if count >= endpoint_rules.ENDPOINTS_MAX:
+        raise errors.LimitExceeded(f"a holder can have {endpoint_rules.ENDPOINTS_MAX} webhook endpoints")
+
+
+def _found(endpoint: Endpoint | None) -> Endpoint:
+    if endpoint is None:
+        raise errors.NotFound("id: there is no such webhook endpoint")
+    return endpoint

@@ -1,0 +1,186 @@
+"""The feed of a holder's events: positions are given by a worker, and pages are read by whoever keeps a cursor.
+
+An event is written without any thought of the feed. Afterwards, when it is committed, the sequencer gives it a position, which
+is behind all that were given before: whoever has read up to a position has seen everything up to there, for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.frame.event import Event, Resource
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks.feed import FeedCursor, FeedEvent, FeedPage, FeedQuery
+from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shares import for_everybody
+from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.webhooks import feed as feed_store
+from pixconnect.store.webhooks.feed import Given, Rows
+from pixconnect.usecases.frame.context import HasPool
+from pixconnect.writing.service_time import service_now
+
+GIVEN_MAX: Final = 10_000
+"""Events that get their positions in one transaction."""
+SWEPT_MAX: Final = 200_000
+LOOKED_AT_MAX: Final = 5_000
+"""Events that one page looks at for those that a filter lets through."""
+STALLED_S: Final = 60
+"""If an event waits for its position for longer than this, the sequencer does not work."""
+_ID_MAX: Final = 2**53 - 1
+_BEGINNING: Final = FeedCursor(position=0, passed_count=0)
+
+_log = structlog.get_logger(__name__)
+
+
+class FeedContext(HasPool, Protocol): ...
+
+
+async def give_positions(context: FeedContext) -> Given:
+    """Give positions to what was committed since, and wake whoever waits for it."""
+    with for_everybody():
+        given = await feed_store.give_positions(context.pool, GIVEN_MAX)
+        # After the commit, and not in its transaction: a notice would make it queue behind all others.
+        if given.holder_ids:
+            await feed_store.tell_given(context.pool, given.holder_ids)
+    return given
+
+
+async def sweep_positions(context: FeedContext) -> int:
+    """Give positions to what was missed; answers how many events that were."""
+    with for_everybody():
+        late = await feed_store.sweep_positions(context.pool, SWEPT_MAX)
+        if late:
+            _log.error("events had no position in the feed and were found by the sweep", events_count=len(late))
+            await feed_store.tell_given(context.pool, sorted(set(late)))
+    return len(late)
+
+
+async def read_feed(context: FeedContext, caller: Caller, query: FeedQuery) -> FeedPage:
+    """The events after a cursor that a query asks for, in their order.
+
+    Raises:
+        BadRequest: The id that is asked for has no form that any id has.
+        CursorExpired: What comes after the cursor is no longer kept, or the cursor is of a database that was lost.
+    """
+    cursor = query.cursor or _BEGINNING
+    wanted_count = LOOKED_AT_MAX if query.is_filtered else query.page_size
+    # One more says whether there are more. What stands before the cursor at its own position counts too.
+    ids_count = wanted_count + cursor.passed_count + 1
+    rows = await feed_store.read_rows(context.pool, caller.holder_id, cursor.position, ids_count)
+    end = FeedCursor(position=rows.last_position + 1, passed_count=0)
+    if query.cursor is not None:
+        _check_cursor(query.cursor, rows, end)
+    elif query.start == "now":
+        return FeedPage(events=[], next=end, has_more=False)
+    places = _list_places(rows, cursor)
+    looked_at, has_more = places[:wanted_count], len(places) > wanted_count
+    found = await _read_events(context.pool, caller.holder_id, query, [event_id for event_id, _ in looked_at])
+    if len(found) > query.page_size:
+        found, has_more = found[: query.page_size], True
+        after = looked_at[found[-1][0]][1]
+    else:
+        # At the end the cursor moves on although nothing was found: it would expire where little happens.
+        after = looked_at[-1][1] if has_more else end
+    told = [(event, looked_at[number][1]) for number, event in found]
+    return FeedPage(events=await _add_details(context.pool, caller.holder_id, told), next=after, has_more=has_more)
+
+
+def _check_cursor(cursor: FeedCursor, rows: Rows, end: FeedCursor) -> None:
+    if cursor.position < rows.first_position:
+        raise errors.CursorExpired(
+            "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+        )
+    if cursor > end:
+        raise errors.CursorExpired(
+            "cursor: leads beyond the last event, so the database was set back; begin again without a cursor"
+        )
+
+
+def _list_places(rows: Rows, cursor: FeedCursor) -> list[tuple[int, FeedCursor]]:
+    """The ids of the events after a cursor, each with the cursor after it."""
+    places = [
+        (event_id, FeedCursor(position=row.position, passed_count=number))
+        for row in rows.found
+        for number, event_id in enumerate(row.event_ids, start=1)
+    ]
+    return places[cursor.passed_count if places and rows.found[0].position == cursor.position else 0 :]
+
+
+async def _read_events(
+    pool: Pool, holder_id: int, query: FeedQuery, event_ids: Sequence[int]
+) -> list[tuple[int, Event]]:
+    if not event_ids:
+        return []
+    resources = None
+    if query.any_id is not None:
+        # After the rows: what they are about was committed before they got their positions.
+        resources = await _find_resources(pool, holder_id, query.any_id)
+    names = None if query.names is None else sorted(query.names)
+    # One more than the page holds says whether there is a next one.
+    found = await feed_store.read_events(
+        pool, holder_id, event_ids, query.page_size + 1, names, query.resource, resources
+    )
+    # Events go by partitions of their own, which may be a little earlier than their positions.
+    if query.cursor is not None:
+        is_whole = (
+            await feed_store.has_event(pool, holder_id, event_ids[0])
+            if query.is_filtered
+            else len(found) == len(event_ids)
+        )
+        if not is_whole:
+            raise errors.CursorExpired(
+                "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
+            )
+    return found
+
+
+async def _find_resources(pool: Pool, holder_id: int, any_id: str) -> list[tuple[Resource, int]]:
+    is_number = any_id.isascii() and any_id.isdecimal() and len(any_id) <= len(str(_ID_MAX))
+    number = int(any_id) if is_number else None
+    return await feed_store.find_resources(pool, holder_id, any_id, number)
+
+
+async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:
+    ids: dict[Resource, set[int]] = {"charge": set(), "transfer": set(), "refund": set()}
+    for event, _ in told:
+        ids[event.resource].add(event.resource_id)
+    charges = await charge_store.find_by_ids(pool, holder_id, ids["charge"]) if ids["charge"] else {}
+    paying = await transfer_store.find_all_paying(pool, holder_id, ids["charge"]) if ids["charge"] else {}
+    transfers = await transfer_store.find_by_ids(pool, holder_id, ids["transfer"]) if ids["transfer"] else {}
+    refunds = await refund_store.find_by_ids(pool, holder_id, ids["refund"]) if ids["refund"] else {}
+    made: list[FeedEvent] = []
+    for event, cursor in told:
+        number = event.resource_id
+        match event.resource:
+            case "charge":
+                one = FeedEvent(event=event, next=cursor, charge=charges.get(number), transfer=paying.get(number))
+            case "transfer":
+                one = FeedEvent(event=event, next=cursor, transfer=transfers.get(number))
+            case "refund":
+                one = FeedEvent(event=event, next=cursor, refund=refunds.get(number))
+        made.append(one)
+    return made
+
+
+async def read_lag_s(pool: Pool, clock: Clock) -> float:
+    """How long the oldest event has waited for its position."""
+    waiting = await feed_store.read_waiting(pool)
+    if waiting.oldest_at is None:
+        return 0.0
+    lag_s = (await service_now(clock, pool) - waiting.oldest_at).total_seconds()
+    # A moved clock makes an event look old that has just happened.
+    return max(0.0, min(lag_s, waiting.given_before_s))
+
+
+async def check_feed(pool: Pool, clock: Clock) -> None:
+    """A check of the service's health: do events get their positions?"""
+    lag_s = await read_lag_s(pool, clock)
+    if lag_s > STALLED_S:
+        raise errors.ServiceUnavailable(f"the oldest event has waited for its position in the feed for {lag_s:.0f} s")

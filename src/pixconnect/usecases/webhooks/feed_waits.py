@@ -1,0 +1,136 @@
+"""Who waits for events of a holder: woken when positions were given, without a connection of its own.
+
+One connection listens for all that wait in this process, and only while somebody does. What it does not hear is found by a slow
+poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import asyncpg
+import structlog
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store.webhooks.feed import FEED_CHANNEL, read_notice
+
+HOLDER_MAX: Final = 64
+"""Of one holder in one process: more programs than one feed has."""
+ALL_MAX: Final = 2048
+POLL_S: Final = 5.0
+REJOIN_AFTER_S: Final = 0.5
+LINGER_S: Final = 60.0
+"""How long the connection stays when nobody waits any more."""
+RETRY_AFTER_S: Final = 1
+
+_log = structlog.get_logger(__name__)
+
+
+class FeedWaits:
+    """The waiting requests of one process."""
+
+    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]]) -> None:
+        self._connect = connect
+        self._waiting: dict[int, set[asyncio.Event]] = defaultdict(set)
+        self._count = 0
+        self._is_listening = asyncio.Event()
+        self._is_wanted = asyncio.Event()
+        self._has_ended = False
+
+    @asynccontextmanager
+    async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
+        """Hear of a holder's events while the block runs; look for them after entering it.
+
+        Raises:
+            RateLimited: The holder waits too often at once.
+            ServiceUnavailable: All together do.
+        """
+        if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
+            raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
+        if self._count >= ALL_MAX:
+            raise errors.ServiceUnavailable("too many requests wait for events: ask without wait_s", RETRY_AFTER_S)
+        woken = asyncio.Event()
+        self._waiting[holder_id].add(woken)
+        self._count += 1
+        self._is_wanted.set()
+        try:
+            # Whoever looks before the listener is there would miss what comes between.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REJOIN_AFTER_S):
+                    await self._is_listening.wait()
+            yield Wait(woken, lambda: self._has_ended)
+        finally:
+            self._count -= 1
+            self._waiting[holder_id].discard(woken)
+            if not self._waiting[holder_id]:
+                del self._waiting[holder_id]
+            if not self._count:
+                self._is_wanted.clear()
+
+    def end(self) -> None:
+        """Answer everybody: the process is about to stop."""
+        self._has_ended = True
+        self._wake(None)
+
+    async def listen(self) -> None:
+        """Listen while somebody waits, until cancelled."""
+        while True:
+            await self._is_wanted.wait()
+            try:
+                await self._listen_once(await self._connect())
+            except DATABASE_FAILED as error:
+                _log.warning("positions in the feed are not heard of", reason=type(error).__name__)
+                await asyncio.sleep(REJOIN_AFTER_S)
+
+    async def _listen_once(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        lost = asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(FEED_CHANNEL, self._hear)
+            self._is_listening.set()
+            # Something may have been said before.
+            self._wake(None)
+            while not lost.is_set() and (self._count or await self._is_wanted_soon()):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_S):
+                        await lost.wait()
+        finally:
+            self._is_listening.clear()
+            connection.terminate()
+
+    async def _is_wanted_soon(self) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                return await self._is_wanted.wait()
+        return False
+
+    def _hear(self, _connection: object, _pid: int, _channel: str, notice: object) -> None:
+        self._wake(read_notice(str(notice)))
+
+    def _wake(self, holder_ids: frozenset[int] | None) -> None:
+        for holder_id in self._waiting.keys() if holder_ids is None else self._waiting.keys() & holder_ids:
+            for woken in self._waiting[holder_id]:
+                woken.set()
+
+
+class Wait:
+    """One request that waits."""
+
+    def __init__(self, woken: asyncio.Event, has_ended: Callable[[], bool]) -> None:
+        self._woken = woken
+        self._has_ended = has_ended
+
+    async def until_woken(self, seconds: float) -> bool:
+        """Wait until there may be something; false if the time is up, or the process stops."""
+        if seconds <= 0 or self._has_ended():
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, POLL_S)):
+                await self._woken.wait()
+        self._woken.clear()
+        return not self._has_ended()

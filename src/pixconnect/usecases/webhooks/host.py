@@ -1,0 +1,52 @@
+"""One host is told of one holder's Pix keys, unless an operator allows it to more.
+
+Whoever names another's URL for a key of their own has that receiver told, truthfully and signed, of a payment that looks like
+the receiver's own. Only the name of the host counts: in live mode certificates are verified by it, so no other name or address
+leads to the same receiver unless its certificate says so.
+"""
+
+from __future__ import annotations
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks import address_rules
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.webhooks import host as webhook_host_store
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import HasPolicy
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.operator import OperatorContext
+
+
+class HostIsAnothers(errors.InvalidWebhookUrl):
+    """Another holder's keys are told of at this host."""
+
+
+async def refuse_anothers_host(context: HasPolicy, connection: Connection, caller: Caller, url: str) -> None:
+    """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
+    # In a sandbox all of a team's holders are told at one machine.
+    if context.policy.is_sandbox:
+        return
+    spellings = address_rules.spell_host(address_rules.host_of(url))
+    await webhook_host_store.lock(connection, spellings[0])
+    if await webhook_host_store.is_anothers(connection, spellings, caller.holder_id):
+        raise HostIsAnothers(
+            f"url: {spellings[0]} is told of another holder's Pix keys; ask the operator to allow it "
+            "(`pixconnect operator endpoint allow`)"
+        )
+
+
+async def allow_host(context: OperatorContext, host: str) -> str:
+    """Let several holders have webhooks at a host, for good; the host as it is kept.
+
+    Raises:
+        BadRequest: It is no host.
+    """
+    try:
+        kept = address_rules.spell_host(host)[0]
+    except address_rules.TargetRefused as refused:
+        raise errors.BadRequest(f"host: {refused}") from None
+    async with write_alone(context.pool) as connection:
+        if await webhook_host_store.allow(connection, kept):
+            await audit.record(context, connection, "operator endpoint allow", f"host {kept}")
+    return kept

@@ -1,0 +1,192 @@
+"""Webhooks of Pix keys: what their owners ask for. The engine behind them is that of all other webhooks."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from typing import Final, Protocol
+
+import asyncpg
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks import endpoint as endpoint_rules
+from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
+from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
+from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.key_webhook import KeyWebhook
+from pixconnect.domain.webhooks.signature import SECRET_PREFIX
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity import holder as holder_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.store.webhooks import key_webhook as key_webhook_store
+from pixconnect.store.webhooks import notice as notice_store
+from pixconnect.usecases.frame.context import HasEntropy, HasPool
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, replay_to, resume_backlog
+from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_host
+from pixconnect.writing.service_time import service_now_to_write
+
+ENTITY: Final = "webhook"
+_SECRET_LENGTH: Final = 32  # octets
+_VALUE_LENGTH_MAX: Final = 200
+_WHERE: Final = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
+
+_ANOTHERS: Final = "é de um host avisado das chaves de outro titular; peça à instituição que o libere"
+
+
+class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
+    """What webhooks of keys need."""
+
+
+async def set_webhook(context: KeyWebhookContext, caller: Caller, key: str, url: str) -> KeyWebhook:
+    """Have the caller told of what is paid to a key of theirs; where there is a webhook already, from now on at this URL.
+
+    Raises:
+        Violated: The key is not the caller's, or the URL leads where no webhook may go.
+    """
+    rows: list[Violation] = []
+    if (await holder_store.find_key_owners(context.pool, [key])).get(key) != caller.holder_id:
+        rows.append(_not_owned(key))
+    try:
+        await context.receivers.check_url(key_webhook_rules.callback_url(url))
+    except errors.InvalidWebhookUrl:
+        rows.append(_not_at(url, _WHERE))
+    if rows:
+        raise Violated(ENTITY, rows)
+    endpoint_id = await endpoint_store.next_id(context.pool)
+    try:
+        async with write_alone(context.pool) as connection:
+            webhook = await _set(context, connection, caller, key, url, endpoint_id)
+    except asyncpg.ForeignKeyViolationError:
+        # An operator has just removed the key.
+        raise Violated(ENTITY, [_not_owned(key)]) from None
+    except HostIsAnothers:
+        raise Violated(ENTITY, [_not_at(url, _ANOTHERS)]) from None
+    context.wake_workers()
+    return webhook
+
+
+async def _set(
+    context: KeyWebhookContext, connection: Connection, caller: Caller, key: str, url: str, endpoint_id: int
+) -> KeyWebhook:
+    # Batches hold the same balance: whatever settles after the answer is told.
+    await endpoint_store.lock_holder(connection, caller.holder_id)
+    await refuse_anothers_host(context, connection, caller, url)
+    now = await service_now_to_write(context.clock, connection)
+    found = await key_webhook_store.find(connection, caller.holder_id, key)
+    if found is None:
+        webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
+        made = _open_endpoint(context, webhook)
+        await endpoint_store.insert(connection, made)
+        await key_webhook_store.insert(connection, webhook)
+        await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
+        return webhook
+    before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
+    if before is None:
+        raise errors.InvariantBroken("the webhook of a key has its endpoint")
+    # What was disabled is resumed, and the five days start anew: whoever sets it again has mended it.
+    after = structs.replace(
+        before, url=url, status="active", status_reason=None, first_failure_at=None, modified_at=now
+    )
+    await endpoint_store.update(connection, after)
+    await key_webhook_store.set_created(connection, key, now)
+    await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
+    if before.status != "active":
+        await resume_backlog(connection, before.id, now)
+    return structs.replace(found, url=url, created_at=now)
+
+
+def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
+    # Its owner names no secret, so one is made for the signatures by HMAC.
+    secret = SECRET_PREFIX + base64.b64encode(context.entropy.octets(_SECRET_LENGTH)).decode()
+    return Endpoint(
+        id=webhook.endpoint_id,
+        holder_id=webhook.holder_id,
+        url=webhook.url,
+        event_types=key_webhook_rules.EVENT_TYPES,
+        status="active",
+        status_reason=None,
+        secret_sealed=context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id)),
+        previous_secret_sealed=None,
+        previous_secret_until=None,
+        first_failure_at=None,
+        created_at=webhook.created_at,
+        modified_at=webhook.created_at,
+        pix_key=webhook.pix_key,
+    )
+
+
+async def read_webhook(context: HasPool, caller: Caller, key: str) -> KeyWebhook:
+    """The webhook of a key; raises ``NotFound``."""
+    found = await key_webhook_store.find(context.pool, caller.holder_id, key)
+    if found is None:
+        raise errors.NotFound("chave: there is no such webhook")
+    return found
+
+
+async def list_webhooks(context: HasPool, caller: Caller, span: Span) -> Page[KeyWebhook]:
+    """The caller's webhooks of keys; the one that was set last comes first."""
+    return await key_webhook_store.read_page(context.pool, caller.holder_id, span)
+
+
+async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -> None:
+    """Stop telling; what waits is given up. Raises ``NotFound``."""
+    async with write_alone(context.pool) as connection:
+        await endpoint_store.lock_holder(connection, caller.holder_id)
+        found = await key_webhook_store.find(connection, caller.holder_id, key)
+        endpoint = None if found is None else await endpoint_store.lock_by_id(connection, found.endpoint_id)
+        if endpoint is None or not await key_webhook_store.delete(connection, caller.holder_id, key):
+            raise errors.NotFound("chave: there is no such webhook")
+        now = await service_now_to_write(context.clock, connection)
+        await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)
+    # Pending deliveries find no endpoint, and are given up by whoever has their slot.
+    context.wake_workers()
+
+
+async def list_deliveries(
+    context: HasPool, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
+) -> Page[KeyDelivery]:
+    """What the webhook of a key is told, with its attempts, newest first; of one status, or of all."""
+    webhook = await read_webhook(context, caller, key)
+    return await notice_store.read_page(context.pool, webhook.endpoint_id, status, span)
+
+
+async def redeliver(context: KeyWebhookContext, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
+    """Send a body again, now, on a new schedule: all that it tells, in the same bytes; the count of attempts goes on."""
+    webhook = await read_webhook(context, caller, key)
+    async with write_alone(context.pool) as connection:
+        now = await service_now_to_write(context.clock, connection)
+        held = None
+        while (found := await notice_store.find_notice(connection, webhook, delivery_id)) != held or found is None:
+            if found is None:
+                raise errors.NotFound("id: there is no such delivery")
+            # A body may be made meanwhile, so it is looked up again once all that it covers is held.
+            await notice_store.lock(connection, found)
+            held = found
+        await notice_store.restart(connection, found, now)
+    context.wake_workers()
+    shown = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
+    if shown is None:
+        raise errors.NotFound("id: there is no such delivery")
+    return shown
+
+
+async def replay(context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
+    """Tell the webhook of a key again what happened in an interval, and count it; what waits already is left out."""
+    webhook = await read_webhook(context, caller, key)
+    endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
+    if endpoint is None:
+        raise errors.NotFound("chave: there is no such webhook")
+    return await replay_to(context, endpoint, initial_at, final_at)
+
+
+def _not_at(url: str, reason: str) -> Violation:
+    return Violation(property="webhook.webhookUrl", reason=reason, value=url[:_VALUE_LENGTH_MAX])
+
+
+def _not_owned(key: str) -> Violation:
+    return Violation(property="chave", reason="não é uma chave sua", value=key)

@@ -1,0 +1,62 @@
+"""What callers send is the domain's own request, with names and limits of the wire."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from pixconnect.api.contract.charge import CreateChargeRequest
+from pixconnect.api.contract.transfer import (
+    InitiatePixWithAccountDetailsRequest,
+    InitiatePixWithKeyRequest,
+    InitiatePixWithQRCodeRequest,
+)
+from pixconnect.domain.frame.fingerprint import Request, fingerprint
+from pixconnect.domain.money.charge import ChargeRequest, Payer
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, QrCodeTransferRequest
+
+PARTY = {
+    "account_number": "1001",
+    "account_type": "CHECKING",
+    "branch": "0001",
+    "ispb": "99999004",
+    "name": "Maria",
+    "tax_id": "52998224725",
+}
+PAYER = {"name": "Maria", "tax_id": "52998224725"}
+SENT: list[tuple[type[Struct], dict[str, object], Request]] = [
+    (
+        CreateChargeRequest,
+        {"amount": 5, "key": "k", "external_id": "o", "payer": PAYER},
+        ChargeRequest(amount_cents=5, key="k", payer=Payer(**PAYER)),
+    ),
+    (
+        InitiatePixWithKeyRequest,
+        {"amount": 5, "key": "k", "key_type": "EMAIL"},
+        KeyTransferRequest(amount_cents=5, key="k", key_type="EMAIL"),
+    ),
+    (
+        InitiatePixWithAccountDetailsRequest,
+        {"amount": 5, "credit_party": PARTY},
+        AccountTransferRequest(amount_cents=5, credit_party=msgspec.convert(PARTY, Party)),
+    ),
+    (InitiatePixWithQRCodeRequest, {"amount": 5, "emv": "c"}, QrCodeTransferRequest(amount_cents=5, br_code="c")),
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "wanted"), SENT)
+def test_what_was_sent_has_the_fingerprint_of_what_the_domain_calls_it(
+    kind: type[Struct], body: dict[str, object], wanted: Request
+) -> None:
+    sent = msgspec.json.decode(msgspec.json.encode(body), type=kind)
+    assert isinstance(sent, type(wanted))
+    assert fingerprint(sent) == fingerprint(wanted)
+
+
+@pytest.mark.parametrize(("kind", "body", "wanted"), SENT)
+def test_our_own_names_are_unknown_to_callers(kind: type[Struct], body: dict[str, object], wanted: Request) -> None:
+    for unknown in ("amount_cents", "type", "operation", "br_code"):
+        with pytest.raises(msgspec.ValidationError, match="unknown field"):
+            msgspec.json.decode(msgspec.json.encode(body | {unknown: "x"}), type=kind)

@@ -1,0 +1,80 @@
+"""The repository's pages as they are served: each can be read in both forms, and each link leads somewhere."""
+
+import posixpath
+import re
+
+import pytest
+
+from pixconnect.api.docs import guides
+from support.api import Api
+
+PAGES = guides.find_pages()
+
+
+def _links(html: str) -> list[str]:
+    return re.findall(r'<a (?:data-page )?href="([^"]*)"', html)
+
+
+@pytest.mark.parametrize("address", PAGES)
+async def test_a_page_is_served_in_both_forms(api: Api, address: str) -> None:
+    page = await api.get(f"/{address}", token=None)
+    text = await api.get(f"/{address}.md", token=None)
+    assert (page.status, text.status) == (200, 200)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert text.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert text.content.decode().startswith(f"# {PAGES[address].title}\n")
+    assert f"<title>{PAGES[address].title.replace('&', '&amp;')}" in page.content.decode().replace("&#x27;", "'")
+
+
+def test_links_between_pages_lead_to_headings_that_are_there() -> None:
+    rendered = {address: guides.render_page(page) for address, page in PAGES.items()}
+    for address, html in rendered.items():
+        for link in _links(html.partition("<main")[2]):
+            if "://" in link:
+                continue
+            path, _, heading = link.partition("#")
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(address), path)) if path else address
+            assert not heading or f'id="{heading}"' in rendered[target], (address, link)
+        for link in _links(html.partition("<main")[0]):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(address), link))
+            assert target in {*PAGES, "docs", "openapi.json"}, (address, link)
+
+
+async def test_programs_that_read_are_told_what_there_is(api: Api) -> None:
+    answer = await api.get("/llms.txt", token=None)
+    text = answer.content.decode()
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert text.startswith("# Pix Connect\n\n> ")
+    listed = re.findall(r"^- \[[^\]]+\]\(http://127\.0\.0\.1:8080/([^)]+)\): \S", text, flags=re.MULTILINE)
+    assert listed == ["openapi.json", "openapi-3.0.json", *(f"{address}.md" for address in PAGES)]
+    # Each says what its page is about, and not how it is made or where the same is in another language.
+    for summary in (page.summary for page in PAGES.values()):
+        assert summary[0].isupper() or summary[0] == "`", summary
+        assert not summary.startswith(("Written by", "Em português")), summary
+
+
+async def test_the_documentations_address_may_end_in_a_slash_and_no_other(api: Api) -> None:
+    answer = await api.get("/docs/", token=None)
+    assert answer.status == 200
+    assert b'content="0; url=../docs"' in answer.content
+    for path in ("/v1/connect/charge/", "/v1/connect/ledger/balance/", "/docs/guides/", "/openapi.json/"):
+        assert (await api.get(path, token=None)).status == 404, path
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES.values() if "/guides/" in page.address], ids=lambda page: page.address
+)
+def test_a_guide_says_where_address_and_token_come_from(page: guides.Page) -> None:
+    code = "\n".join(re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL))
+    used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
+    used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()
+    missing = {name for name in used if not re.search(rf"^ *{name}=|^{name}\(\)", code, flags=re.MULTILINE)}
+    assert not missing or "../reference/access.md#in-a-shell" in page.text, missing
+    if re.search(r"\bclient_id\b", code):
+        assert "sandbox.json" in page.text
+
+
+@pytest.mark.parametrize("name", ["nothing", "..%2F..%2Fpyproject", "..%2FREADME", "guides"])
+async def test_a_name_is_looked_up_and_is_no_path(api: Api, name: str) -> None:
+    assert (await api.get(f"/docs/guides/{name}", token=None)).status == 404

@@ -1,0 +1,35 @@
+"""What an API process tells of the requests that it answered."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from pixconnect.api.application import make_application
+from pixconnect.api.frame import metrics
+from pixconnect.api.frame.services import Services
+from pixconnect.foundation.logging import AccessLog
+from pixconnect.foundation.metrics import Histogram
+from support.api import Api
+
+
+async def test_requests_are_counted_by_operation_and_status(services: Services) -> None:
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    api = Api(application)
+    for path in ("/v1/connect/charge/1", "/v1/connect/charge/2", "/v1/connect/charge/x", "/nowhere"):
+        await api.get(path)
+    await api.get("/v1/connect/charge/1", token=None)
+    await api.call("PUT", "/v1/connect/charge/1")
+    writes: Any = SimpleNamespace(read_figures=list)
+    measured = await metrics.make_read(writes, application.answers, application.durations_s)()
+    assert [one.family for one in measured] == list(metrics.FAMILIES)
+    assert measured[0].values == {
+        ("get_charge_by_id", "404"): 2,
+        ("get_charge_by_id", "400"): 1,
+        ("get_charge_by_id", "401"): 1,
+        ("", "404"): 1,
+        ("", "405"): 1,
+    }
+    ((operation,), histogram) = next(iter(measured[1].values.items()))
+    assert (operation, len(measured[1].values)) == ("get_charge_by_id", 1)
+    assert isinstance(histogram, Histogram)
+    assert sum(histogram.counts) == 4
+    assert 0 < histogram.total < 4

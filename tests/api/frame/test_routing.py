@@ -1,0 +1,52 @@
+"""From a path and a method to what answers."""
+
+import pytest
+
+from pixconnect.api.frame.routing import Router
+from pixconnect.api.operations import list_operations
+from pixconnect.domain.frame import errors
+
+ROUTER = Router(
+    [("GET", "/a/{id}", "read"), ("GET", "/a/list", "list"), ("POST", "/a", "create"), ("GET", "/a/{id}/b", "b")]
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("GET", b"/a/list", ("list", ())),
+        ("GET", b"/a/%6cist", ("read", (b"list",))),
+        ("HEAD", b"/a/list", ("list", ())),
+        ("GET", b"/a/x", ("read", (b"x",))),
+        ("GET", b"/a/x%2Fy", ("read", (b"x/y",))),
+        ("GET", b"/a/%", ("read", (b"%",))),
+        ("GET", b"/a/x/b", ("b", (b"x",))),
+        ("POST", b"/a", ("create", ())),
+    ],
+)
+def test_what_is_fixed_wins_and_a_parameter_is_decoded_after_the_split(
+    method: str, path: bytes, found: tuple[str, tuple[bytes, ...]]
+) -> None:
+    assert ROUTER.find(method, path) == found
+
+
+@pytest.mark.parametrize(
+    "path", [b"", b"/", b"*", b"/a/", b"/a//b", b"/a/x/", b"/a/x/c", b"/b", b"a", b"/a/list/b", b"/%61/x", b"/a/x/%62"]
+)
+def test_anything_else_is_not_found(path: bytes) -> None:
+    with pytest.raises(errors.NotFound):
+        ROUTER.find("GET", path)
+
+
+def test_another_method_names_those_that_the_path_takes() -> None:
+    with pytest.raises(errors.MethodNotAllowed) as caught:
+        ROUTER.find("DELETE", b"/a/x")
+    assert caught.value.allowed == ("GET", "HEAD")
+
+
+def test_every_operation_is_found_at_its_path() -> None:
+    rows = list_operations(is_sandbox=True)
+    router = Router((row.method, row.path, row.id) for row in rows)
+    for row in rows:
+        path = row.path.replace("{" + row.parameter.name + "}", "5")
+        assert router.find(row.method, path.encode())[0] == row.id

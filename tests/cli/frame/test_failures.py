@@ -1,0 +1,73 @@
+import asyncio
+import errno
+from typing import cast
+
+import asyncpg
+import pytest
+
+from pixconnect.cli.frame import failures
+from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.running import migrate
+from pixconnect.domain.frame.errors import InsufficientFunds
+from pixconnect.foundation.migrations import NewerSchemaError
+from pixconnect.local.supervised import Lifeline
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (CommandError("no such holder"), "no such holder"),
+        (InsufficientFunds("the balance is smaller"), "the balance is smaller"),
+        (NewerSchemaError("run the newer program"), "run the newer program"),
+        (asyncpg.InvalidPasswordError("no"), "PostgreSQL refuses the login (no): look at the user and password"),
+        (asyncpg.UndefinedTableError("no holder"), "run `pixconnect migrate`"),
+        (asyncpg.InvalidParameterValueError('role "pixconnect_service" does not exist'), "run `pixconnect migrate`"),
+        (asyncpg.UndefinedObjectError('role "pix_app" does not exist'), "the login pix_app does not exist: create it"),
+        (OSError(errno.ENOSPC, "No space", "/var/x"), "the disk is full (/var/x): make room and try again"),
+        (OSError(errno.EDQUOT, "Quota"), "the disk is full (Quota): make room and try again"),
+    ],
+)
+def test_what_the_operator_can_mend_is_one_line(error: Exception, line: str) -> None:
+    assert line in (failures.explain(error) or "")
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ConnectionResetError(), FileNotFoundError("x")])
+def test_a_defect_of_ours_keeps_its_traceback(error: Exception) -> None:
+    assert failures.explain(error) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://x@127.0.0.1:1/x", "postgresql://x@/x?host=/nowhere", "http://example.com/x"]
+)
+def test_a_database_that_is_not_there_is_one_line(url: str) -> None:
+    async def connect() -> str | None:
+        [outcome] = await asyncio.gather(asyncpg.connect(url, timeout=5), return_exceptions=True)
+        return failures.explain(outcome) if isinstance(outcome, BaseException) else None
+
+    assert "DATABASE_URL" in str(asyncio.run(connect()))
+
+
+async def test_a_server_that_is_too_old_is_refused() -> None:
+    class OldServer:
+        async def fetchval(self, question: str) -> str:
+            return {"show server_version_num": "150004", "show server_version": "15.4"}[question]
+
+    with pytest.raises(CommandError, match=r"the database is PostgreSQL 15\.4: pixconnect needs 16 or later"):
+        await migrate.refuse_old_server(cast("asyncpg.Connection[asyncpg.Record]", OldServer()))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (asyncpg.CannotConnectNowError("the database system is in recovery mode"), 75),
+        (asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"), 75),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients already"), 75),
+        (ConnectionError("the connection to the database was lost"), 75),
+        (asyncpg.InvalidPasswordError("no"), 1),
+        (NewerSchemaError("run the newer program"), 1),
+    ],
+)
+def test_a_part_says_whether_only_the_database_keeps_it_from_working(error: Exception, status: int) -> None:
+    with pytest.raises(SystemExit) as ended, failures.reported_to_supervisor(Lifeline()):
+        raise error
+    assert ended.value.code == status

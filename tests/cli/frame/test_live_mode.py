@@ -1,0 +1,176 @@
+"""What live mode refuses and warns of, from settings alone; what the verbs say of it is in ``test_mode.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pixconnect.cli.frame import live_mode
+from pixconnect.cli.frame.settings import write_start
+from pixconnect.cli.running import console
+from pixconnect.config import Settings, SettingsError, read_settings
+from support import postgres
+from support.command_line import CommandLine
+from support.postgres import Addresses
+
+LIVE = {
+    "PIXCONNECT_MODE": "live",
+    "PIXCONNECT_BASE_URL": "https://pix.example",
+    "PIXCONNECT_ISPB": "12345678",
+    "PIXCONNECT_INSTITUTION_NAME": "Banco Exemplo",
+}
+NAMED = LIVE | {"PIXCONNECT_TRUSTED_PROXIES": "127.0.0.1/32"}
+
+UNNAMED = {"TRUSTED_PROXIES": ""}
+
+
+def read_live(tmp_path: Path, **more: str) -> Settings:
+    return read_settings(LIVE | {"PIXCONNECT_HOME": str(tmp_path)} | more)
+
+
+def far(url: str, **environment: str) -> str | None:
+    return live_mode._find_far_host(url, environment)
+
+
+def test_a_database_of_this_machine_needs_no_certificate() -> None:
+    for url in (
+        "",
+        "postgresql:///pix",
+        "postgresql://app:p@127.0.0.1/pix",
+        "postgresql://app:p@[::1]:5432/pix",
+        "postgresql://app@localhost:5433,127.0.0.2/pix",
+        "postgresql://app@%2Fvar%2Frun%2Fpostgresql/pix",
+        "postgresql:///pix?host=/run/postgresql",
+    ):
+        assert far(url) is None, url
+
+
+def test_a_database_elsewhere_is_reached_with_verify_full_or_not_at_all() -> None:
+    for mode in ("", "?sslmode=disable", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-ca"):
+        assert far(f"postgresql://app:p@db.example/pix{mode}") == "db.example", mode
+    assert far("postgresql://app:p@db.example/pix?sslmode=verify-full&sslrootcert=/etc/ca.pem") is None
+
+
+def test_the_host_is_found_wherever_the_driver_would_find_it() -> None:
+    assert far("postgresql:///pix?host=/tmp,db.example") == "db.example"
+    assert far("postgresql://127.0.0.1,db.example:5433/pix") == "db.example"
+    assert far("postgresql://app@[2001:db8::1]:5432/pix") == "[2001:db8::1]"
+    assert far("postgresql:///pix", PGHOST="db.example") == "db.example"
+    assert far("postgresql:///pix", PGSERVICE="pix") == "the service pix"
+    assert far("postgresql://app@db.example/pix", PGSSLMODE="verify-full") is None
+    assert far("postgresql://app@db.example/pix?sslmode=prefer", PGSSLMODE="verify-full") == "db.example"
+    assert far("postgresql://app@10.0.0.5/pix", PGHOST="127.0.0.1") == "10.0.0.5"
+
+
+@pytest.mark.parametrize("name", live_mode.DATABASE_URLS)
+def test_every_address_of_a_database_is_looked_at_and_an_operator_may_let_it_be(name: str, tmp_path: Path) -> None:
+    variable = f"PIXCONNECT_{name.upper()}"
+    address = {variable: "postgresql://app:hidden@db.example/pix"}
+    with pytest.raises(SettingsError, match=f"^{variable}: reaches db.example") as refused:
+        live_mode.refuse_unsafe_database(read_live(tmp_path, **address))
+    assert "hidden" not in str(refused.value)
+    live_mode.refuse_unsafe_database(read_live(tmp_path, **address, PIXCONNECT_DATABASE_TLS="off-by-operator"))
+    live_mode.refuse_unsafe_database(read_settings(address))
+
+
+def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live_service(tmp_path: Path) -> None:
+    sandbox = read_settings({"PIXCONNECT_HOME": str(tmp_path), "PIXCONNECT_BASE_URL": "https://pix.example"})
+    assert [*live_mode.list_refusals(sandbox), *live_mode.list_risks(sandbox)] == []
+    good = read_settings(NAMED | {"PIXCONNECT_HOME": str(tmp_path)})
+    assert [*live_mode.list_refusals(good)] == []
+    # There is no adapter to a network yet, so this one is always said.
+    (risk,) = live_mode.list_risks(good)
+    assert risk.startswith("no rail")
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (
+            {"BASE_URL": "http://x.example", "AUTH_URL": "https://x.example"},
+            "PIXCONNECT_BASE_URL: must be an https:// address",
+        ),
+        ({"AUTH_URL": "http://id.example"}, "PIXCONNECT_AUTH_URL: must be an https:// address in live mode"),
+        (UNNAMED | {"HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
+        (UNNAMED | {"CONSOLE_HOST": "0.0.0.0"}, "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode"),  # noqa: S104  refused
+        ({"TLS_PORT": "8443"}, "PIXCONNECT_TLS_PORT: in live mode, "),
+        ({"ISPB": ""}, "PIXCONNECT_ISPB: 99999003 is the sandbox's; in live mode, set"),
+        ({"INSTITUTION_NAME": ""}, "PIXCONNECT_INSTITUTION_NAME: Pix Connect Sandbox is the sandbox's; in live mode"),
+        (
+            {"DATABASE_URL": "postgresql://u:p@db.example/pix?sslmode=require"},
+            "PIXCONNECT_DATABASE_URL: reaches db.example",
+        ),
+    ],
+)
+def test_each_unsafe_setting_alone_is_refused_and_named(
+    settings: dict[str, str], complaint: str, tmp_path: Path
+) -> None:
+    given = NAMED | {f"PIXCONNECT_{name}": value for name, value in settings.items()}
+    (refused,) = live_mode.list_refusals(read_settings(given | {"PIXCONNECT_HOME": str(tmp_path)}))
+    assert refused.startswith(complaint)
+
+
+def test_a_proxy_that_nobody_named_is_warned_of_unless_callers_connect_to_us(tmp_path: Path) -> None:
+    assert next(live_mode.list_risks(read_live(tmp_path))).startswith("PIXCONNECT_TRUSTED_PROXIES: not set, so")
+    assert not read_live(tmp_path, PIXCONNECT_BASE_URL="https://localhost:8443").lacks_proxies
+    direct = {"PIXCONNECT_TLS_PORT": "8443", "PIXCONNECT_TLS_HOST": "192.0.2.1"}
+    assert not read_live(tmp_path, PIXCONNECT_BASE_URL="https://pix.example:8443", **direct).lacks_proxies
+    assert read_live(tmp_path, **direct).lacks_proxies
+
+
+def test_live_shows_strangers_nothing_of_its_system_unless_an_operator_wants_it_to(tmp_path: Path) -> None:
+    assert Settings().shows_system
+    assert not read_live(tmp_path).shows_system
+    assert read_live(tmp_path, PIXCONNECT_HEALTH_SYSTEM="shown").shows_system
+    assert not read_settings({"PIXCONNECT_HEALTH_SYSTEM": "hidden"}).shows_system
+
+
+def test_browsers_are_told_to_come_back_to_the_console_by_https_where_it_is_served_so() -> None:
+    names = {secure: {name for name, _ in console._safe_headers(is_secure=secure)} for secure in (False, True)}
+    assert names[True] - names[False] == {"strict-transport-security"}
+
+
+def test_in_live_mode_nobody_is_told_to_run_make(tmp_path: Path) -> None:
+    assert write_start(read_live(tmp_path)).endswith("PIXCONNECT_MODE=live pixconnect run")
+
+
+def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLine) -> None:
+    done = pixconnect.run(
+        "doctor",
+        PIXCONNECT_MODE="live",
+        PIXCONNECT_BASE_URL="https://pix.example",
+        PIXCONNECT_OPERATOR_DATABASE_URL="postgresql://ops@db.example/pix",
+    )
+    assert done.returncode == 6
+    for told in (
+        "! live: refused: PIXCONNECT_ISPB: 99999003 is the sandbox's\n    in live mode, set your institution's",
+        "! live: refused: PIXCONNECT_INSTITUTION_NAME: ",
+        "! live: refused: PIXCONNECT_OPERATOR_DATABASE_URL: reaches db.example",
+        "! live: PIXCONNECT_TRUSTED_PROXIES: not set",
+        "! live: no rail: ",
+    ):
+        assert told in done.stdout
+    assert "make run" not in done.stdout + done.stderr
+
+
+def test_before_an_upgrade_doctor_tells_each_step_that_migrate_will_run_and_changes_nothing(
+    pixconnect: CommandLine, database: Addresses
+) -> None:
+    assert pixconnect.run("migrate", PIXCONNECT_OWNER_DATABASE_URL=database.owner_url).returncode == 0
+    owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url}
+    done = pixconnect.run("doctor", "--upgrade", **owner)
+    assert done.returncode == 0, done.stdout
+    assert "+ upgrade: the tables of pixconnect are this version's" in done.stdout
+    # As an older program would have left it.
+    postgres.execute(database.owner_url, "delete from pixconnect.schema_version where version >= 32")
+    done = pixconnect.run("doctor", "--upgrade", **owner)
+    assert done.returncode == 0, done.stdout
+    assert "`migrate` will run pixconnect 0032 charges_of_the_standard_validated: Those of a debtor, and" in done.stdout
+    assert "takes as long as reading the tables concerned" in done.stdout
+    assert "`migrate` will run pixconnect 0033 received: Received Pix as the central bank's" in done.stdout
+    assert "takes moments" in done.stdout
+    postgres.execute(database.owner_url, "insert into pixconnect.schema_version values (9999, 'newer', 'x')")
+    done = pixconnect.run("doctor", "--upgrade", **owner)
+    assert done.returncode == 6
+    assert "! upgrade: " in done.stdout

@@ -1,0 +1,80 @@
+"""Scopes, and whom a failed token request counts for."""
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity import access
+
+
+def test_a_bound_token_is_good_with_its_certificate_alone_and_a_free_one_with_any() -> None:
+    free = make_caller("charge.read")
+    for shown in (None, "shown"):
+        access.check_certificate(free, shown)
+    bound = access.Caller(client_id="client", holder_id=1, scopes=frozenset(), certificate="own")
+    access.check_certificate(bound, "own")
+    for shown in (None, "", "other"):
+        with pytest.raises(errors.Unauthorized):
+            access.check_certificate(bound, shown)
+
+
+def make_caller(*scopes: str) -> access.Caller:
+    return access.Caller(client_id="client", holder_id=1, scopes=frozenset(scopes))
+
+
+def test_the_scopes_of_the_pix_api_stand_behind_our_own() -> None:
+    assert len(set(access.SCOPES)) == len(access.SCOPES) == 19
+    assert access.SCOPES[: len(access.OWN_SCOPES)] == access.OWN_SCOPES
+    assert not {scope for scope in access.OWN_SCOPES if scope.startswith(("cob", "pix", "lote", "payload"))}
+
+
+def test_a_caller_with_the_scope_passes() -> None:
+    access.authorize(make_caller("charge.read", "charge.write"), "charge.write")
+
+
+@pytest.mark.parametrize("scopes", [(), ("charge.read",), ("charge",)])
+def test_a_caller_without_the_scope_is_told_which_one(scopes: tuple[str, ...]) -> None:
+    with pytest.raises(errors.Forbidden, match=r"charge\.write"):
+        access.authorize(make_caller(*scopes), "charge.write")
+
+
+def test_scopes_are_kept_once_and_in_order() -> None:
+    assert access.parse_scopes(["webhook.write", "charge.read", "charge.read"]) == ("charge.read", "webhook.write")
+
+
+@pytest.mark.parametrize("scopes", [[], ["charge"], ["charge.read", "CHARGE.READ"], ["charge.read charge.write"]])
+def test_a_client_needs_scopes_that_exist(scopes: list[str]) -> None:
+    with pytest.raises(errors.BadRequest, match=r"^scope: "):
+        access.parse_scopes(scopes)
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded_for", "trusted", "expected"),
+    [
+        ("203.0.113.9", "", "", "203.0.113.9"),
+        ("203.0.113.9", "6.6.6.6", "", "203.0.113.9"),  # nobody is believed unless named
+        ("127.0.0.1", "6.6.6.6", "", "127.0.0.1"),  # loopback neither
+        ("127.0.0.1", "6.6.6.6", "127.0.0.0/8", "6.6.6.6"),
+        ("127.0.0.1", "", "127.0.0.0/8", "127.0.0.1"),
+        ("10.0.0.1", "6.6.6.6, 203.0.113.9", "10.0.0.0/8", "203.0.113.9"),  # only what our proxy wrote
+        ("10.0.0.1", "6.6.6.6, 203.0.113.9,10.0.0.2", "10.0.0.0/8", "203.0.113.9"),
+        ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.0/8", "10.0.0.3"),
+        ("10.0.0.1", "6.6.6.6, garbage", "10.0.0.0/8", "10.0.0.1"),
+        ("10.0.0.1", "203.0.113.9:5123", "10.0.0.0/8", "203.0.113.9"),
+        ("10.0.0.1", "[2001:db8::1]:5123", "10.0.0.0/8", "2001:db8::/64"),
+        ("2001:db8:1:2:3:4:5:6", "", "", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::1", "", "", "2001:db8:1:2::/64"),
+        ("::ffff:203.0.113.9", "", "", "203.0.113.9"),
+        ("::ffff:10.0.0.1", "203.0.113.9", "10.0.0.0/8", "203.0.113.9"),
+        ("fe80::1%eth0", "", "", "fe80::/64"),
+        ("", "6.6.6.6", "0.0.0.0/0", ""),
+    ],
+)
+def test_an_address_is_the_first_that_no_trusted_proxy_vouches_for(
+    peer: str, forwarded_for: str, trusted: str, expected: str
+) -> None:
+    assert access.client_address(peer, forwarded_for, access.parse_networks(trusted)) == expected
+
+
+def test_a_network_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match="nowhere"):
+        access.parse_networks("10.0.0.0/8, nowhere")

@@ -1,0 +1,67 @@
+"""Limits and the civil time in which they count."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.limit import Limits, Spending, Spent, begin_of_day, begin_of_night, check_limits
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("now", "day", "night"),
+    [
+        ("2026-07-01T22:59:59", "2026-07-01T03:00", None),  # 19:59:59 in Sao Paulo
+        ("2026-07-01T23:00:00", "2026-07-01T03:00", "2026-07-01T23:00"),  # 20:00
+        ("2026-07-02T02:59:59", "2026-07-01T03:00", "2026-07-01T23:00"),  # 23:59:59
+        ("2026-07-02T03:00:00", "2026-07-02T03:00", "2026-07-01T23:00"),  # midnight
+        ("2026-07-02T08:59:59", "2026-07-02T03:00", "2026-07-01T23:00"),  # 05:59:59
+        ("2026-07-02T09:00:00", "2026-07-02T03:00", None),  # 06:00
+        ("2026-01-01T03:00:00", "2026-01-01T03:00", "2025-12-31T23:00"),  # a new year
+    ],
+)
+def test_days_and_nights_are_those_of_sao_paulo(now: str, day: str, night: str | None) -> None:
+    assert begin_of_day(utc(now)) == utc(day)
+    assert begin_of_night(utc(now)) == (None if night is None else utc(night))
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent", "is_night", "which"),
+    [
+        (Limits(), Spent(day_cents=10**12), True, None),
+        (Limits(transfer_cents=100), Spent(), False, None),
+        (Limits(transfer_cents=99), Spent(), False, "a transfer"),
+        (Limits(transfer_cents=0), Spent(), False, "a transfer"),
+        (Limits(day_cents=150), Spent(day_cents=50), False, None),
+        (Limits(day_cents=149), Spent(day_cents=50), False, "a day"),
+        (Limits(night_cents=150), Spent(night_cents=50), True, None),
+        (Limits(night_cents=149), Spent(night_cents=50), True, "a night"),
+        (Limits(night_cents=1), Spent(night_cents=50), False, None),
+        (Limits(transfer_cents=1, day_cents=1, night_cents=1), Spent(), True, "a transfer"),
+        (Limits(day_cents=1, night_cents=1), Spent(), True, "a day"),
+    ],
+)
+def test_a_limit_may_be_reached_and_not_exceeded(
+    limits: Limits, spent: Spent, is_night: bool, which: str | None
+) -> None:
+    if which is None:
+        check_limits(limits, spent, 100, is_night=is_night)
+        return
+    with pytest.raises(errors.LimitExceeded, match=f"{which}$"):
+        check_limits(limits, spent, 100, is_night=is_night)
+
+
+def test_what_one_transfer_of_a_batch_spends_counts_against_the_next_of_its_holder() -> None:
+    spending, limits = Spending(utc("2026-07-01T15:00:00")), Limits(day_cents=150)
+    spending.start(1, Spent(day_cents=50))
+    spending.check(1, limits, 100)
+    spending.count(1, 60)
+    spending.count(2, 1000)
+    spending.check(1, limits, 40)
+    with pytest.raises(errors.LimitExceeded, match="a day"):
+        spending.check(1, limits, 41)
+    spending.check(2, Limits(), 10**12)

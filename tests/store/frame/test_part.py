@@ -1,0 +1,48 @@
+"""What rows have in common is sent once, and what is written is the same."""
+
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from pixconnect.domain.frame.event import Event
+from pixconnect.store.frame.table import AlikeColumns
+from pixconnect.store.webhooks import event as event_store
+from pixconnect.store.webhooks.event import EVENT
+from support.postgres import Addresses
+from support.records import NOW, make_event
+
+EVENTS = [make_event(number, number, 7, "qrcode.pending", NOW) for number in (1, 2, 3)]
+ONCE = ("name", "created_at")
+
+
+def fill(rows: str, count: int) -> str:
+    return rows.format(*(f"${number}" for number in range(1, count + 1)))
+
+
+async def test_rows_that_are_alike_are_the_same_rows(database: Addresses) -> None:
+    alike = AlikeColumns(EVENT, ONCE)
+    arguments = alike.fit(EVENT.arrays(EVENTS))
+    assert arguments is not None
+    connection = await asyncpg.connect(database.owner_url)
+    try:
+        each = f"select {EVENT.names} from ({fill(EVENT.rows, len(EVENT.types))}) as new ({EVENT.names})"
+        once = f"select {EVENT.names} from ({fill(alike.rows, len(arguments))}) as new ({alike.names})"
+        assert await connection.fetch(once, *arguments) == await connection.fetch(each, *EVENT.arrays(EVENTS))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("change", [{"name": "qrcode.expired"}, {"created_at": NOW.replace(microsecond=1)}])
+def test_rows_that_differ_where_they_mostly_do_not_are_not_alike(change: dict[str, Any]) -> None:
+    events: list[Event] = [*EVENTS, msgspec.structs.replace(EVENTS[0], **change)]
+    assert AlikeColumns(EVENT, ONCE).fit(EVENT.arrays(events)) is None
+    assert event_store.APPEND.fit(events) == (event_store.APPEND.sql, EVENT.arrays(events))
+
+
+def test_rows_of_one_holder_are_sent_with_the_least() -> None:
+    of_one = [msgspec.structs.replace(event, holder_id=1) for event in EVENTS]
+    assert [event_store.APPEND.fit(events)[0] for events in (of_one, EVENTS)] == [
+        alike.sql for alike in event_store.APPEND.alike
+    ]

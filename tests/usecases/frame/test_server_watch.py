@@ -1,0 +1,487 @@
+"""After a loss: no id is given out twice, and no money given back for what the server had sent that is gone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+from msgspec import Struct, structs
+from structlog.testing import capture_logs
+
+from pixconnect.adapters.server_file import ServerFile
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import NeverTaken, RailUnavailable, Rejected, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest
+from pixconnect.domain.running.database_server import DatabaseServer
+from pixconnect.foundation.pool import Connection, open_pool
+from pixconnect.store.running import installation as installation_store
+from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import move_due
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import GivenUp, end_orders
+from pixconnect.usecases.running import installation
+from support.books import check_books
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import outside_party
+from support.service import STARTED_AT, Service, credit_report, no_fence, open_holder, open_service, read_funds
+
+SEQUENCES = [
+    "charge_id",
+    "transfer_id",
+    "refund_id",
+    "location_id",
+    "write_group_id",
+    "delivery_id",
+    "webhook_endpoint_id",
+    "event_feed_position",
+]
+# What is noted as if the server had been another before, or started earlier.
+CHANGES = {
+    "timeline": "update installation set timeline = timeline - 1",
+    "system identifier": "update installation set system_identifier = system_identifier - 1",
+    "database": "update installation set database_oid = database_oid - 1",
+}
+STARTED_EARLIER = "update installation set started_at = started_at - interval '1 hour'"
+
+
+class KilledError(Exception):
+    """The process dies here."""
+
+
+class Notes:
+    """Kept outside of the data."""
+
+    def __init__(self) -> None:
+        self.server: DatabaseServer | None = None
+
+    def read(self) -> DatabaseServer | None:
+        return self.server
+
+    def write(self, server: DatabaseServer) -> None:
+        self.server = server
+
+
+@asynccontextmanager
+async def connected(database: Addresses, watch: ServerWatch) -> AsyncIterator[Connection]:
+    """A process that begins: its first connection."""
+    pool = await open_pool(
+        database.service_url,
+        role="pixconnect_service",
+        schema="pixconnect",
+        connections_max=2,
+        name="test",
+        look=watch.look,
+    )
+    try:
+        async with pool.acquire() as connection:
+            await installation.check_mode(connection, "sandbox")
+            await watch.begin(connection)
+            yield connection
+    finally:
+        await pool.close()
+
+
+async def start(database: Addresses, watch: ServerWatch | None = None) -> None:
+    async with connected(database, watch or ServerWatch()):
+        pass
+
+
+async def own(database: Addresses, statement: str) -> None:
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        await owner.execute(statement)
+    finally:
+        await owner.close()
+
+
+async def next_ids(connection: Connection) -> dict[str, int]:
+    return {name: await connection.fetchval(f"select nextval('{name}')") for name in SEQUENCES}
+
+
+class Outlived(Struct, frozen=True, kw_only=True):
+    """A transfer and a refund that were accepted, and nothing more: what came after it is forgotten."""
+
+    service: Service
+    caller: Caller
+    names: list[str]
+
+    async def work(self) -> None:
+        long_ago = STARTED_AT - timedelta(days=400)
+        await move_due(self.service.context, no_fence, range(256), long_ago, self.service.clock.now(), 256)
+
+    async def states(self) -> list[str]:
+        await check_books(self.service)
+        rows = await self.service.fetch(
+            "select status from transfer where direction = 'OUT' union all select status from refund where flow = 'OUT'"
+        )
+        return [row["status"] for row in rows]
+
+    @property
+    def sent(self) -> list[str]:
+        rail = self.service.rail
+        return [each.end_to_end_id for each in rail.orders] + [each.return_id for each in rail.refund_orders]
+
+
+@pytest.fixture
+async def outlived(database: Addresses) -> AsyncIterator[Outlived]:
+    await start(database)
+    async with open_service(database) as service:
+        caller = await open_holder(service, funds_cents=1000)
+        report = credit_report(service, amount_cents=400)
+        await receive_credit(service.context, report)
+        sent = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
+        transfer = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+        refund = await refund_usecases.start_refund(
+            service.context, caller, RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
+        )
+        yield Outlived(service=service, caller=caller, names=[transfer.end_to_end_id, refund.return_id])
+
+
+@pytest.fixture(params=CHANGES.values(), ids=CHANGES)
+def change(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+async def meet(outlived: Outlived, statement: str) -> None:
+    """The service's process meets the server after a change."""
+    await own(outlived.service.database, statement)
+    await start(outlived.service.database, outlived.service.context.server)
+
+
+async def test_nothing_is_given_back_for_what_a_server_had_sent_that_is_gone(outlived: Outlived, change: str) -> None:
+    service = outlived.service
+    for name in outlived.names:
+        service.rail.outcomes[name] = Settled(settled_at=STARTED_AT)
+    # The other server had handed both over, and their reports were acknowledged there: they never come again.
+    service.clock.advance(seconds=61)
+    await meet(outlived, change)
+    await outlived.work()
+    assert sorted(service.rail.queried) == sorted(outlived.names)
+    assert outlived.sent == []
+    assert await outlived.states() == ["CONFIRMED", "RETURNED"]
+    assert await read_funds(service, outlived.caller) == (500, 0)
+
+
+async def test_every_open_order_counts_as_handed_over_before_the_server_is_noted(
+    outlived: Outlived, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(installation_store, "note_server", die)
+        with pytest.raises(KilledError):
+            await meet(outlived, change)
+    rows = await outlived.service.fetch("select handed_at from open_order")
+    assert [row["handed_at"] for row in rows] == [None, None]
+    assert await outlived.service.fetch("select from database_loss") == []
+    # Whoever comes next does all of it, and of two at once the second finds it done.
+    await asyncio.gather(*(start(outlived.service.database) for _ in range(3)))
+    rows = await outlived.service.fetch("select handed_at is not null as is_handed, asked_count from open_order")
+    assert [tuple(row) for row in rows] == [(True, 1), (True, 1)]
+    losses = await outlived.service.fetch("select orders_count from database_loss")
+    assert [row["orders_count"] for row in losses] == [2]
+
+
+async def test_a_worker_that_holds_an_order_in_memory_gives_up_none_of_another_server(outlived: Outlived) -> None:
+    service = outlived.service
+    service.clock.advance(seconds=61)
+    await own(service.database, CHANGES["timeline"])
+    await start(service.database)  # another process has met it
+    await end_orders(service.context, [(name, GivenUp()) for name in outlived.names])
+    assert await outlived.states() == ["PROCESSING", "PROCESSING"]
+
+
+async def test_after_any_start_what_is_too_late_is_asked_and_neither_given_up_nor_sent(outlived: Outlived) -> None:
+    service = outlived.service
+    await meet(outlived, STARTED_EARLIER)
+    service.clock.advance(seconds=61)
+    await end_orders(service.context, [(name, GivenUp()) for name in outlived.names])
+    for _ in range(3):
+        await outlived.work()
+        service.clock.advance(minutes=6)
+    assert outlived.sent == []
+    assert set(service.rail.queried) == set(outlived.names)
+    assert await outlived.states() == ["PROCESSING", "PROCESSING"]
+    transfer, refund = outlived.names
+    service.rail.outcomes = {transfer: Rejected(code="AC03", reason="no such account"), refund: NeverTaken()}
+    service.clock.advance(hours=12)
+    await outlived.work()
+    assert await outlived.states() == ["ERROR", "ERROR"]
+    assert await read_funds(service, outlived.caller) == (1400, 0)
+    assert await installation_store.find_losses(service.context.pool) == []
+
+
+async def test_what_was_young_at_a_start_is_asked_about_and_sent(outlived: Outlived) -> None:
+    await meet(outlived, STARTED_EARLIER)
+    # It may have been sent in a history that is forgotten: refused as a duplicate, it is asked about, and not given back.
+    outlived.service.rail.answer(*2 * [Rejected(code="ED05", reason="duplicate")])
+    await outlived.work()
+    assert sorted(outlived.service.rail.queried) == sorted(outlived.names)
+    assert sorted(outlived.sent) == sorted(outlived.names)
+    assert await outlived.states() == ["PROCESSING", "PROCESSING"]
+
+
+async def test_what_is_accepted_after_a_start_is_given_up_as_ever(outlived: Outlived) -> None:
+    service = outlived.service
+    await meet(outlived, STARTED_EARLIER)
+    sent = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
+    later = (await transfer_usecases.start_transfer(service.context, outlived.caller, sent)).transfer
+    service.clock.advance(seconds=61)
+    await outlived.work()
+    read = (await transfer_usecases.read_transfer_by_id(service.context, outlived.caller, later.id)).transfer
+    assert read.status == "CANCELLED"
+
+
+@pytest.mark.parametrize("what", [STARTED_EARLIER, *CHANGES.values()])
+async def test_without_a_rail_orders_are_given_up_after_a_start_or_a_loss_too(database: Addresses, what: str) -> None:
+    await start(database)
+    async with open_service(database, has_rail=False) as service:
+        caller = await open_holder(service, funds_cents=1000)
+        sent = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
+        await transfer_usecases.start_transfer(service.context, caller, sent)
+        outlived = Outlived(service=service, caller=caller, names=[])
+        await meet(outlived, what)
+        service.clock.advance(seconds=61)
+        await outlived.work()
+        assert await outlived.states() == ["CANCELLED"]
+
+
+async def test_a_copy_that_is_put_back_gives_out_no_id_that_was_given_out_since(database: Addresses) -> None:
+    await start(database)
+    async with connected(database, ServerWatch()) as connection:
+        before = await next_ids(connection)
+        copy = await connection.fetch(
+            "select sequence, pg_sequence_last_value(sequence::regclass) as last_id, high.last_id as noted_id, noted_at::text"
+            " from id_high_water as high"
+        )
+    await own(database, STARTED_EARLIER)
+    async with connected(database, ServerWatch()) as connection:
+        forgotten = await next_ids(connection)
+        for _ in range(20):
+            forgotten = await next_ids(connection)
+    assert all(forgotten[name] > before[name] for name in SEQUENCES)
+    # What a copy brings back: sequences, what is noted of them, and of the server.
+    await own(database, ";".join(f"select setval('{row['sequence']}', {row['last_id']})" for row in copy))
+    await own(
+        database,
+        ";".join(
+            # A minute later: a test draws ids faster than any service, and what may be missing goes by time.
+            f"update id_high_water set last_id = {row['noted_id']}, "
+            f"noted_at = timestamptz '{row['noted_at']}' - interval '1 min' where sequence = '{row['sequence']}'"
+            for row in copy
+        ),
+    )
+    await own(database, STARTED_EARLIER)
+    async with connected(database, ServerWatch()) as connection:
+        again = await next_ids(connection)
+        assert {name: again[name] > forgotten[name] for name in SEQUENCES} == dict.fromkeys(SEQUENCES, True)
+        # There is room for what is to be written.
+        assert await connection.fetchval("select count(*) from make_partitions()") == 0
+        assert max(again.values()) < 2**53 / 2**10
+
+
+async def test_ids_last_for_ten_thousand_million_starts_and_a_clock_that_was_wrong(database: Addresses) -> None:
+    await start(database)
+    await own(database, "update id_high_water set noted_at = noted_at + interval '1 day'")  # the clock went back
+    async with connected(database, ServerWatch()) as connection:
+        before = await next_ids(connection)
+        for _ in range(3):
+            await own(database, "update id_high_water set noted_at = noted_at + interval '1 day'")
+            await connection.execute("select move_ids_ahead()")
+        after = await next_ids(connection)
+    assert all(before[name] < after[name] for name in SEQUENCES)
+    assert all((after[name] - before[name]) / 3 * 10**10 < 2**53 for name in SEQUENCES)
+    await own(database, "update id_high_water set noted_at = noted_at - interval '4000 years'")
+    await own(database, STARTED_EARLIER)
+    async with connected(database, ServerWatch()) as connection:
+        assert max((await next_ids(connection)).values()) < 2**53 / 60
+
+
+async def test_partitions_that_are_passed_over_are_not_kept(database: Addresses) -> None:
+    await start(database)
+    await own(database, "select make_partitions()")
+    counts = []
+    for days in (3, 3, 3):
+        await own(database, f"update id_high_water set noted_at = noted_at - interval '{days} days'")
+        await own(database, STARTED_EARLIER)
+        async with connected(database, ServerWatch()) as connection:
+            rows = await connection.fetch("select parent, count(*) from event_partition group by 1 order by 1")
+            counts.append({row["parent"]: row["count"] for row in rows})
+            await connection.execute("select note_partitions()")
+    # One more each time, the one that was in use.
+    assert {counts[2][name] - counts[1][name] for name in counts[0]} == {1}
+
+
+async def test_a_long_read_of_what_is_passed_over_keeps_nobody_from_beginning(database: Addresses) -> None:
+    await start(database)
+    await own(database, "select make_partitions()")
+    await own(database, "update id_high_water set noted_at = noted_at - interval '3 days'")
+    await own(database, STARTED_EARLIER)
+    unused = "select count(*) from event_partition where begun_at is null and end_id <= last_id_given(parent)"
+    reader = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    # As a dump does that began at a standby, and goes on when that takes over.
+    async with reader.transaction():
+        await reader.execute("lock table event, delivery, delivery_attempt, event_feed in access share mode")
+        await start(database)
+        assert await reader.fetchval(unused) > 0
+    await own(database, STARTED_EARLIER)
+    await start(database)
+    assert await reader.fetchval(unused) == 0
+    await reader.close()
+
+
+async def test_a_sequence_is_moved_at_once_over_what_a_long_stop_left_out(outlived: Outlived) -> None:
+    database = outlived.service.database
+    await own(database, "update id_high_water set noted_at = noted_at - interval '300 days'")
+    await own(database, STARTED_EARLIER)
+    await start(database)
+    await receive_credit(outlived.service.context, credit_report(outlived.service, amount_cents=1))
+    await own(database, "select setval('write_group_id', 1, false)")
+    # As replicas of tables alone are left behind; asked for one by one, its ids would take hours.
+    async with connected(database, ServerWatch()) as connection:
+        largest = await connection.fetchval("select max(id) from ledger_entry")
+        assert largest > 10**13
+        assert await connection.fetchval("select nextval('write_group_id')") > largest
+
+
+async def test_a_start_is_met_once_a_process_and_what_it_kept_in_memory_is_dropped(database: Addresses) -> None:
+    dropped: list[int] = []
+    watch = ServerWatch()
+    watch.on_start(lambda: dropped.append(1))
+    async with connected(database, watch) as connection:
+        assert dropped == [1]
+        await watch.look(connection)
+        assert dropped == [1]
+        first = await connection.fetchval("select nextval('charge_id')")
+        await watch.look(connection)
+        assert await connection.fetchval("select nextval('charge_id')") == first + 512
+        with capture_logs() as logs:
+            await own(database, STARTED_EARLIER)
+            await start(database)
+        assert logs == []
+
+
+async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_once(
+    outlived: Outlived, tmp_path: Path
+) -> None:
+    database, kept = outlived.service.database, ServerFile(tmp_path)
+    watch = ServerWatch(kept)
+    async with connected(database, watch) as connection:
+        assert await watch.note(connection) in {False, True}
+    read = kept.read()
+    assert read is not None
+    noted = structs.replace(read, started_at=read.started_at - timedelta(hours=1))
+    kept.write(structs.replace(noted, position=noted.position + 10**12))
+    with capture_logs() as logs:
+        await start(database, ServerWatch(kept))
+    (line,) = [line for line in logs if line["log_level"] == "critical"]
+    assert (line["orders_count"], "write-ahead log" in line["seen"]) == (2, True)
+    assert (kept.read() or noted).position < noted.position + 10**12
+    # Another machine's process has noted as much of the log and begins later.
+    late = Notes()
+    late.server = structs.replace(noted, position=noted.position + 10**11)
+    with capture_logs() as logs:
+        await start(database, ServerWatch(late))
+    assert [line for line in logs if line["log_level"] == "critical"] == []
+    # A server that we know nothing of is not behind.
+    late.server = structs.replace(noted, position=2**60, system_identifier=1)
+    await start(database, ServerWatch(late))
+    losses = await installation_store.find_losses(outlived.service.context.pool)
+    assert len(losses) == 1
+
+
+async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(
+    database: Addresses,
+) -> None:
+    notes = Notes()
+    await start(database, ServerWatch(notes))
+    for position in (10**12, 10**11):
+        assert notes.server is not None
+        notes.server = structs.replace(notes.server, position=notes.server.position + position)
+        # Its data is put back, and it is started on them.
+        before = notes.server.started_at - timedelta(hours=1)
+        notes.server = structs.replace(notes.server, started_at=before)
+        await own(database, "update database_loss set started_at = started_at - interval '1 hour'")
+        await own(database, STARTED_EARLIER)
+        await start(database, ServerWatch(notes))
+    async with connected(database, ServerWatch()) as connection:
+        assert len(await installation_store.find_losses(connection)) == 2
+
+
+async def test_a_process_sees_by_its_own_memory_that_the_log_went_back(database: Addresses) -> None:
+    watch = ServerWatch()
+    async with connected(database, watch) as connection:
+        found = await installation_store.read_server(connection)
+        watch._latest = structs.replace(found, position=found.position + 10**12)
+        await watch.look(connection)
+        assert len(await installation_store.find_losses(connection)) == 1
+        await watch.look(connection)
+        assert len(await installation_store.find_losses(connection)) == 1
+
+
+async def test_health_is_degraded_until_an_operator_has_read_of_the_loss(outlived: Outlived) -> None:
+    pool = outlived.service.context.pool
+    await installation.check_losses(pool)
+    operator = as_operator(outlived.service.context)
+    with pytest.raises(errors.NotFound):
+        await installation.close_losses(operator)
+    await meet(outlived, CHANGES["database"])
+    with pytest.raises(errors.ServiceUnavailable, match=r"another database.*`pixconnect database recovered`"):
+        await installation.check_losses(pool)
+    (loss,) = await installation.close_losses(operator)
+    assert (loss.orders_count, "another database" in loss.reason) == (2, True)
+    await installation.check_losses(pool)
+
+
+async def test_what_an_older_program_has_not_noted_is_no_loss(database: Addresses) -> None:
+    await start(database)
+    await own(database, "update installation set database_oid = null, started_at = null")
+    async with connected(database, ServerWatch()) as connection:
+        assert await installation_store.find_losses(connection) == []
+
+
+async def test_a_standby_is_refused_because_a_session_outlives_its_promotion(
+    database: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = ServerWatch()
+    async with connected(database, watch) as connection:
+        fetchval = type(connection).fetchval
+
+        async def in_recovery(self: Connection, query: str, *args: object) -> object:
+            return True if "pg_is_in_recovery" in query else await fetchval(self, query, *args)
+
+        monkeypatch.setattr(type(connection), "fetchval", in_recovery)
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await watch.look(connection)
+
+
+def test_the_file_is_read_only_where_it_says_what_it_should(tmp_path: Path) -> None:
+    kept = ServerFile(tmp_path)
+    assert kept.read() is None
+    server = DatabaseServer(
+        system_identifier=2**62, timeline=1, database_oid=5, started_at=datetime(2026, 7, 1, tzinfo=UTC), position=7
+    )
+    kept.write(server)
+    assert kept.read() == server
+    (tmp_path / "database.json").write_bytes(b"")
+    assert kept.read() is None
+    ServerFile(tmp_path / "nowhere").write(server)
+
+
+async def test_the_rail_that_cannot_be_reached_leaves_what_outlived_a_start_open(outlived: Outlived) -> None:
+    await meet(outlived, STARTED_EARLIER)
+    outlived.service.rail.is_reachable = False
+    outlived.service.clock.advance(seconds=61)
+    await outlived.work()
+    with pytest.raises(RailUnavailable):
+        await outlived.service.rail.query(outlived.names)
+    assert await outlived.states() == ["PROCESSING", "PROCESSING"]

@@ -1,0 +1,282 @@
+"""Signing in to the console: by password and second factor, by a client's credentials, by a link; and what ends a session."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import asyncpg
+import pytest
+from pyotp.totp import TOTP
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import IssuedClient
+from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
+from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.identity import access, console_session, holder, operator_access
+from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
+from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.identity.operator_access import IssuedOperator
+from support import identity
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.service import FakeClock
+
+_ADDRESS = "203.0.113.9"
+
+
+@pytest.fixture
+def operator(context: Context) -> Operator:
+    return as_operator(context)
+
+
+@pytest.fixture
+def door(operator: Operator) -> SignIn:
+    return SignIn(operator)
+
+
+@pytest.fixture
+async def maria(operator: Operator) -> IssuedOperator:
+    return await operator_access.add_operator(operator, "maria", "operator")
+
+
+@pytest.fixture
+async def issued(context: Context, operator: Operator) -> IssuedClient:
+    owner = await identity.make_holder(context)
+    return await access.create_client(operator, owner.id, "shop", ["charge.read", "charge.write"])
+
+
+def _asked(who: IssuedOperator, clock: FakeClock, **changes: Any) -> OperatorSignIn:
+    code = TOTP(who.totp_secret).at(clock.real_now())
+    fields: dict[str, Any] = {"name": who.operator.name, "password": who.password, "code": code, "address": _ADDRESS}
+    return OperatorSignIn(**(fields | changes))
+
+
+def _by_client(issued: IssuedClient, **changes: Any) -> ClientSignIn:
+    fields: dict[str, Any] = {"client_id": issued.client.client_id, "client_secret": issued.client_secret}
+    return ClientSignIn(**({"address": _ADDRESS} | fields | changes))
+
+
+async def _refusal(attempt: Awaitable[NewSession]) -> errors.Refusal:
+    with pytest.raises(errors.Refusal) as refused:
+        await attempt
+    return refused.value
+
+
+async def test_an_operator_signs_in_by_password_and_second_factor(
+    operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    begun = await door.operator(_asked(maria, clock))
+    visitor = begun.visitor
+    assert await console_session.find_session(operator, begun.token) == visitor
+    assert (visitor.kind, visitor.name, visitor.role, visitor.holder_id) == ("operator", "maria", "operator", None)
+    assert visitor.viewer(7).holder_id == 7
+    newest, *_ = await audit.list_entries(operator)
+    assert (newest.operator, newest.verb) == ("console maria", "console sign-in")
+
+
+async def test_a_code_is_good_once_and_so_is_a_recovery_code(
+    door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    asked = _asked(maria, clock)
+    await door.operator(asked)
+    assert isinstance(await _refusal(door.operator(asked)), errors.Unauthorized)
+    by_recovery = _asked(maria, clock, code=f" {maria.recovery_codes[3].replace('-', '')}")
+    await door.operator(by_recovery)
+    assert isinstance(await _refusal(door.operator(by_recovery)), errors.Unauthorized)
+    clock.advance(seconds=30)
+    await door.operator(_asked(maria, clock))
+
+
+async def test_whatever_is_wrong_is_answered_alike(door: SignIn, maria: IssuedOperator, clock: FakeClock) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"name": "joana"},
+        {"name": "'; drop table holder; --\0"},
+        {"password": maria.password[:-1]},
+        {"password": "\ud800" * 2000},
+        {"code": ""},
+        {"code": "000000"},
+        {"code": "x" * 5000},
+    ]
+    refusals = [await _refusal(door.operator(_asked(maria, clock, **changes))) for changes in wrong]
+    assert {(type(refusal), refusal.message) for refusal in refusals} == {
+        (errors.Unauthorized, "name, password or code: one of them is wrong")
+    }
+
+
+async def test_who_guesses_is_slowed_down_and_the_right_password_waits_too(
+    context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    for number in range(context.policy.token_failures_max):
+        refusal = await _refusal(door.operator(_asked(maria, clock, password="guess", address=f"198.51.100.{number}")))
+        assert isinstance(refusal, errors.Unauthorized)
+    # By another address, with the right password.
+    limited = await _refusal(door.operator(_asked(maria, clock, address="192.0.2.1")))
+    assert isinstance(limited, errors.RateLimited)
+    assert 0 < limited.retry_after_s <= 60
+    connection = await asyncpg.connect(database.owner_url)
+    await connection.execute("update pixconnect.token_failure set failed_at = failed_at - interval '61 s'")
+    await connection.close()
+    await door.operator(_asked(maria, clock))
+
+
+async def test_an_address_that_guesses_is_refused_by_every_door(
+    context: Context, door: SignIn, maria: IssuedOperator, issued: IssuedClient, clock: FakeClock
+) -> None:
+    for number in range(context.policy.token_failures_max):
+        await _refusal(door.operator(_asked(maria, clock, name=f"guess{number}")))
+    assert isinstance(await _refusal(door.client(_by_client(issued))), errors.RateLimited)
+    assert isinstance(await _refusal(door.operator(_asked(maria, clock))), errors.RateLimited)
+
+
+async def test_a_reset_ends_sessions_and_old_secrets_and_keeps_the_role(
+    operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    begun = await door.operator(_asked(maria, clock))
+    anew = await operator_access.reset_operator(operator, "maria")
+    assert anew.operator.role == "operator"
+    assert await console_session.find_session(operator, begun.token) is None
+    clock.advance(seconds=60)
+    for changes in ({}, {"code": maria.recovery_codes[0]}):
+        assert isinstance(await _refusal(door.operator(_asked(maria, clock, **changes))), errors.Unauthorized)
+    again = await door.operator(_asked(anew, clock))
+    await operator_access.remove_operator(operator, "maria")
+    assert await console_session.find_session(operator, again.token) is None
+    assert await operator_access.list_operators(operator) == []
+
+
+async def test_a_page_that_is_left_open_keeps_no_session_from_ending(
+    operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    begun = await door.operator(_asked(maria, clock))
+    clock.advance(minutes=29)
+    assert await console_session.find_session(operator, begun.token, is_used=False) is not None
+    clock.advance(minutes=2)
+    assert await console_session.find_session(operator, begun.token) is None
+
+
+async def test_a_name_is_taken_once_and_has_a_form(operator: Operator, maria: IssuedOperator) -> None:
+    for name in (maria.operator.name, "", "-x", "Maria", "a b", "x" * 64):
+        with pytest.raises(errors.BadRequest, match=r"^name: "):
+            await operator_access.add_operator(operator, name, "reader")
+    with pytest.raises(errors.NotFound):
+        await operator_access.reset_operator(operator, "nobody")
+
+
+async def test_a_holder_enters_by_a_client_with_that_clients_scopes_alone(
+    operator: Operator, door: SignIn, issued: IssuedClient
+) -> None:
+    visitor = (await door.client(_by_client(issued))).visitor
+    assert (visitor.kind, visitor.holder_id, visitor.scopes) == (
+        "holder",
+        issued.client.holder_id,
+        {"charge.read", "charge.write"},
+    )
+    # Another holder may be chosen as often as one likes.
+    assert visitor.viewer(999).holder_id == visitor.caller(999).holder_id == issued.client.holder_id
+    wrong = await _refusal(door.client(_by_client(issued, client_secret="wrong")))
+    assert isinstance(wrong, errors.Unauthorized)
+
+
+@pytest.mark.parametrize("what", ["rotate", "disable", "delete", "revoke", "holder"])
+async def test_what_ends_a_clients_tokens_ends_its_sessions(
+    operator: Operator, door: SignIn, issued: IssuedClient, what: str
+) -> None:
+    begun = await door.client(_by_client(issued))
+    client_id = issued.client.client_id
+    acts = {
+        "rotate": lambda: access.rotate_client(operator, client_id),
+        "disable": lambda: access.disable_client(operator, client_id),
+        "delete": lambda: access.delete_client(operator, client_id),
+        "revoke": lambda: access.revoke_tokens(operator, client_id),
+        "holder": lambda: holder.set_holder(operator, issued.client.holder_id, HolderChanges(is_disabled=True)),
+    }
+    changed = await acts[what]()
+    assert await console_session.find_session(operator, begun.token) is None
+    # A new secret lets in at once, and its session is good.
+    if isinstance(changed, IssuedClient):
+        anew = await door.client(_by_client(changed))
+        assert await console_session.find_session(operator, anew.token) is not None
+
+
+async def test_a_session_ends_when_nobody_uses_it_and_at_the_latest_after_half_a_day(
+    operator: Operator, door: SignIn, issued: IssuedClient, clock: FakeClock
+) -> None:
+    begun = await door.client(_by_client(issued))
+    ends_at = clock.real + SESSION_LENGTH_MAX
+    while clock.real + SESSION_IDLE_MAX * 0.9 < ends_at:
+        clock.real += SESSION_IDLE_MAX * 0.9
+        assert await console_session.find_session(operator, begun.token) is not None
+    clock.real = ends_at
+    assert await console_session.find_session(operator, begun.token) is None
+    idle = await door.client(_by_client(issued))
+    clock.real += SESSION_IDLE_MAX
+    assert await console_session.find_session(operator, idle.token) is None
+
+
+async def test_a_link_lets_in_once_within_its_time_and_never_in_live(
+    context: Context, database: Addresses, operator: Operator, door: SignIn, clock: FakeClock
+) -> None:
+    connection = await asyncpg.connect(database.owner_url)
+    await connection.execute("insert into pixconnect.installation (mode) values ('sandbox')")
+    visitor = (await door.link(token := await console_session.make_link(operator))).visitor
+    assert (visitor.kind, visitor.role, visitor.holder_id) == ("sandbox", "operator", None)
+    late = await console_session.make_link(operator)
+    clock.advance(hours=12)
+    for bad in (token, late, "", "\ud800"):
+        assert isinstance(await _refusal(door.link(bad)), errors.Unauthorized)
+    await connection.execute("alter table pixconnect.installation disable trigger all")
+    await connection.execute("update pixconnect.installation set mode = 'live'")
+    await connection.close()
+    # The database itself refuses, whatever the process believes of its mode.
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+        await console_session.make_link(operator)
+
+
+async def test_sessions_are_listed_and_ended_by_whom_they_concern(
+    context: Context, operator: Operator, door: SignIn, maria: IssuedOperator, issued: IssuedClient, clock: FakeClock
+) -> None:
+    other_owner = await identity.make_holder(context, account_number="1002", tax_id="11144477735")
+    other_client = await access.create_client(operator, other_owner.id, "other", ["charge.read"])
+    own = (await door.client(_by_client(issued))).visitor
+    other = (await door.client(_by_client(other_client))).visitor
+    operators = (await door.operator(_asked(maria, clock))).visitor
+
+    async def listed(visitor: Visitor) -> set[int]:
+        return {session.id for session in await console_session.list_sessions(operator, visitor)}
+
+    assert await listed(own) == {own.session_id}
+    assert await listed(operators) == {own.session_id, other.session_id, operators.session_id}
+    for session_id in (other.session_id, operators.session_id, 404):
+        with pytest.raises(errors.NotFound):
+            await console_session.revoke_session(operator, own, session_id)
+    await console_session.revoke_session(operator, operators, own.session_id)
+    assert await listed(operators) == {other.session_id, operators.session_id}
+
+
+async def test_a_reader_changes_nothing_and_ends_the_own_session_alone(
+    operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    joana = await operator_access.add_operator(operator, "joana", "reader")
+    reader, other = (await door.operator(_asked(joana, clock))).visitor, await door.operator(_asked(maria, clock))
+    with pytest.raises(errors.Forbidden):
+        reader.caller(1)
+    with pytest.raises(errors.Forbidden):
+        await console_session.revoke_session(operator, reader, other.visitor.session_id)
+    await console_session.revoke_session(operator, reader, reader.session_id)
+    with pytest.raises(errors.BadRequest):
+        other.visitor.caller()
+
+
+async def test_no_secret_is_kept_as_it_is(
+    database: Addresses, operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
+) -> None:
+    connection = await asyncpg.connect(database.owner_url)
+    await connection.execute("insert into pixconnect.installation (mode) values ('sandbox')")
+    begun, link = await door.operator(_asked(maria, clock)), await console_session.make_link(operator)
+    tables = ("console_operator", "console_session", "console_link", "audit")
+    kept = [str(await connection.fetch(f"select * from pixconnect.{table}")) for table in tables]
+    await connection.close()
+    for secret in (maria.password, maria.totp_secret, *maria.recovery_codes, begun.token, link):
+        assert not any(secret in text or secret.encode().hex() in text for text in kept)
+    assert "$argon2id$" in kept[0]

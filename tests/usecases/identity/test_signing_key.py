@@ -1,0 +1,218 @@
+"""Signing keys from their making to their end."""
+
+import base64
+import json
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from cryptography import x509
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.identity import signing_key
+from pixconnect.usecases.identity.keyring import Keyring
+from support import identity
+from support.identity import published_kids
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.service import FakeClock
+
+DAY_S = 86_400
+
+
+async def test_the_very_first_key_signs_at_once(keyring: Keyring) -> None:
+    compact = keyring.sign_jws(b"payload", {"typ": "example"})
+    header, payload, signature = identity.split(compact)
+    key = identity.public_key(keyring.public_key_document())
+    assert (header["alg"], header["typ"], payload) == ("ES256", "example", b"payload")
+    assert identity.is_signed(compact.rpartition(".")[0], signature, key)
+
+
+async def test_a_new_key_is_published_before_it_signs(context: Context, keyring: Keyring, clock: FakeClock) -> None:
+    old = keyring.token_key().kid
+    new = (await signing_key.rotate(as_operator(context))).kid
+    await keyring.reload()
+    assert published_kids(keyring) == [new, old]
+    clock.advance(seconds=59)
+    assert keyring.token_key().kid == old
+    clock.advance(seconds=1)
+    assert keyring.token_key().kid == new
+
+
+async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    old = published_kids(keyring)[0]
+    new = (await signing_key.rotate(as_operator(context))).kid
+    clock.advance(seconds=60 + 30 * DAY_S)
+    await signing_key.rotate_if_due(context)
+    await keyring.reload()
+    assert published_kids(keyring) == [new, old]
+    clock.advance(seconds=1)
+    assert published_kids(keyring) == [new]
+    await signing_key.rotate_if_due(context)
+    assert await context.pool.fetchval("select count(*) from signing_key") == 1
+
+
+async def test_the_private_part_is_forgotten_once_it_signs_no_more(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    await signing_key.rotate(as_operator(context))
+    clock.advance(seconds=60 + 601)
+    await signing_key.rotate_if_due(context)
+    rows = await context.pool.fetch("select private_sealed is null as gone from signing_key order by signs_from")
+    assert [row["gone"] for row in rows] == [True, False]
+    await keyring.reload()
+    assert keyring.sign_jws(b"x")
+
+
+async def test_keys_are_replaced_by_schedule_with_their_certificates(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    assert await signing_key.rotate_if_due(context) is None
+    clock.advance(seconds=89 * DAY_S)
+    assert await signing_key.rotate_if_due(context) is None
+    clock.advance(seconds=DAY_S)
+    made = await signing_key.rotate_if_due(context)
+    assert made is not None
+    assert made.expires_at > clock.real_now() + timedelta(days=365)
+    assert await signing_key.rotate_if_due(context) is None
+
+
+async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
+    database: Addresses, clock: FakeClock, context: Context, keyring: Keyring
+) -> None:
+    clock.advance(seconds=10)
+    async with identity.open_context(database, clock, location_prefix="pix.example.com:8443/qr/") as moved:
+        there = await identity.start_keyring(moved)
+        leaf = base64.b64decode(there.certified_key_set()["keys"][0]["x5c"][0])
+        names = x509.load_der_x509_certificate(leaf).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        assert names.value.get_values_for_type(x509.DNSName) == ["pix.example.com"]
+        await keyring.reload()
+        assert there.token_key().kid != keyring.token_key().kid
+        assert published_kids(there) == published_kids(keyring)
+        assert await signing_key.rotate_if_due(context) is None
+        assert await signing_key.rotate_if_due(moved) is None
+
+
+async def test_an_operator_elsewhere_rotates_the_key_of_the_service(
+    database: Addresses, clock: FakeClock, keyring: Keyring
+) -> None:
+    async with identity.open_context(database, clock, location_prefix="localhost/qr/") as elsewhere:
+        made = await signing_key.rotate(as_operator(elsewhere))
+    clock.advance(seconds=60)
+    await keyring.reload()
+    assert keyring.token_key().kid == made.kid
+
+
+async def test_the_sandbox_clock_moves_no_key(context: Context, keyring: Keyring, clock: FakeClock) -> None:
+    clock.set_offset(timedelta(days=1000))
+    assert await signing_key.rotate_if_due(context) is None
+    keyring.check()
+
+
+async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyring: Keyring) -> None:
+    connection = await asyncpg.connect(database.owner_url)
+    sealed = await connection.fetchval("select private_sealed from pixconnect.signing_key")
+    await connection.close()
+    assert sealed[0] == 2
+    assert b"\x30\x81" not in sealed[:4]
+
+
+async def test_a_key_sealed_with_another_secret_key_is_said_so_and_not_replaced(
+    database: Addresses, clock: FakeClock, keyring: Keyring
+) -> None:
+    async with identity.open_context(database, clock, secret_key=bytes(32)) as other:
+        with pytest.raises(SealBroken, match="another secret key"):
+            await identity.start_keyring(other)
+        assert await other.pool.fetchval("select count(*) from signing_key") == 1
+
+
+async def test_a_revoked_key_is_gone_at_once_and_its_successor_signs(context: Context, keyring: Keyring) -> None:
+    revoked = keyring.token_key().kid
+    new = await signing_key.revoke(as_operator(context), revoked)
+    assert await signing_key.revoke(as_operator(context), revoked) == new  # done twice it changes nothing
+    await keyring.reload()
+    assert published_kids(keyring) == [new.kid]
+    assert [key["kid"] for key in keyring.certified_key_set()["keys"]] == [new.kid]
+    assert keyring.public_key_document()["kid"] == keyring.token_key().kid == new.kid
+    for compact in (keyring.sign_jws(b"x"), keyring.sign_location(b"{}", "jku"), keyring.sign_detached(b"x", {})):
+        assert json.loads(identity.decode(compact.split(".")[0]))["kid"] == new.kid
+    assert keyring.token_verification_key(revoked) is None
+    assert await context.pool.fetchval("select private_sealed is null from signing_key where kid = $1", revoked)
+
+
+async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_is_revoked(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    old = keyring.token_key().kid
+    waiting = (await signing_key.rotate(as_operator(context))).kid
+    clock.advance(seconds=10)
+    assert (await signing_key.revoke(as_operator(context), old)).kid == waiting
+    await keyring.reload()
+    assert keyring.token_key().kid == waiting
+    assert published_kids(keyring) == [waiting]
+
+
+async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    old = keyring.token_key().kid
+    waiting = (await signing_key.rotate(as_operator(context))).kid
+    clock.advance(seconds=10)
+    assert (await signing_key.revoke(as_operator(context), waiting)).kid == old
+    clock.advance(seconds=100)
+    await keyring.reload()
+    assert keyring.token_key().kid == old
+    assert published_kids(keyring) == [old]
+
+
+async def test_a_key_that_was_replaced_long_ago_does_not_come_back_when_its_successor_is_revoked(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    oldest = keyring.token_key().kid
+    middle = (await signing_key.rotate(as_operator(context))).kid
+    clock.advance(seconds=60 + 400)
+    new = (await signing_key.revoke(as_operator(context), middle)).kid
+    await keyring.reload()
+    assert keyring.token_verification_key(oldest) is None
+    assert keyring.token_key().kid == new
+    assert published_kids(keyring) == [
+        new,
+        oldest,
+    ]  # what it signed can still be verified, for 30 days from when it was replaced
+    clock.advance(seconds=30 * DAY_S - 400 + 1)
+    assert published_kids(keyring) == [new]
+
+
+async def test_a_key_that_nobody_knows_cannot_be_revoked(context: Context, keyring: Keyring) -> None:
+    with pytest.raises(errors.NotFound, match="there is no signing key x"):
+        await signing_key.revoke(as_operator(context), "x")
+
+
+async def test_a_revoked_key_is_forgotten_when_nobody_could_ask_for_it_any_more(
+    context: Context, keyring: Keyring, clock: FakeClock
+) -> None:
+    revoked = keyring.token_key().kid
+    await signing_key.revoke(as_operator(context), revoked)
+    clock.advance(seconds=30 * DAY_S)
+    await signing_key.rotate_if_due(context)
+    assert revoked in [key.kid for key in await signing_key.list_keys(context)]
+    clock.advance(seconds=1)
+    await signing_key.rotate_if_due(context)
+    assert revoked not in [key.kid for key in await signing_key.list_keys(context)]
+
+
+async def test_a_new_authority_certifies_the_next_key(context: Context, keyring: Keyring, clock: FakeClock) -> None:
+    before = keyring.certified_key_set()["keys"][0]["x5c"]
+    made = await signing_key.renew_authority(as_operator(context))
+    await keyring.reload()
+    after = next(key["x5c"] for key in keyring.certified_key_set()["keys"] if key["kid"] == made.kid)
+    assert before[1] != after[1]
+    leaf, authority = (x509.load_der_x509_certificate(base64.b64decode(der)) for der in after)
+    leaf.verify_directly_issued_by(authority)
+    clock.advance(seconds=60)
+    assert keyring.token_key().kid == made.kid
+    assert (await signing_key.rotate(as_operator(context))).certificates[1] == made.certificates[1]

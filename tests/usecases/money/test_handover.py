@@ -1,0 +1,509 @@
+"""Handing orders to the rail: the mark before the word, and never a second payment (P1, P2)."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.order import OpenOrder
+from pixconnect.domain.money.rail import (
+    AlreadyKnown,
+    NeverTaken,
+    NotTaken,
+    QueryAnswer,
+    RailUnavailable,
+    Rejected,
+    Settled,
+    SubmitAnswer,
+    Taken,
+    Unknown,
+)
+from pixconnect.domain.money.refund import Refund, RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.store.money import order as order_store
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import settlement
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import move_due
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import Fence, GivenUp, ask_again_after, end_orders
+from pixconnect.worker.leases import LeaseLost
+from support.books import check_books
+from support.postgres import Addresses
+from support.records import outside_party
+from support.service import STARTED_AT, EverySlot, Service, credit_report, no_fence, open_service
+
+if TYPE_CHECKING:
+    from pixconnect.foundation.pool import Connection
+
+EVERY_SLOT = range(256)
+
+
+class KilledError(Exception):
+    """The process dies here."""
+
+
+async def work(service: Service) -> int:
+    """What a worker does once it looks."""
+    return await move(service, no_fence)
+
+
+async def move(service: Service, fence: Fence) -> int:
+    long_ago, now = STARTED_AT - timedelta(days=1), service.clock.now()
+    return len(await move_due(service.context, fence, EVERY_SLOT, long_ago, now, 256))
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """A transfer or a refund of R$ 4.00, accepted."""
+
+    caller: Caller
+    id: int
+    name: str
+    is_refund: bool
+
+    async def now(self, service: Service) -> Transfer | Refund:
+        if self.is_refund:
+            return await refund_usecases.read_refund_by_id(service.context, self.caller, self.id)
+        return (await transfer_usecases.read_transfer_by_id(service.context, self.caller, self.id)).transfer
+
+    async def order_now(self, service: Service) -> OpenOrder:
+        """Its order: it is under way."""
+        (row,) = await service.context.pool.fetch("select * from open_order where name = $1", self.name)
+        return OpenOrder(**row)
+
+    async def handed_at(self, service: Service) -> datetime | None:
+        return (await self.order_now(service)).handed_at
+
+    def sent_count(self, service: Service) -> int:
+        names = [order.end_to_end_id for order in service.rail.orders]
+        names += [order.return_id for order in service.rail.refund_orders]
+        return names.count(self.name)
+
+
+@pytest.fixture(params=["transfer", "refund"])
+async def order(request: pytest.FixtureRequest, service: Service, caller: Caller) -> Order:
+    if request.param == "transfer":
+        sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
+        transfer = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+        return Order(caller=caller, id=transfer.id, name=transfer.end_to_end_id, is_refund=False)
+    report = credit_report(service, amount_cents=400)
+    await receive_credit(service.context, report)
+    refund = await refund_usecases.start_refund(
+        service.context, caller, RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
+    )
+    return Order(caller=caller, id=refund.id, name=refund.return_id, is_refund=True)
+
+
+async def reserved(service: Service, caller: Caller) -> int:
+    return (await ledger_usecases.read_balance(service.context, caller)).reserved_cents
+
+
+async def is_settled(service: Service, order: Order) -> bool:
+    await check_books(service)
+    return (await order.now(service)).settled_at is not None
+
+
+async def test_the_mark_is_durable_before_the_rail_hears_anything(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    async def look(orders: Sequence[object]) -> list[SubmitAnswer]:
+        seen.append(await order.handed_at(service))
+        return [Taken() for _ in orders]
+
+    monkeypatch.setattr(service.rail, "submit", look)
+    monkeypatch.setattr(service.rail, "submit_refunds", look)
+    assert await work(service) == 1
+    assert seen == [service.clock.now()]
+    assert await work(service) == 0  # nothing more until it is time to ask
+
+
+async def test_what_the_rail_settles_at_once_is_settled(service: Service, order: Order) -> None:
+    service.rail.answer(Settled(settled_at=STARTED_AT))
+    await work(service)
+    assert await is_settled(service, order)
+    assert await reserved(service, order.caller) == 0
+
+
+async def test_a_rejection_of_the_order_itself_is_final_and_gives_the_money_back(
+    service: Service, order: Order
+) -> None:
+    service.rail.answer(Rejected(code="AC03", reason="no such account"))
+    await work(service)
+    ended = await order.now(service)
+    assert (ended.status, ended.outcome_code, ended.outcome_reason) == ("ERROR", "AC03", "no such account")
+    assert await reserved(service, order.caller) == 0
+    service.clock.advance(days=1)
+    assert await work(service) == 0
+    await check_books(service)
+
+
+async def test_what_never_left_is_tried_again_and_given_up_after_a_minute(service: Service, order: Order) -> None:
+    service.rail.answer(*[NotTaken()] * 100)
+    tries_count = 0
+    for _ in range(59):
+        tries_count += await work(service)
+        assert await order.handed_at(service) is None
+        assert (await order.now(service)).status == "PROCESSING"
+        service.clock.advance(seconds=1)
+    assert tries_count == order.sent_count(service) == 59
+    await work(service)
+    service.clock.advance(seconds=1)  # a minute
+    await work(service)
+    ended = await order.now(service)
+    assert (ended.status, ended.outcome_code) == ("ERROR" if order.is_refund else "CANCELLED", "NOT_HANDED_OVER")
+    assert await reserved(service, order.caller) == 0
+    await check_books(service)
+
+
+async def test_what_left_after_all_is_not_given_up(service: Service, order: Order) -> None:
+    service.rail.answer(NotTaken(), Taken())
+    await work(service)
+    service.clock.advance(seconds=1)
+    await work(service)
+    service.rail.is_reachable = False
+    service.clock.advance(days=3)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+    await end_orders(service.context, [(order.name, GivenUp())])
+    assert (await order.now(service)).status == "PROCESSING"
+    assert await reserved(service, order.caller) == 400
+
+
+@pytest.mark.parametrize("answer", [Unknown(), AlreadyKnown(), Taken()])
+async def test_silence_and_duplicates_are_asked_about_with_growing_waits(
+    service: Service, order: Order, answer: SubmitAnswer
+) -> None:
+    service.rail.answer(answer)
+    service.rail.outcomes[order.name] = Taken()
+    await work(service)
+    asked_at = []
+    for _ in range(1_200):
+        service.clock.advance(seconds=1)
+        if await work(service):
+            asked_at.append((service.clock.now() - STARTED_AT) // timedelta(seconds=1))
+    assert asked_at == [2, 4, 8, 16, 32, 64, 128, 256, 512, 812, 1112]
+    assert (order.sent_count(service), len(service.rail.queried)) == (1, 11)
+    service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    service.clock.advance(minutes=5)
+    await work(service)
+    assert await is_settled(service, order)
+
+
+def test_the_waits_grow_and_have_an_end() -> None:
+    waits = [ask_again_after(count) for count in (*range(12), 10_000)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[-1]) == (timedelta(seconds=2), timedelta(minutes=5))
+
+
+async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown(), Unknown(), Taken())
+    await work(service)
+    for _ in range(2):
+        service.clock.advance(seconds=10)
+        await work(service)
+    assert order.sent_count(service) == 3
+    assert (await order.now(service)).status == "PROCESSING"
+    await check_books(service)
+
+
+@pytest.mark.parametrize("answer", [NotTaken(), AlreadyKnown(), Unknown()])
+async def test_a_resend_that_fails_never_takes_the_mark_away_nor_ends_anything(
+    service: Service, order: Order, answer: SubmitAnswer
+) -> None:
+    service.rail.answer(Unknown(), answer)
+    await work(service)
+    service.clock.advance(seconds=2)
+    await work(service)
+    assert (await order.handed_at(service), order.sent_count(service)) == (STARTED_AT, 2)
+    service.clock.advance(days=9)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"), [(Rejected(code="AC07", reason="closed"), "ERROR"), (Settled(settled_at=STARTED_AT), "")]
+)
+async def test_the_answer_to_a_query_is_final(
+    service: Service, order: Order, outcome: QueryAnswer, status: str
+) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.rail.outcomes[order.name] = outcome
+    service.clock.advance(seconds=2)
+    await work(service)
+    assert (await order.now(service)).status == (status or ("RETURNED" if order.is_refund else "CONFIRMED"))
+    assert await reserved(service, order.caller) == 0
+    await check_books(service)
+
+
+# The process dies, and another one goes on.
+
+
+async def test_killed_between_mark_and_call_another_worker_asks_and_sends_it_once(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(_: Sequence[object]) -> list[SubmitAnswer]:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.rail, "submit", die)
+        patch.setattr(service.rail, "submit_refunds", die)
+        with pytest.raises(KilledError):
+            await work(service)
+    service.clock.advance(seconds=90)  # long past the time in which it could have been given up
+    await work(service)
+    assert (service.rail.queried, order.sent_count(service)) == ([order.name], 1)
+    assert (await order.now(service)).status == "PROCESSING"
+
+
+async def test_killed_between_call_and_record_the_rail_is_asked_and_nothing_is_given_back(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def settle_and_die(_: Sequence[object]) -> list[SubmitAnswer]:
+        service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.rail, "submit", settle_and_die)
+        patch.setattr(service.rail, "submit_refunds", settle_and_die)
+        with pytest.raises(KilledError):
+            await work(service)
+    service.rail.is_reachable = False
+    service.clock.advance(seconds=61)
+    await work(service)
+    assert await reserved(service, order.caller) == 400
+    service.rail.is_reachable = True
+    service.clock.advance(minutes=5)
+    await work(service)
+    assert await is_settled(service, order)
+    assert order.sent_count(service) == 0
+
+
+async def test_without_its_slot_a_worker_neither_marks_nor_sends_nor_asks(service: Service, order: Order) -> None:
+    class Lost(EverySlot):
+        def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+            raise LeaseLost("another worker has the slot")
+
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            self.epochs_of(slots)
+
+    lost = Lost()
+    with pytest.raises(LeaseLost):
+        await move(service, lost)
+    assert (await order.handed_at(service), order.sent_count(service)) == (None, 0)
+    await work(service)
+    service.clock.advance(seconds=2)
+    with pytest.raises(LeaseLost):
+        await move(service, lost)
+    assert (service.rail.queried, (await order.order_now(service)).asked_count) == ([], 0)
+
+
+async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_nothing(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
+    first_marked_at = service.clock.now()
+    service.rail.answer(Taken())
+    await work(service)
+    # The next worker read the mark, and it was taken back before it asked: it must not send without one.
+    service.clock.advance(seconds=2)
+    sent_before = order.sent_count(service)
+
+    class TakingBack(EverySlot):
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
+
+    await move(service, TakingBack())
+    assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
+    marked_at = service.clock.now()
+    service.rail.answer(Taken())
+    await work(service)
+    async with service.context.pool.acquire() as connection:
+        # The next worker has sent it itself, under a mark of its own.
+        await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
+        assert await order.handed_at(service) == marked_at
+        # The next worker has asked.
+        service.clock.advance(seconds=2)
+        await work(service)
+        await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
+        assert await order.handed_at(service) == marked_at
+
+
+async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:
+    """The first message was slow: it may settle still."""
+    service.rail.answer(Unknown(), Rejected(code="AB03", reason="too slow"))
+    await work(service)
+    service.clock.advance(seconds=2)
+    await work(service)
+    assert (order.sent_count(service), (await order.now(service)).status) == (2, "PROCESSING")
+    service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    service.clock.advance(seconds=4)
+    await work(service)
+    assert await is_settled(service, order)
+
+
+async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    ask = service.rail.query
+
+    async def stand_still(ids: Sequence[str]) -> list[QueryAnswer]:
+        answers = await ask(ids)
+        monkeypatch.setattr(service.rail, "query", ask)
+        service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+        service.clock.advance(seconds=4)
+        await work(service)
+        return answers
+
+    monkeypatch.setattr(service.rail, "query", stand_still)
+    await work(service)
+    assert ((await order.now(service)).status, order.sent_count(service)) == ("ERROR", 1)
+    await check_books(service)
+
+
+async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an_operator(
+    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+    ask = service.rail.query
+
+    async def be_overtaken(ids: Sequence[str]) -> list[QueryAnswer]:
+        answers = await ask(ids)
+        await end_orders(service.context, [(order.name, Settled(settled_at=STARTED_AT))])
+        return answers
+
+    monkeypatch.setattr(service.rail, "query", be_overtaken)
+    await work(service)
+    [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
+    assert (kept.kind, kept.reason, kept.name) == ("rejected", "contradiction", order.name)
+    assert await is_settled(service, order)
+
+
+async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.clock.advance(seconds=2)
+    fences_count = 0
+
+    class Losing(EverySlot):
+        async def fence(self, connection: "Connection", slots: Sequence[int]) -> None:
+            nonlocal fences_count
+            fences_count += 1
+            if fences_count == 2:
+                raise LeaseLost("another worker has the slot")
+
+    with pytest.raises(LeaseLost):
+        await move(service, Losing())
+    assert (order.sent_count(service), (await order.now(service)).status) == (1, "PROCESSING")
+
+
+async def test_an_order_whose_slot_another_worker_has_is_neither_marked_nor_sent(
+    service: Service, order: Order
+) -> None:
+    class TakenOver(EverySlot):
+        def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
+            return dict.fromkeys(slots, -1)
+
+    with pytest.raises(errors.ServiceUnavailable):
+        await move(service, TakenOver())
+    assert order.sent_count(service) == 0
+    # The next one finds it without a mark, and hands it over.
+    await work(service)
+    assert order.sent_count(service) == 1
+
+
+async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown(), AlreadyKnown())
+    await work(service)
+    service.clock.advance(hours=13)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+    service.rail.outcomes[order.name] = NeverTaken()
+    service.clock.advance(minutes=5)
+    await work(service)
+    ended = await order.now(service)
+    assert (ended.status, ended.outcome_code) == ("ERROR", "NEVER_TAKEN")
+    assert ended.outcome_reason
+    assert await reserved(service, order.caller) == 0
+    await check_books(service)
+
+
+async def test_a_rail_that_says_so_while_it_could_still_be_taken_is_not_believed(
+    service: Service, order: Order
+) -> None:
+    service.rail.answer(Unknown())
+    service.rail.outcomes[order.name] = NeverTaken()
+    await work(service)
+    service.clock.advance(hours=12)
+    await work(service)
+    assert (await order.now(service)).status == "PROCESSING"
+    assert await reserved(service, order.caller) == 400
+    service.clock.advance(minutes=5)
+    await work(service)
+    assert (await order.now(service)).status == "ERROR"
+
+
+async def test_without_anybody_to_hand_it_to_nothing_is_marked_and_all_is_given_up(
+    service: Service, order: Order, database: Addresses
+) -> None:
+    async with open_service(database, clock=service.clock, has_rail=False) as live:
+        assert await work(live) == 1
+        assert (await order.handed_at(live), live.rail.orders, live.rail.refund_orders) == (None, [], [])
+        assert await work(live) == 0
+        service.clock.advance(seconds=60)
+        assert await work(live) == 1
+    assert (await order.now(service)).outcome_code == "NOT_HANDED_OVER"
+    await check_books(service)
+
+
+async def test_two_workers_at_once_send_an_order_once(service: Service, order: Order) -> None:
+    await asyncio.gather(*(work(service) for _ in range(5)))
+    assert order.sent_count(service) == 1
+
+
+async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service, order: Order) -> None:
+    service.rail.answer(Unknown())
+    await work(service)
+    service.rail.is_reachable = False
+    service.clock.advance(seconds=2)
+    await work(service)
+    asked = await order.order_now(service)
+    assert (asked.asked_count, asked.due_at) == (1, service.clock.now() + timedelta(seconds=2))
+    with pytest.raises(RailUnavailable):
+        await service.rail.query([order.name])
+
+
+async def test_an_ending_that_cannot_be_recorded_keeps_no_other_order_waiting(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
+    old = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+    service.clock.advance(seconds=60)
+    new = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+
+    def fail(*_: object) -> Transfer:
+        raise AssertionError("a defect of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(settlement.transfer_rules, "cancel_transfer", fail)
+        await work(service)
+    assert [order.end_to_end_id for order in service.rail.orders] == [new.end_to_end_id]
+    await work(service)
+    assert (await transfer_usecases.read_transfer_by_id(service.context, caller, old.id)).transfer.status == "CANCELLED"
+    await check_books(service)

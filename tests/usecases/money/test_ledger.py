@@ -1,0 +1,204 @@
+"""The ledger against a model of the money: random deeds of two holders, in groups, with the clock going either way."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import Rejected, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, TransferRequest, TransferView
+from pixconnect.usecases.identity import holder as holder_usecases
+from pixconnect.usecases.identity.holder import HolderChanges
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
+from support.books import check_books
+from support.operators import as_operator
+from support.records import outside_party, own_key
+from support.service import Service, credit_report, open_holder
+
+
+async def test_a_deposit_raises_available_and_is_a_transaction(service: Service, caller: Caller) -> None:
+    service.clock.advance(seconds=1)
+    made = await ledger_usecases.deposit(service.context, caller.holder_id, 25)
+    balance = await ledger_usecases.read_balance(service.context, caller)
+    assert (balance.available_cents, balance.current_cents, balance.modified_at) == (
+        1_000_025,
+        1_000_025,
+        made.created_at,
+    )
+    page = await ledger_usecases.list_transactions(service.context, caller, Span(page_size=1))
+    (newest,) = page.items
+    assert (newest.id, newest.amount_cents, newest.direction, page.total_count) == (made.id, 25, "IN", 2)
+
+
+@pytest.mark.parametrize("amount_cents", [0, -1, 1_000_000_000_000, 10**400])
+async def test_an_amount_that_no_pix_can_have_is_no_deposit(
+    service: Service, caller: Caller, amount_cents: int
+) -> None:
+    with pytest.raises(errors.AmountOutOfRange):
+        await ledger_usecases.deposit(service.context, caller.holder_id, amount_cents)
+    await check_books(service)
+
+
+async def test_a_holder_who_may_not_deposit_does_not(service: Service, caller: Caller) -> None:
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    with pytest.raises(errors.HolderBlocked):
+        await ledger_usecases.deposit(service.context, caller.holder_id, 1)
+
+
+async def test_reserving_is_no_transaction_and_moves_the_balances_instant(service: Service, caller: Caller) -> None:
+    service.clock.advance(seconds=1)
+    request = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
+    view = await transfer_usecases.start_transfer(service.context, caller, request)
+    balance = await ledger_usecases.read_balance(service.context, caller)
+    assert (balance.available_cents, balance.reserved_cents) == (999_600, 400)
+    assert balance.modified_at == view.transfer.created_at
+    assert (await ledger_usecases.list_transactions(service.context, caller, Span())).total_count == 1
+
+
+async def test_instants_rise_although_the_sandbox_clock_goes_back(service: Service, caller: Caller) -> None:
+    instants: list[datetime] = []
+    for offset_s in (86_400, 3_600, -10, 0):
+        await service.context.pool.execute("update clock set offset_us = $1", offset_s * 1_000_000)
+        for _ in range(2):
+            made = await ledger_usecases.deposit(service.context, caller.holder_id, 1)
+            instants.append(made.created_at)
+    assert instants == [instants[0] + n * timedelta(microseconds=1) for n in range(8)]
+    assert instants[0] == service.clock.real + timedelta(days=1)
+    await check_books(service)
+
+
+async def test_nobody_has_no_balance(service: Service) -> None:
+    with pytest.raises(errors.NotFound):
+        await ledger_usecases.read_balance(service.context, Caller(client_id="x", holder_id=404, scopes=frozenset()))
+
+
+_account_numbers = count(100)
+
+Deed = tuple[str, int, int, int]
+"""What, by which holder, how much, and of which of the things done before."""
+DEEDS = st.tuples(
+    st.sampled_from(["deposit", "receive", "send", "book", "refund", "settle", "reject", "give up", "clock"]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([1, 7, 50, 100, 300]),
+    st.integers(0, 30),
+)
+
+
+class Model:
+    """What two holders should have, kept by the simplest means."""
+
+    def __init__(self, service: Service, account_numbers: list[str]) -> None:
+        self.service = service
+        self.account_numbers = account_numbers
+        self.holders: list[Caller] = []
+        self.available = [500, 500]
+        self.reserved = [0, 0]
+        self.open_orders: list[tuple[str, int, int]] = []
+        self.received: list[tuple[str, int, int | None]] = []
+
+    async def open(self) -> None:
+        for account_number in self.account_numbers:
+            self.holders.append(await open_holder(self.service, account_number=account_number, funds_cents=500))
+
+    async def do(self, deed: Deed) -> None:
+        what, who, amount_cents, which = deed
+        context, caller = self.service.context, self.holders[who]
+        match what:
+            case "deposit":
+                await ledger_usecases.deposit(context, caller.holder_id, amount_cents)
+                self.available[who] += amount_cents
+            case "receive":
+                report = credit_report(
+                    self.service, amount_cents=amount_cents, account_number=self.account_numbers[who]
+                )
+                await receive_credit(context, report)
+                self.available[who] += amount_cents
+                self.received.append((report.end_to_end_id, who, None))
+            case "send":
+                request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
+                view = await self.try_to_send(who, request)
+                if view is not None:
+                    self.reserve(view.transfer.end_to_end_id, who, amount_cents)
+            case "book":
+                key = own_key(self.account_numbers[1 - who])
+                to_other = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL")
+                view = await self.try_to_send(who, to_other)
+                if view is not None:
+                    self.available[who] -= amount_cents
+                    self.available[1 - who] += amount_cents
+                    self.received.append((view.transfer.end_to_end_id, 1 - who, who))
+            case "refund" if self.received:
+                await self.refund(*self.received[which % len(self.received)], amount_cents)
+            case "settle" | "reject" | "give up" if self.open_orders:
+                name, who, amount_cents = self.open_orders.pop(which % len(self.open_orders))
+                settled = Settled(settled_at=datetime(2026, 1, 1, tzinfo=UTC))
+                endings: dict[str, Ending] = {"settle": settled, "reject": Rejected(code="AC03", reason="no")}
+                # Its time is over, whatever became of the clock.
+                await context.pool.execute(
+                    "update open_order set give_up_at = '2000-01-01T00:00:00Z' where name = $1", name
+                )
+                await end_orders(context, [(name, endings.get(what, GivenUp()))] * 2)
+                self.reserved[who] -= amount_cents
+                self.available[who] += 0 if what == "settle" else amount_cents
+            case "clock":
+                offset_us = (which - 15) * 1_000_000
+                await context.pool.execute("update clock set offset_us = offset_us + $1", offset_us)
+            case _:
+                pass
+
+    async def refund(self, name: str, who: int, sender: int | None, amount_cents: int) -> None:
+        request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
+        try:
+            refund = await refund_usecases.start_refund(self.service.context, self.holders[who], request)
+        except errors.InsufficientFunds:
+            assert self.available[who] < amount_cents
+        except errors.RefundExceedsOriginal:
+            pass  # what is left of an original is judged by the rules of the books
+        else:
+            if sender is None:
+                self.reserve(refund.return_id, who, amount_cents)
+            else:
+                self.available[who] -= amount_cents
+                self.available[sender] += amount_cents
+
+    async def try_to_send(self, who: int, request: TransferRequest) -> TransferView | None:
+        try:
+            view = await transfer_usecases.start_transfer(self.service.context, self.holders[who], request)
+        except errors.InsufficientFunds:
+            assert self.available[who] < request.amount_cents
+            return None
+        assert self.available[who] >= request.amount_cents
+        return view
+
+    def reserve(self, name: str, who: int, amount_cents: int) -> None:
+        self.available[who] -= amount_cents
+        self.reserved[who] += amount_cents
+        self.open_orders.append((name, who, amount_cents))
+
+    async def check(self) -> None:
+        for who, caller in enumerate(self.holders):
+            balance = await ledger_usecases.read_balance(self.service.context, caller)
+            assert (balance.available_cents, balance.reserved_cents) == (self.available[who], self.reserved[who])
+
+
+@settings(max_examples=25)
+@given(deeds=st.lists(DEEDS, min_size=25, max_size=50))
+async def test_whatever_is_done_the_books_agree_with_the_model_and_with_themselves(
+    service: Service, deeds: list[Deed]
+) -> None:
+    model = Model(service, [str(next(_account_numbers)) for _ in range(2)])
+    await model.open()
+    for deed in deeds:
+        await model.do(deed)
+        await model.check()
+    await check_books(service)

@@ -1,0 +1,89 @@
+"""What the operator sees of transfers that the rail is silent about."""
+
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.refund import Refund, RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import move_due
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
+from support.postgres import Addresses
+from support.records import outside_party
+from support.service import Service, accepted, credit_report, no_fence
+
+EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
+
+
+async def test_only_what_was_handed_over_and_stayed_silent_is_listed(service: Service, caller: Caller) -> None:
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    handed = await transfer_usecases.start_transfer(service.context, caller, request)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    service.clock.advance(seconds=59)
+    assert await list_unresolved(service.context, timedelta(seconds=60), None, None) == []
+    service.clock.advance(seconds=1)
+    ((order, found),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
+    assert isinstance(found, Transfer)
+    assert (found.id, order.name, order.asked_count) == (handed.transfer.id, found.end_to_end_id, 0)
+    assert await list_unresolved(service.context, timedelta(0), caller.holder_id + 1, None) == []
+    assert await list_unresolved(service.context, timedelta(0), None, "E" + "0" * 31) == []
+    assert len(await list_unresolved(service.context, timedelta(0), caller.holder_id, found.end_to_end_id)) == 1
+
+
+async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Service, caller: Caller) -> None:
+    report = credit_report(service)
+    await receive_credit(service.context, report)
+    asked = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
+    refund = await refund_usecases.start_refund(service.context, caller, asked)
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    service.clock.advance(seconds=61)
+    found = [ordered for _, ordered in await list_unresolved(service.context, timedelta(seconds=60), None, None)]
+    assert sorted(type(ordered).__name__ for ordered in found) == ["Refund", "Transfer"]
+    ((_, ordered),) = await list_unresolved(service.context, timedelta(0), None, refund.return_id)
+    assert isinstance(ordered, Refund)
+    assert ordered.return_id == refund.return_id
+    assert await read_waiting(service.context) == RailWaiting(reports_count=0, silent_count=2)
+
+
+async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: Service, caller: Caller) -> None:
+    report = credit_report(service)
+    await receive_credit(service.context, accepted(report))
+    service.clock.advance(seconds=59)
+    assert (await read_waiting(service.context)).accepted_count == 0
+    service.clock.advance(seconds=1)
+    assert (await read_waiting(service.context)).accepted_count == 1
+    silent_for, name = timedelta(seconds=60), report.end_to_end_id
+    [found] = await list_accepted(service.context, silent_for, caller.holder_id, name)
+    assert (found.end_to_end_id, found.status) == (name, "PROCESSING")
+    assert await list_accepted(service.context, silent_for, caller.holder_id + 1, None) == []
+    assert await list_accepted(service.context, silent_for, None, "E" + "0" * 31) == []
+    assert await list_accepted(service.context, timedelta(seconds=61), None, None) == []
+    await receive_credit(service.context, report)
+    assert (await read_waiting(service.context)).accepted_count == 0
+    assert await list_accepted(service.context, timedelta(0), None, None) == []
+
+
+async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(
+    service: Service, caller: Caller, database: Addresses
+) -> None:
+    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
+    await transfer_usecases.start_transfer(service.context, caller, request)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    owner = await asyncpg.connect(database.owner_url)
+    try:
+        await owner.execute("set session_replication_role = 'replica'; delete from pixconnect.transfer")
+    finally:
+        await owner.close()
+    service.clock.advance(seconds=61)
+    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    assert (await read_waiting(service.context)).silent_count == 1
+    ((_, ordered),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
+    assert ordered is None
+    assert len(service.rail.orders) == 1, "what is not there is not sent again"

@@ -1,0 +1,241 @@
+"""Whether the service is well, said in time whatever hangs."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+from typing import cast
+
+import pytest
+from msgspec import structs
+
+from pixconnect.adapters.rails.none import NoRail
+from pixconnect.adapters.system import SystemClock
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.rail import SettledReport
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.report import take_reports
+from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
+from pixconnect.usecases.running import health
+from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
+from pixconnect.usecases.running.health_watches import watch_health
+from support.operators import as_operator
+from support.postgres import Addresses
+from support.records import ISPB
+from support.service import STARTED_AT, FakeClock, FakeRail, a_policy, open_service
+
+
+async def fine() -> None:
+    pass
+
+
+async def broken() -> None:
+    raise ConnectionRefusedError("postgresql://admin:secret@10.0.0.1/")
+
+
+async def refused() -> None:
+    raise errors.ServiceUnavailable("the rail cannot be reached")
+
+
+class Stubborn:
+    """Neither comes back, before it is let go, nor lets itself be cancelled."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+
+    async def __call__(self) -> None:
+        while True:
+            try:
+                await self.let_go.wait()
+                return
+            except asyncio.CancelledError:
+                continue
+
+
+@pytest.mark.parametrize(
+    ("database", "rail", "status"),
+    [(fine, fine, "healthy"), (fine, refused, "degraded"), (broken, fine, "unhealthy"), (broken, refused, "unhealthy")],
+)
+async def test_without_the_database_it_is_unhealthy_and_otherwise_degraded(
+    database: health.Check, rail: health.Check, status: str
+) -> None:
+    found = await HealthWatch({"database": database, "rail": rail}, SystemClock()).read_health()
+    assert found.status == status
+    assert list(found.checks) == ["database", "rail"]
+
+
+async def test_an_error_names_no_address_and_no_secret() -> None:
+    found = await HealthWatch({"database": broken, "rail": refused}, SystemClock()).read_health()
+    assert found.checks["database"].error == "cannot be reached"
+    assert found.checks["rail"].error == "the rail cannot be reached"
+
+
+async def test_what_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_TIMEOUT_S", 0.05)
+    stubborn = Stubborn()
+    watch = HealthWatch({"database": stubborn, "rail": stubborn, "webhooks": fine}, SystemClock())
+    try:
+        async with asyncio.timeout(60):
+            found = await watch.read_health()
+    finally:
+        stubborn.let_go.set()
+    assert found.status == "unhealthy"
+    assert found.checks["rail"].error == "no answer within 0.05 s"
+    assert found.checks["webhooks"].status == "healthy"
+
+
+class Looks:
+    """A check that counts how often it looks, and fails while it is broken."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.is_broken = False
+
+    async def __call__(self) -> None:
+        self.count += 1
+        await asyncio.sleep(0)
+        if self.is_broken:
+            raise errors.ServiceUnavailable("it broke")
+
+
+async def test_those_who_ask_together_share_one_look() -> None:
+    looks = Looks()
+    watch = HealthWatch({"database": looks}, FakeClock(monotonic_s=0.0))
+    await asyncio.gather(*(watch.read_health() for _ in range(50)))
+    assert looks.count == 1
+
+
+async def test_those_who_ask_one_after_the_other_share_the_looks_of_a_moment() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"database": looks}, clock)
+    for _ in range(1000):
+        await watch.read_health()
+        clock.advance(seconds=0.001)
+    assert looks.count == 5
+
+
+async def test_what_breaks_and_what_is_mended_are_seen_a_moment_later() -> None:
+    clock, looks = FakeClock(monotonic_s=100.0), Looks()
+    watch = HealthWatch({"rail": looks}, clock)
+    for is_broken, before, after in ((True, "healthy", "degraded"), (False, "degraded", "healthy")):
+        assert (await watch.read_health()).status == before
+        looks.is_broken = is_broken
+        clock.advance(seconds=health.KEPT_S)
+        assert (await watch.read_health()).status == after
+
+
+async def test_what_took_long_to_look_at_is_not_told_again() -> None:
+    clock = FakeClock(monotonic_s=100.0)
+    looks_count = 0
+
+    async def slow() -> None:
+        nonlocal looks_count
+        looks_count += 1
+        clock.advance(seconds=1.0)
+
+    watch = HealthWatch({"database": slow}, clock)
+    for count in (1, 2):
+        await watch.read_health()
+        assert looks_count == count
+
+
+async def test_one_who_stops_waiting_does_not_stop_the_others() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(0.05)
+
+    watch = HealthWatch({"database": slow}, SystemClock())
+    first, second = asyncio.create_task(watch.read_health()), asyncio.create_task(watch.read_health())
+    await asyncio.sleep(0.01)
+    first.cancel()
+    assert (await second).status == "healthy"
+
+
+@pytest.mark.parametrize(("age_s", "is_fine"), [(None, True), (59, True), (61, False)])
+async def test_webhooks_are_well_while_nothing_waits_for_over_a_minute(age_s: int | None, is_fine: bool) -> None:
+    clock = FakeClock(monotonic_s=0.0)
+
+    async def read_oldest_due():  # noqa: ANN202
+        return None if age_s is None else clock.now() - timedelta(seconds=age_s)
+
+    if is_fine:
+        await check_webhooks(read_oldest_due, clock)
+    else:
+        with pytest.raises(errors.ServiceUnavailable, match="has waited for 61 s"):
+            await check_webhooks(read_oldest_due, clock)
+
+
+@pytest.mark.parametrize(
+    ("reports_count", "silent_count", "accepted_count", "error"),
+    [
+        (0, 0, 0, None),
+        (1, 0, 0, "1 report waits for an operator"),
+        (2, 0, 0, "2 reports wait for an operator"),
+        (0, 1, 0, "1 order has been silent for over 60 s"),
+        (2, 10, 0, "2 reports wait for an operator; 10 orders have been silent for over 60 s"),
+        (0, 0, 1, "1 payment was accepted over 60 s ago and not settled"),
+        (0, 1, 2, "1 order has been silent for over 60 s; 2 payments were accepted over 60 s ago and not settled"),
+    ],
+)
+async def test_what_a_person_must_see_of_the_rail_degrades_it(
+    reports_count: int, silent_count: int, accepted_count: int, error: str | None
+) -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=reports_count, silent_count=silent_count, accepted_count=accepted_count)
+
+    check = partial(check_rail, FakeRail(), read_waiting)
+    found = await HealthWatch({"database": fine, "rail": check}, SystemClock()).read_health()
+    assert (found.status, found.checks["rail"].error) == ("degraded" if error else "healthy", error)
+
+
+async def test_a_rail_that_is_away_hides_no_report() -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=1, silent_count=0)
+
+    rail = FakeRail()
+    rail.is_reachable = False
+    with pytest.raises(errors.ServiceUnavailable) as raised:
+        await check_rail(rail, read_waiting)
+    assert raised.value.message == "the rail cannot be reached; 1 report waits for an operator"
+
+
+async def test_where_there_is_no_rail_health_says_so() -> None:
+    async def read_waiting() -> RailWaiting:
+        return RailWaiting(reports_count=0, silent_count=0)
+
+    with pytest.raises(errors.ServiceUnavailable, match=r"^no rail is configured: nobody can pay nor be paid$"):
+        await check_rail(NoRail(), read_waiting, has_rail=False)
+
+
+async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_are_not_told_which(
+    database: Addresses,
+) -> None:
+    async with open_service(database) as service:
+        keyring = cast("Keyring", service.context.signer)
+        live = structs.replace(service.context, policy=a_policy(is_sandbox=False))
+        for lacks_proxies in (False, True):
+            found = await watch_health(live, keyring, lacks_proxies=lacks_proxies).read_health()
+            told = found.checks["settings"].error
+            assert (told is not None) == lacks_proxies
+            assert "PROXIES" not in (told or "").upper()
+        found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
+        assert "settings" not in found.checks
+
+
+async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
+    async def read_waiting() -> RailWaiting:
+        raise ConnectionRefusedError
+
+    await check_rail(FakeRail(), read_waiting)
+
+
+async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: Addresses) -> None:
+    async with open_service(database) as service:
+        check = partial(check_rail, service.rail, partial(read_waiting, service.context))
+        await check()
+        unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
+        await take_reports(service.context, [unknown])
+        with pytest.raises(errors.ServiceUnavailable, match="1 report waits"):
+            await check()
+        [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
+        await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked")
+        await check()

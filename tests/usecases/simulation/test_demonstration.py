@@ -1,0 +1,56 @@
+"""The demonstration is made once, whatever happens in between."""
+
+from pixconnect.domain.identity.access import OWN_SCOPES, SCOPES
+from pixconnect.usecases.identity import access
+from pixconnect.usecases.money import ledger
+from pixconnect.usecases.simulation.demonstration import DEPOSIT_CENTS, prepare_demonstration
+from support.operators import as_operator
+from support.service import Service
+
+
+async def test_it_has_a_key_of_each_type_money_and_all_scopes(service: Service) -> None:
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    (client,) = await access.list_clients(as_operator(service.context), int(made.holder_id))
+    assert set(client.scopes) == set(SCOPES)
+    types = await service.context.pool.fetch("select key_type from pix_key order by key_type")
+    assert [row["key_type"] for row in types] == ["CNPJ", "CPF", "EMAIL", "EVP", "PHONE"]
+    balance = await service.context.pool.fetchrow("select available_cents, funding_cents from balance")
+    assert balance is not None
+    assert (balance["available_cents"], balance["funding_cents"]) == (DEPOSIT_CENTS, -DEPOSIT_CENTS)
+
+
+async def test_a_second_start_answers_the_same_and_adds_nothing(service: Service) -> None:
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    assert await prepare_demonstration(service.context, as_operator(service.context), made) == made
+    assert await service.context.pool.fetchval("select count(*) from ledger_entry") == 1
+
+
+async def test_money_that_was_spent_is_not_given_again(service: Service) -> None:
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    await ledger.deposit(service.context, int(made.holder_id), 1)
+    await prepare_demonstration(service.context, as_operator(service.context), made)
+    assert await service.context.pool.fetchval("select available_cents from balance") == DEPOSIT_CENTS + 1
+
+
+async def test_credentials_of_another_database_are_replaced(service: Service) -> None:
+    made = await prepare_demonstration(service.context, as_operator(service.context), None)
+    async with as_operator(service.context).pool.acquire() as connection:
+        await connection.execute("update client set disabled_at = now()")
+    again = await prepare_demonstration(service.context, as_operator(service.context), made)
+    assert again.client_id != made.client_id
+    assert (again.holder_id, again.pix_keys) == (made.holder_id, made.pix_keys)
+
+
+async def test_a_client_from_before_the_central_banks_scopes_gets_them_and_one_with_chosen_scopes_does_not(
+    service: Service,
+) -> None:
+    operator = as_operator(service.context)
+    made = await prepare_demonstration(service.context, operator, None)
+    await access.set_scopes(operator, made.client_id, OWN_SCOPES)
+    assert await prepare_demonstration(service.context, operator, made) == made
+    (client,) = await access.list_clients(operator, int(made.holder_id))
+    assert set(client.scopes) == set(SCOPES)
+    await access.set_scopes(operator, made.client_id, ["cob.read"])
+    await prepare_demonstration(service.context, operator, made)
+    (client,) = await access.list_clients(operator, int(made.holder_id))
+    assert client.scopes == ("cob.read",)

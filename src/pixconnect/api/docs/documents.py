@@ -119,4 +119,4 @@ def _render(address: str) -> bytes:
 
 @cache
 def _read(name: str) -> bytes:
-    return (files("pixconnect.api") / name).read_bytes()
+    return (files("pixconnect.api.docs") / name).read_bytes()
